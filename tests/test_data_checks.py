@@ -124,13 +124,27 @@ def test_a_fault_of_one_of_two_files_names_that_file() -> None:
     assert "'z' 1×, first at b.de:2" in found
 
 
-def test_a_first_line_that_names_the_columns_is_warned_of() -> None:
-    found = report([("Word", "pronunciation"), ("a b", "x"), ("b", "y")])
-    assert [
-        line for line in warnings(found) if "name the columns (Word, pronunciation)" in line and "train.tsv:1" in line
-    ]
-    for pairs in ([("word", "w ɜː d"), ("a", "b")], [("word", "word"), ("a", "b")], [("word", "form")]):
-        assert not [line for line in warnings(report(pairs)) if "name the columns" in line]
+def test_a_first_line_that_names_the_columns_is_no_pair_and_named() -> None:
+    for names in (("Word", "pronunciation"), ("en", "de"), ("source_text", "IPA transcription")):
+        found = report([names, ("a b", "x"), ("b", "y")])
+        assert f"info: the first line of train names the columns ({', '.join(names)}) and is no pair" in str(found)
+        assert "train has 2 pairs" in str(found)
+    for pairs in (
+        [("word", "w ɜː d"), ("a", "b")],
+        [("word", "word"), ("a", "b")],
+        [("word", "form")],
+        [("en", "form")],
+    ):
+        assert "names the columns" not in str(report(pairs))
+
+
+def test_a_csv_file_whose_first_line_is_no_heading_is_warned_of() -> None:
+    Path("a.csv").write_text("engl,dt\na,b\nc,d\n", encoding="utf-8")
+    field = Field.build(SideConfig(units="character", min_count=1), ["engldtabc"])
+    (line,) = [line for line in warnings(check(open_pairs("a.csv"), None, field, field)) if "first line" in line]
+    assert "is taken for a pair ('engl', 'dt'); if it names the columns, choose them by their names" in line
+    named = open_pairs("a.csv", source_field="dt", target_field="engl")
+    assert [(pair.source, pair.target, pair.line) for pair in named] == [("b", "a", 2), ("d", "c", 3)]
 
 
 def test_extreme_ratios_are_those_far_from_the_usual_one() -> None:

@@ -247,10 +247,8 @@ def test_a_bad_json_line_is_named(tmp_path: Path, data: str, options: dict[str, 
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("a.csv", {}, "Convert it to TSV or JSONL"),
-        ("a.json", {}, "Convert it to TSV or JSONL"),
+        ("a.json", {}, "Convert it to JSONL"),
         ("a.tsv", {"format": "parallel"}, "needs two files"),
-        ("a.tsv", {"source_field": "word"}, "counted from 0, for example data.source_field=1; got 'word'"),
         ("a.tsv", {"target_field": -1}, "counted from 0, for example data.target_field=1; got -1"),
         ("a.jsonl", {"target_field": -1}, "got -1"),
     ],
@@ -342,3 +340,48 @@ def test_fields_within_fields_of_json_are_named_by_dots(tmp_path: Path) -> None:
     assert texts(open_pairs(path, source_field="translation.en", target_field="a.b")) == [("a", "c", 1)]
     with pytest.raises(DataError, match=r"a.jsonl:1: no field 'translation.fr' \(data.target_field\)"):
         texts(open_pairs(path, source_field="translation.en", target_field="translation.fr"))
+
+
+CSV = 'word,note,phones\n"a, b",x,"A ""1"" B"\n\nc,"two\nlines",D\n'
+
+
+@pytest.mark.parametrize(
+    ("data", "fields"),
+    [
+        (CSV, {"target_field": 2}),
+        (CSV, {"source_field": "word", "target_field": "phones"}),
+        (CSV.removeprefix("word,note,phones\n"), {"target_field": 2}),
+        (
+            "sep=;\n"
+            + CSV.replace(",x,", ";x;").replace("d,note,p", "d;note;p").replace("c,", "c;").replace(",D", ";D"),
+            {"target_field": 2},
+        ),
+        (CSV.replace("\n", "\r\n"), {"target_field": 2}),
+    ],
+)
+def test_csv_is_read_with_quotes_delimiters_and_headings(tmp_path: Path, data: str, fields: dict[str, Any]) -> None:
+    pairs = open_pairs(written(tmp_path, "a.csv", data), **fields)
+    first = 1 + ("word" in data) + data.startswith("sep")
+    assert texts(pairs) == [("a, b", 'A "1" B', first), ("c", "D", first + 2)]
+    assert [pair.source for pair in pickle.loads(pickle.dumps(pairs))] == ["a, b", "c"]
+    assert pairs.num_blank == 1
+
+
+def test_tables_have_named_columns_in_tsv_too(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.tsv", "no\tlemma\ttags\tform\n1\tgo\tV\twent\n")
+    assert texts(open_pairs(path, source_field=["lemma", "tags"], target_field="form")) == [("go\tV", "went", 2)]
+    with pytest.raises(DataError, match=r"a.tsv: no column 'lema' in the first line; did you mean 'lemma'\?"):
+        open_pairs(path, source_field="lema", target_field="form")
+
+
+def test_texts_of_a_line_may_be_separated_by_three_bars(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.txt", "das Haus ||| the house\nja ||| yes\n")
+    assert texts(open_pairs(path)) == [("das Haus", "the house", 1), ("ja", "yes", 2)]
+    path.write_text("das Haus ||| the house\nja | yes\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a.txt:2: 1 '\|\|\|'-separated column in 'ja \| yes'"):
+        texts(open_pairs(path))
+
+
+def test_a_quotation_mark_that_is_not_closed_is_named_by_its_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.csv:2: not CSV: a quotation mark is not closed"):
+        open_pairs(written(tmp_path, "a.csv", 'word,phones\n"a,b\nc,d\n'))

@@ -43,8 +43,6 @@ class Row:
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
     """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
     have numbers or the model's inputs have several columns."""
-    if path.suffix.lower() == ".csv":
-        return "csv"
     if fields is not None and any(isinstance(field, str) for field in fields):
         default: Format = "jsonl"
     else:
@@ -52,7 +50,7 @@ def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
     return by_suffix(path) or default
 
 
-def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
+def by_suffix(path: Path) -> Literal["tsv", "csv", "jsonl"] | None:
     """The format that a file's suffix names, as for files of pairs."""
     from regard.data import readers
 

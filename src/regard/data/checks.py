@@ -8,21 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.columns import TAB
 from regard.data.field import Field
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
-from regard.data.pairs import Pair, Pairs
+from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.survey import Survey, survey
 from regard.data.symbols import symbols
+from regard.data.text_file import suffix_of
 
 EXTREME_RATIO = 5.0
 """The ratio of target to source length is extreme from this factor above or below the split's median."""
-HEADINGS = {
-    "answer", "features", "form", "from", "id", "inflected", "input", "ipa", "label", "lemma", "output",
-    "phonemes", "phones", "pronunciation", "question", "sentence", "source", "spelling", "src", "tags",
-    "target", "text", "tgt", "to", "translation", "trg", "word", "x", "y",
-}  # fmt: skip
-"""Names of columns, as heading lines have them."""
 SLACK = 4
 """Symbols added to both lengths before the ratio is taken, so that short pairs are not extreme by chance."""
 
@@ -67,7 +61,8 @@ def check(
     for split in splits:
         findings += _sizes(split)
         if len(split.pairs):
-            findings += _heading(split)
+            if split is splits[0] or split.pairs.read(0).file != splits[0].pairs.read(0).file:
+                findings += _heading(split)
             findings += _empty(split)
             findings += _long(split, max_length)
             findings += _ratios(split)
@@ -94,11 +89,17 @@ def _sizes(split: Survey) -> Iterator[Finding]:
 
 
 def _heading(split: Survey) -> Iterator[Finding]:
-    """Warns of a first line that names the columns."""
+    """Whether the first line of a table names its columns; in CSV files it mostly does."""
+    if names := ", ".join(split.pairs.heading):
+        yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is no pair", 1)
+        return
     first = split.pairs.read(0)
-    names = [*first.source.split(TAB), first.target]
-    if len(split.pairs) > 1 and len(set(names)) == len(names) and {name.strip().lower() for name in names} <= HEADINGS:
-        text = f"the first line of {split.name} seems to name the columns ({', '.join(names)}); remove it"
+    if suffix_of(first.file) == ".csv" and first.line == 1:
+        pair = f"{shorten(first.source)}, {shorten(first.target)}"
+        text = (
+            f"the first line of {split.name} is taken for a pair ({pair}); if it names the columns, choose them by "
+            "their names (data.source_field, data.target_field)"
+        )
         yield Finding("warning", text, 1, (first.place,))
 
 

@@ -54,6 +54,11 @@ class Pairs(Sequence[Pair]):
         """How many blank lines were skipped."""
         return 0
 
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The names of the columns, if the first row of the file has them and is no pair."""
+        return ()
+
     def __iter__(self) -> Iterator[Pair]:
         return map(self.read, range(len(self)))
 
@@ -98,6 +103,10 @@ class Selection(Pairs):
     def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
         self.pairs = pairs
         self.indices = indices
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        return self.pairs.heading
 
     def __len__(self) -> int:
         return len(self.indices)

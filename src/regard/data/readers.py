@@ -1,4 +1,4 @@
-"""Pairs from TSV, JSONL or two parallel files."""
+"""Pairs from TSV, CSV, JSONL or two parallel files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from regard.data.columns import TAB
 from regard.data.defects import is_collecting, readable
 from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
-from regard.data.pairs import LinePairs, Pair, Pairs, readable_pairs, shorten
+from regard.data.pairs import Pair, Pairs, readable_pairs
+from regard.data.table_pairs import open_table
 from regard.data.text_file import suffix_of
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config.tasks.text_to_text import ParallelFiles
 
-Format = Literal["auto", "tsv", "jsonl", "parallel"]
-SUFFIXES: dict[str, Literal["tsv", "jsonl"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
+Format = Literal["auto", "tsv", "csv", "jsonl", "parallel"]
+SUFFIXES: dict[str, Literal["tsv", "csv", "jsonl"]] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,57 +32,6 @@ class ParallelText:
     target: Path | str
 
 
-class TsvPairs(LinePairs):
-    """One pair per line, in tab-separated columns; blank lines are skipped.
-
-    Every line needs as many columns as the first, so that a stray tab is an error and never shortens a text.
-    Quotation marks have no special meaning.
-
-    Args:
-        path: the file.
-        source_fields: the columns of the source, counted from 0; several are joined by tabs.
-        target_field: the column of the target.
-    """
-
-    def __init__(self, path: Path, *, source_fields: Sequence[int], target_field: int) -> None:
-        super().__init__(path)
-        self.source_fields = source_fields
-        self.target_field = target_field
-        self.num_columns = self.lines[0].count("\t") + 1 if len(self.lines) else 0
-        self._needed = max(*source_fields, target_field) + 1
-
-    def read(self, index: int) -> Pair:
-        text = self.lines[index]
-        columns = text.split(TAB)
-        if len(columns) < self._needed:
-            raise DataError(self._too_few(index, text, len(columns)))
-        if len(columns) != self.num_columns:
-            raise DataError(
-                f"{self._counted(index, text, len(columns))}; the first line has {self.num_columns}, and every line "
-                "needs the same number."
-            )
-        source = TAB.join(columns[field] for field in self.source_fields)
-        return Pair(source, columns[self.target_field], self.lines.path, self.lines.number(index))
-
-    def _counted(self, index: int, text: str, count: int) -> str:
-        place = f"{self.lines.path}:{self.lines.number(index)}"
-        return f"{place}: {count} tab-separated column{'s' * (count != 1)} in {shorten(text)}"
-
-    def _too_few(self, index: int, text: str, count: int) -> str:
-        sources = ", ".join(map(str, self.source_fields))
-        message = (
-            f"{self._counted(index, text, count)}; fields {sources} and {self.target_field}, counted from 0, need at "
-            f"least {self._needed}."
-        )
-        if count == 1:
-            message += (
-                "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
-                "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
-                "\n  --target of regard evaluate and regard align."
-            )
-        return message
-
-
 class ParallelPairs(Pairs):
     """Line n of one file and line n of another; an empty line is an empty text."""
 
@@ -88,10 +39,8 @@ class ParallelPairs(Pairs):
         self.source = Lines(source)
         self.target = Lines(target)
         if is_collecting() and len(self.source) != len(self.target):
-            for lines in (
-                self.source,
-                self.target,
-            ):  # the files have no pairs, but what else is wrong with them is said
+            # the files have no pairs, but what else is wrong with them is said
+            for lines in (self.source, self.target):
                 readable(len(lines), lines.__getitem__)
         check_parallel(self.source, self.target)
 
@@ -113,10 +62,12 @@ def open_pairs(
     """Opens pairs of texts; one pass finds the lines, and only their offsets are kept in memory.
 
     Args:
-        files: a TSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
-        format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
-        source_field: TSV column, counted from 0, or JSONL field of the source; the texts of several are joined by tabs.
-        target_field: TSV column or JSONL field of the target; ignored with `autoencode`.
+        files: a TSV, CSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
+        format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, `.csv` is CSV, two files are parallel, all
+            else is TSV, or has ` ||| ` between the texts of a line.
+        source_field: column of the source, counted from 0, or its name, or JSONL field (`translation.en` for a field
+            within a field); the texts of several are joined by tabs.
+        target_field: column or JSONL field of the target; ignored with `autoencode`.
         autoencode: whether the target is the source itself.
 
     Raises:
@@ -147,35 +98,27 @@ def open_pairs(
     path = Path(files)
     if format == "auto":
         format = by_suffix(path) or "tsv"
-        if suffix_of(path) in (".csv", ".json"):
+        if suffix_of(path) == ".json":
             raise ConfigError(
-                f"{path}: {path.suffix} files cannot be read. Convert it to TSV or JSONL (one JSON value per line); "
-                "if it is one of these already, set data.format=tsv or data.format=jsonl.",
+                f"{path}: .json files cannot be read. Convert it to JSONL (one JSON value per line); if it is JSONL "
+                "already, set data.format=jsonl.",
                 ("data", "format"),
             )
     if format == "parallel":
         if not autoencode:
             raise ConfigError(f"{path}: parallel text needs two files, {{source: …, target: …}}.", ("data", "train"))
         return readable_pairs(ParallelPairs(path, path))
-    for field in source_fields:
-        _check_field(field, "source_field", format)
-    _check_field(target_field, "target_field", format)
+    for key, field in (*(("source_field", field) for field in source_fields), ("target_field", target_field)):
+        if isinstance(field, int) and field < 0:
+            raise ConfigError(
+                f"Columns and entries of JSON lists are counted from 0, for example data.{key}=1; got {field}.",
+                ("data", key),
+            )
     if format == "jsonl":
         return readable_pairs(JsonlPairs(path, source_fields=source_fields, target_field=target_field))
-    columns = [field for field in source_fields if isinstance(field, int)]
-    assert isinstance(target_field, int)
-    return readable_pairs(TsvPairs(path, source_fields=columns, target_field=target_field))
+    return readable_pairs(open_table(path, format, source_fields=source_fields, target_field=target_field))
 
 
-def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
+def by_suffix(path: Path) -> Literal["tsv", "csv", "jsonl"] | None:
     """The format that a file's suffix names; None if it names neither."""
     return SUFFIXES.get(suffix_of(path))
-
-
-def _check_field(field: str | int, key: str, format: Format) -> None:
-    if (isinstance(field, str) and format == "tsv") or (isinstance(field, int) and field < 0):
-        raise ConfigError(
-            f"TSV columns and entries of JSON lists are counted from 0, for example data.{key}=1; got {field!r}. Only "
-            "JSON objects have named fields.",
-            ("data", key),
-        )

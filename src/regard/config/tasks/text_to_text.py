@@ -45,7 +45,8 @@ class DataConfig(DataSection):
     """Where the pairs are and how they are read."""
 
     train: File | ParallelFiles = Field(
-        description="a TSV or JSONL file, or text files `source:` and `target:`; relative to the configuration's folder"
+        description="a TSV, CSV or JSONL file, or text files `source:` and `target:`; relative to the "
+        "configuration's folder"
     )
     dev: File | ParallelFiles | None = Field(
         default=None, description="held-out pairs; null: a share of the training pairs (`dev_fraction`)"
@@ -55,15 +56,16 @@ class DataConfig(DataSection):
         description="share of training inputs that a fixed hash holds out if there is no `dev` file; null: a tenth, "
         "or about 2,000 pairs if that is less",
     )
-    format: Literal["auto", "tsv", "jsonl", "parallel"] = Field(
-        default="auto", description="`auto` goes by the file's suffix"
+    format: Literal["auto", "tsv", "csv", "jsonl", "parallel"] = Field(
+        default="auto",
+        description="`auto` goes by the file's suffix; lines of a TSV may also have ` ||| ` between their texts",
     )
     source_field: str | int | Annotated[tuple[str | int, ...], Strict(False)] = Field(
         default=0,
-        description="TSV column, counted from 0, or JSONL field of the input; a list if an input has several "
-        "columns, such as a lemma and its tags",
+        description="column of the input, counted from 0, or its name in the first line, or JSONL field "
+        "(`translation.en` within another); a list if an input has several columns, such as a lemma and its tags",
     )
-    target_field: str | int = Field(default=1, description="TSV column, counted from 0, or JSONL field of the output")
+    target_field: str | int = Field(default=1, description="column or JSONL field of the output")
     autoencode: bool = Field(
         default=False, description="whether the output is the input itself: a sequence autoencoder"
     )

@@ -1,0 +1,238 @@
+"""Pairs from the rows of a table: tab-separated text, CSV, or texts with `|||` between them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.config.spelling import did_you_mean, nearest
+from regard.data.columns import TAB
+from regard.data.csv_fields import long_fields
+from regard.data.lines import Lines
+from regard.data.pairs import Pair, Pairs, shorten
+from regard.errors import DataError
+
+BARS = "|||"
+DELIMITERS = (",", ";", TAB, "|")
+HEADINGS = {
+    "answer", "arpabet", "english", "expected", "features", "form", "french", "from", "german", "grapheme", "graphemes",
+    "id", "inflected", "input", "ipa", "label", "language", "lemma", "normalised", "normalized", "output", "phone",
+    "phoneme", "phonemes", "phones", "phonetic", "pronunciation", "question", "reference", "russian", "sentence",
+    "source", "spanish", "spelling", "src", "tag", "tags", "target", "text", "tgt", "to", "transcription",
+    "transliteration", "translation", "trg", "word", "words", "x", "y",
+}  # fmt: skip
+"""Words of which the names of columns consist, in lower case."""
+LANGUAGES = {
+    "ar", "bn", "cs", "da", "de", "en", "es", "fa", "fi", "fr", "hi", "hu", "ja", "ka", "ko", "lt", "lv", "nl", "pl",
+    "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta", "th", "tr", "uk", "ur", "vi", "zh",
+}  # fmt: skip
+"""Codes of languages that may name columns; those that are common words elsewhere are left out."""
+
+
+class Rows(ABC):
+    """The rows of a table, read by index."""
+
+    kind: str
+    """How the columns are separated, for messages."""
+
+    def __init__(self, path: Path, *, skip_blank: bool) -> None:
+        self.lines = Lines(path, skip_blank=skip_blank)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows, the first line included."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> list[str]:
+        """The columns of a row."""
+
+    @abstractmethod
+    def number(self, index: int) -> int:
+        """The line of a row, from 1."""
+
+    @property
+    def num_blank(self) -> int:
+        """How many blank lines there are."""
+        return self.lines.num_skipped
+
+
+class SeparatedRows(Rows):
+    """A row per line; quotation marks have no special meaning.
+
+    Args:
+        path: the file.
+        separator: a tab, or `|||`, around which white space does not count.
+    """
+
+    def __init__(self, path: Path, separator: str) -> None:
+        super().__init__(path, skip_blank=True)
+        self.separator = separator
+        self.kind = "tab-separated" if separator == TAB else f"{separator!r}-separated"
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> list[str]:
+        columns = self.lines[index].split(self.separator)
+        return columns if self.separator == TAB else [column.strip() for column in columns]
+
+    def number(self, index: int) -> int:
+        return self.lines.number(index)
+
+
+class CsvRows(Rows):
+    """The rows of a CSV file; fields in double quotes may have delimiters and line ends in them.
+
+    The delimiter is the one of `,` `;` tab `|` that the first line has most often, or that a line `sep=;` before it
+    names, as spreadsheets write it.
+    """
+
+    kind = "comma-separated"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, skip_blank=False)
+        begin = 0
+        first = self.lines[0] if len(self.lines) else ""
+        if named := re.fullmatch(r"sep=(.)", first):
+            self.delimiter, begin = named[1], 1
+        else:
+            self.delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
+        starts, self._num_blank = array("q"), 0
+        with long_fields():
+            rows = self._rows(range(begin, len(self.lines)))
+            start = begin
+            while True:
+                try:
+                    row = next(rows, None)
+                except csv.Error as error:
+                    hint = "a quotation mark is not closed" if "unexpected end" in str(error) else str(error)
+                    raise DataError(f"{path}:{start + 1}: not CSV: {hint}, in the row that begins here.") from None
+                if row is None:
+                    break
+                if any(value.strip() for value in row) or len(row) > 1:
+                    starts.append(start)
+                else:
+                    self._num_blank += 1
+                start = begin + rows.line_num
+        self._starts = (*starts, start)
+
+    def _rows(self, lines: range) -> Any:
+        texts = (f"{self.lines[index]}\n" for index in lines)
+        return csv.reader(texts, delimiter=self.delimiter, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, index: int) -> list[str]:
+        with long_fields():
+            return next(self._rows(range(self._starts[index], self._starts[index + 1])))
+
+    def number(self, index: int) -> int:
+        return self._starts[index] + 1
+
+    @property
+    def num_blank(self) -> int:
+        return self._num_blank
+
+
+class TablePairs(Pairs):
+    """One pair per row; blank lines are skipped.
+
+    A first row that names the columns is no pair: where fields are chosen by their names, and where the columns of
+    the pair have names such as `word` and `pronunciation`. Every row needs as many columns as the first, so that a
+    stray separator is an error and never shortens a text.
+
+    Args:
+        rows: the rows of the file.
+        source_fields: the columns of the source, counted from 0, or their names; several are joined by tabs.
+        target_field: the column of the target.
+    """
+
+    def __init__(self, rows: Rows, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
+        self.rows = rows
+        self.path = rows.lines.path
+        first = rows[0] if len(rows) else []
+        self.num_columns = len(first)
+        fields = (*source_fields, target_field)
+        columns = [self._column(field, first) for field in fields]
+        self.source_columns, self.target_column = columns[:-1], columns[-1]
+        self._needed = max(columns) + 1
+        names = [first[column].strip() for column in columns if column < len(first)]
+        is_named = any(isinstance(field, str) for field in fields)
+        if is_named or (len(rows) > 1 and len(names) == len(columns) > 1 and _are_headings(names)):
+            self._heading = tuple(names)
+
+    _heading: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        return self._heading
+
+    @property
+    def num_blank(self) -> int:
+        return self.rows.num_blank
+
+    def __len__(self) -> int:
+        return max(0, len(self.rows) - bool(self._heading))
+
+    def read(self, index: int) -> Pair:
+        index += bool(self._heading)
+        row, number = self.rows[index], self.rows.number(index)
+        if len(row) < self._needed or len(row) != self.num_columns:
+            raise DataError(self._reason(row, number))
+        source = TAB.join(row[column] for column in self.source_columns)
+        return Pair(source, row[self.target_column], self.path, number)
+
+    def _column(self, field: str | int, first: Sequence[str]) -> int:
+        if isinstance(field, int):
+            return field
+        names = [name.strip() for name in first]
+        if names.count(field) == 1:
+            return names.index(field)
+        if field in names:
+            raise DataError(f"{self.path}:{self.rows.number(0)}: several columns have the name {field!r}.")
+        similar = nearest(field, names)
+        hint = did_you_mean(similar) if similar else f"there are {', '.join(map(repr, names)) or 'none'}."
+        raise DataError(f"{self.path}: no column {field!r} in the first line; {hint}")
+
+    def _reason(self, row: Sequence[str], number: int) -> str:
+        count = len(row)
+        found = f"{count} {self.rows.kind} column{'s' * (count != 1)} in {shorten(TAB.join(row))}"
+        message = f"{self.path}:{number}: {found}"
+        if count >= self._needed:
+            return f"{message}; the first line has {self.num_columns}, and every line needs the same number."
+        sources = ", ".join(map(str, self.source_columns))
+        message += f"; fields {sources} and {self.target_column}, counted from 0, need at least {self._needed}."
+        if count == 1:
+            message += (
+                "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
+                "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
+                "\n  --target of regard evaluate and regard align."
+            )
+        return message
+
+
+def open_table(path: Path, format: str, *, source_fields: Sequence[str | int], target_field: str | int) -> TablePairs:
+    """The pairs of a TSV or CSV file, or of one with `|||` between the texts of each line.
+
+    Raises:
+        DataError: for a file that cannot be read or has no such columns.
+    """
+    if format == "csv":
+        return TablePairs(CsvRows(path), source_fields=source_fields, target_field=target_field)
+    rows = SeparatedRows(path, TAB)
+    if len(rows) and TAB not in rows.lines[0] and f" {BARS} " in rows.lines[0]:
+        rows = SeparatedRows(path, BARS)
+    return TablePairs(rows, source_fields=source_fields, target_field=target_field)
+
+
+def _are_headings(names: Sequence[str]) -> bool:
+    """Whether all of these are names of columns, such as `word` or `IPA transcription`."""
+    words = [re.findall(r"[^\W\d_]+", name.lower()) for name in names]
+    of_languages = {name.lower() for name in names} <= LANGUAGES
+    return len(set(names)) == len(names) and (of_languages or all(each and HEADINGS.issuperset(each) for each in words))
