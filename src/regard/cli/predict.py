@@ -14,11 +14,12 @@ import typer
 
 from regard.cli import inputs, options
 from regard.cli.files import PredictionFiles
-from regard.cli.inputs import STDIN, Row
+from regard.cli.inputs import STDIN, Inputs
 from regard.cli.standard import check_output, lines, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
+    from regard.data.input_rows import InputRow
     from regard.tasks.contract import AbstractModel, Prediction
 
 LONGEST_NAME = 200
@@ -35,6 +36,14 @@ def predict(
         Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs; - is stdin.")
     ] = None,
     source_field: options.SourceField = None,
+    input_format: Annotated[
+        inputs.FormName,
+        typer.Option(
+            metavar="FORM",
+            help="How inputs are read: lines, tsv, csv, jsonl, or training: as `data.train`; auto goes by the suffix "
+            "and by the first lines.",
+        ),
+    ] = "auto",
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     format: Annotated[
@@ -113,8 +122,16 @@ def predict(
     check_output(output, overwrite=overwrite)
     opened = None if argument else lines(source)  # a file that is missing is noticed before the model is loaded
     loaded = options.load(model, device, options.settings(context))
-    as_json = not argument and inputs.by_suffix(source) == "jsonl" and "jsonl" in loaded.formats
-    chosen = format or ("jsonl" if as_json else loaded.formats[0])
+    fields, trained = inputs.parse_fields(source_field), loaded.input_fields
+    terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
+    if loaded.input_kind == "file" or opened is None:
+        if input_format != "auto":
+            raise RegardError("--input-format is for a file of texts, or stdin.")
+        read = Inputs(inputs.texts(argument or ()))
+    else:
+        read = inputs.opened(loaded, opened, source, fields=fields, form=input_format, peek=not terminal)
+    rows, name = read.rows, "stdin" if source == STDIN else str(source)
+    chosen = format or (read.output if read.output in loaded.formats else None) or loaded.formats[0]
     if chosen not in loaded.formats:
         kinds = ", ".join(loaded.formats)
         raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
@@ -143,25 +160,16 @@ def predict(
         given = {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
         _check_stream(loaded, chosen, given)
     _say_names_of_files(argument or ())
-    terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         say("One input a line; Ctrl-D ends.")
-    if constraints and inputs.format_of(source, inputs.parse_fields(source_field), num_columns=1) != "jsonl":
+    if constraints and not read.is_json:
         raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
-    fields, trained = inputs.parse_fields(source_field), loaded.input_fields
-    kind = inputs.format_of(source, fields, num_columns=len(trained))
-    name = "stdin" if source == STDIN else str(source)
-    if opened is None:
-        rows = inputs.texts(argument or ())
-    else:
-        rows = inputs.read(opened, name, kind, fields, trained)
-
     if stream:
         for chunk in inputs.chunks(rows, one_by_one=terminal):
             _print_stream(loaded, chunk, len(trained) if chosen == "tsv" else 0, strict=strict)
         return
 
-    def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
+    def answer(numbered: tuple[int, list[InputRow]]) -> list[Answer]:
         begun, chunk = numbered
         texts = [row.text for row in chunk]
         if folder is not None:
@@ -182,6 +190,8 @@ def predict(
                 if folder is not None:
                     record["files"] = [str(path) for path in written]
                 shown = json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False)
+            elif chosen not in ("tsv", "text"):
+                shown = loaded.formatted(prediction, row.kept, chosen, scores=scores)
             else:
                 kept = [] if chosen == "text" else _columns(row, len(trained))
                 shown = "\n".join(
@@ -210,7 +220,7 @@ def predict(
                 target.flush()
 
 
-def _with_field(rows: Iterable[Row], field: str, name: str) -> Iterator[Row]:
+def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[InputRow]:
     """The same rows.
 
     Raises:
@@ -227,7 +237,7 @@ def _with_field(rows: Iterable[Row], field: str, name: str) -> Iterator[Row]:
         raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, there)}")
 
 
-def _numbered(chunks: Iterable[list[Row]]) -> Iterator[tuple[int, list[Row]]]:
+def _numbered(chunks: Iterable[list[InputRow]]) -> Iterator[tuple[int, list[InputRow]]]:
     """The chunks, each with the number of rows before it."""
     begun = 0
     for chunk in chunks:
@@ -236,7 +246,7 @@ def _numbered(chunks: Iterable[list[Row]]) -> Iterator[tuple[int, list[Row]]]:
 
 
 def _predicted(
-    model: AbstractModel[Any], rows: Sequence[Row], extra: Mapping[str, Any], *, alignments: bool
+    model: AbstractModel[Any], rows: Sequence[InputRow], extra: Mapping[str, Any], *, alignments: bool
 ) -> Sequence[Any]:
     """The predictions of inputs.
 
@@ -302,7 +312,7 @@ def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, ob
         raise RegardError(f"--stream does not combine with {given[0]}, which needs whole outputs.")
 
 
-def _print_stream(model: Any, rows: Sequence[Row], num_columns: int, *, strict: bool) -> None:
+def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, strict: bool) -> None:
     """Prints outputs as they come, in the order of their inputs.
 
     Args:
@@ -347,11 +357,11 @@ def _say_names_of_files(arguments: Sequence[str]) -> None:
             say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
 
 
-def _warning(row: Row, prediction: Prediction) -> str:
+def _warning(row: InputRow, prediction: Prediction) -> str:
     return f"{row.place}: {row.text[:60]!r}: {'; '.join(prediction.warnings)}" if prediction.warnings else ""
 
 
-def _columns(row: Row, count: int) -> list[str]:
+def _columns(row: InputRow, count: int) -> list[str]:
     """The columns of the input's line, or of its text, which has `count`."""
     if isinstance(row.kept, list) and all(isinstance(column, str) for column in row.kept):
         columns: list[str] = row.kept
@@ -360,7 +370,7 @@ def _columns(row: Row, count: int) -> list[str]:
     return [column.translate(BLANKS) for column in columns]
 
 
-def _record(row: Row, prediction: dict[str, Any]) -> dict[str, Any]:
+def _record(row: InputRow, prediction: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.kept, dict):
         return {**row.kept, "prediction": prediction}
     return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **prediction}

@@ -13,6 +13,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.data import Findings, Vocabulary
+from regard.data.input_rows import InputTable
 from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.open_keys import adopted, open_keys
@@ -177,6 +178,23 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The fields of an input in tables like those of the training: names, or columns counted from 0."""
         return (0,)
 
+    def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
+        """How `regard predict` and `regard plot` read a file in the form of the training files, of models of texts.
+
+        None: the form is none of the task's own. The file is then read by its suffix, with `input_fields` as its
+        columns or fields, or has one input per line.
+
+        Args:
+            name: the file's name; `stdin` for the standard input.
+            head: its first lines, or all if there are only a few.
+            is_table: whether the user says that the file has the form of the training files; else the name and the
+                lines have to show it.
+
+        Raises:
+            DataError: if the user says so, and it has not.
+        """
+        return None
+
     def read(self, argument: str) -> Any:
         """The input that an argument of the command line means, of models whose inputs are files."""
         return argument
@@ -241,6 +259,15 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
         Args:
             scores: whether the rows have scores or probabilities.
+        """
+        raise NotImplementedError
+
+    def formatted(self, prediction: Any, kept: Any, format: str, *, scores: bool = False) -> str:
+        """A prediction in one of `formats` other than tsv, text and jsonl, without the end of its last line.
+
+        Args:
+            kept: what stands beside the input (`InputRow.kept`); None if nothing does.
+            scores: whether scores or probabilities are printed.
         """
         raise NotImplementedError
 
