@@ -142,13 +142,14 @@ def combinations() -> str:
 
 def verbs() -> str:
     """The help of every command."""
-    group: Any = typer.main.get_command(application)
+    group: Any = typer.main.get_command(application())
     commands = []
     for name, command in group.commands.items():
         commands += [[name, inner] for inner in getattr(command, "commands", ())] or [[name]]
     sections = []
     for words in commands:
-        result = CliRunner().invoke(application, [*words, "--help"], prog_name="regard", env={"COLUMNS": "100"})
+        help = [*words, "--help-all" if words == ["predict"] else "--help"]
+        result = CliRunner().invoke(application(help), [*words, "--help"], prog_name="regard", env={"COLUMNS": "100"})
         sections.append(f"## regard {' '.join(words)}\n\n```text\n{result.output.strip()}\n```")
     return "\n\n".join(sections)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -44,12 +45,26 @@ def test_help_takes_less_than_half_a_second_of_computing():
 
 
 def test_help_says_what_a_key_of_several_tasks_means_in_each(capsys):
-    assert run(["predict", "-h"]) == 0
+    assert run(["predict", "--help-all"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "--seed N Of sampling: the same seed gives" in shown
     assert "In text_to_speech: of the prenet's draws and of first phases." in shown
     assert "In labelling: the most tokens labelled at once, with padding." in shown
     assert shown.count("In language_modelling: ") == 1
+
+
+def test_help_shows_common_settings_first_those_of_the_named_model_and_all_on_request(capsys):
+    def flags(*words: str) -> set[str]:
+        assert run(list(words)) == 0
+        shown = capsys.readouterr().out.partition("Example:")[0]
+        return set(re.findall(r"^ +(--[a-z-]+)", shown, re.MULTILINE))
+
+    common, everything = flags("predict", "--help"), flags("predict", "--help-all")
+    model = flags("predict", "--model", "g2p-en", "-h")
+    assert {"--beam", "--threshold", "--steps", "--stop-threshold"} < common < everything
+    assert {"--beam", "--max-length-ratio", "--num-groups"} < model < everything
+    assert not {"--threshold", "--steps", "--stop-threshold"} & model
+    assert {"--max-length-ratio"} < flags("explain", "g2p-en", "--help") & everything
 
 
 def test_help_lists_every_verb_with_a_whole_sentence(capsys):

@@ -210,11 +210,32 @@ def test_the_text_of_a_flag_is_no_yaml_unless_it_is_a_list_or_quoted(tasks):
     assert second["prefix"] == "12"
 
 
-def test_a_list_that_is_divided_among_flags_is_refused_and_one_number_replaces_another(tasks, capsys):
-    assert run(["predict", "-m", "m", "--exclude", "SH", "--exclude=CH", "ab"]) == 2
-    assert "--exclude is given 2 times; give it once, with a list: --exclude '[a, b]'" in capsys.readouterr().err
-    assert run(["predict", "-m", "m", "--beam", "3", "--beam", "4", "ab"]) == 0
-    assert tasks.model.calls[0][1]["beam"] == 4
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("predict -m m --exclude SH --exclude=CH ab",
+         "--exclude is given 2 times; give it once, with a list: --exclude '[a, b]'"),
+        ("predict -m m --beam 3 --beam 4 ab", "--beam is given 2 times; leave out all but one"),
+        ("predict --model m -m m ab", "--model is given 2 times"),
+        ("evaluate --model=m ab.tsv --model=n", "--model is given 2 times"),
+        ("plot -ma ab -o x.html -mb", "-m is given 2 times"),
+        ("predict -m m --joint --no-joint ab", "--joint is given 2 times"),
+        ("train --preset g2p --overwrite --overwrite", "--overwrite is given 2 times"),
+        ("data check a.yaml --preset g2p --preset g2p", "--preset is given 2 times"),
+        ("train --preset g2p --seed 1 --set seed=2", "--seed 1 and --set seed=… set the same key"),
+        ("align a b --threshold 1 --threshold 2", "--threshold is given 2 times"),
+    ],
+)  # fmt: skip
+def test_an_option_of_which_only_one_would_count_is_refused_in_every_verb(tasks, capsys, words, message):
+    assert run(words.split()) == 2
+    assert message in capsys.readouterr().err
+    assert not tasks.model.calls
+
+
+def test_words_that_are_values_or_follow_two_dashes_are_no_options(tasks):
+    assert run(["predict", "-m", "m", "--prefix", "--prefix", "ab", "--", "--beam", "--beam"]) == 0
+    texts, options = tasks.model.calls[0]
+    assert (list(texts), options["prefix"]) == (["ab", "--beam", "--beam"], "--prefix")
 
 
 def test_a_flag_of_another_task_or_method_is_refused_by_name(tasks, capsys, monkeypatch):

@@ -39,7 +39,7 @@ def test_the_search_of_a_task_is_that_class_and_limits(task):
 
 
 def test_every_setting_is_a_flag_and_an_argument_of_python(capsys):
-    assert run(["predict", "--help"]) == 0
+    assert run(["predict", "--help-all"]) == 0
     words = capsys.readouterr().out.split()
     for name in Search.model_fields:
         assert f"--{name.replace('_', '-')}" in words

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from regard.cli import align, bench, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
-from regard.cli.options import SettingsCommand
+from regard.cli.flags import EVERYTHING, HELP, WIDTH, refuse_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, say, show, standard_output
 
 UNREAD = 141
@@ -36,35 +36,55 @@ class Verbs(TyperGroup):
         return result
 
 
-application = typer.Typer(
-    name="regard",
-    cls=Verbs,
-    help="Attention you can trust, look at and afford: train sequence models, use them, and see what they attend to.",
-    epilog="Begin with: regard train --preset text-to-text --set data.train=pairs.tsv",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
 TOLD = (evaluate.evaluate, predict.predict, plot.plot, explain.explain, export.export)
 """The verbs that take settings of `decoding`."""
-for verb, example in (
-    (train.train, "train g2p.yaml --set training.epochs=10"),
-    (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
-    (predict.predict, "predict --model g2p-en attention regard"),
-    (align.align, "align runs/translation test.tsv --output test.links"),
-    (plot.plot, "plot --model g2p-en attention --output attention.html"),
-    (export.export, "export g2p-en --format onnx --output g2p-onnx"),
-    (info.info, "info g2p-en"),
-    (explain.explain, "explain runs/g2p"),
-    (convert.convert, "convert opennmt model_step_1000.pt --output models/translation"),
-    (catalogue.list_, "list recipes"),
-    (bench.bench, "bench additive --threads 1,2"),
-):
-    application.command(
-        example.split()[0], cls=SettingsCommand if verb in TOLD else None, epilog=f"Example: regard {example}"
-    )(verb)
-application.add_typer(data.application)
+VERBS = {
+    example.split()[0]: (verb, example)
+    for verb, example in (
+        (train.train, "train g2p.yaml --set training.epochs=10"),
+        (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
+        (predict.predict, "predict --model g2p-en attention regard"),
+        (align.align, "align runs/translation test.tsv --output test.links"),
+        (plot.plot, "plot --model g2p-en attention --output attention.html"),
+        (export.export, "export g2p-en --format onnx --output g2p-onnx"),
+        (info.info, "info g2p-en"),
+        (explain.explain, "explain runs/g2p"),
+        (convert.convert, "convert opennmt model_step_1000.pt --output models/translation"),
+        (catalogue.list_, "list recipes"),
+        (bench.bench, "bench additive --threads 1,2"),
+    )
+}
+
+
+def application(words: Sequence[str] = ()) -> typer.Typer:
+    """The commands, as typer has them.
+
+    Args:
+        words: what follows `regard`. Only the verb that they name has flags for the settings of models, so that
+            `regard --help` does without the schema; its help shows those that fit the model that they name.
+    """
+    result = typer.Typer(
+        name="regard",
+        cls=Verbs,
+        help="Attention you can trust, look at and afford: train sequence models, use them, and see what they attend "
+        "to.",
+        epilog="Begin with: regard train --preset text-to-text --set data.train=pairs.tsv",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": list(HELP), "max_content_width": WIDTH},
+    )
+    result.callback()(_options)
+    named = next((word for word in words if not word.startswith("-")), None)
+    for name, (verb, example) in VERBS.items():
+        epilog = f"Example: regard {example}"
+        if name == named and verb in TOLD:
+            if {*HELP, EVERYTHING} & set(words):
+                epilog = f"{settings_help(words)}\n\n{epilog}"
+            verb = with_settings(verb)
+        result.command(name, epilog=epilog)(verb)
+    result.add_typer(data.application)
+    return result
 
 
 def main() -> NoReturn:
@@ -90,8 +110,13 @@ def run(arguments: Sequence[str]) -> int:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     debug = "--debug" in arguments[:end]
     words = [word for i, word in enumerate(arguments) if i >= end or word != "--debug"]
+    end -= len(arguments) - len(words)
     try:
-        typer.main.get_command(application).main(words, prog_name="regard")
+        command = typer.main.get_command(application(words[:end]))
+        refuse_repeated(command, words[:end])
+        command.main(
+            [HELP[1] if word == EVERYTHING else word for word in words[:end]] + words[end:], prog_name="regard"
+        )
     except SystemExit as error:  # click always ends in this way
         if isinstance(getattr(error.__context__, "__cause__", None), KeyboardInterrupt):
             say("interrupted")
@@ -111,7 +136,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@application.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")

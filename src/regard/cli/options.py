@@ -6,18 +6,15 @@ import gc
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config.keys import Key
     from regard.tasks.contract import AbstractModel
 
 SETTINGS = "regard.settings"
@@ -44,103 +41,14 @@ Output = Annotated[
 ]
 
 
-class SettingsCommand(TyperCommand):
-    """A verb with a flag for every key of `decoding` of every task: `--max-length 20` is `decoding.max_length`.
-
-    The flags are made when the verb is used, so that `regard --help` does without the schema. The verb gets them by
-    `settings`.
-    """
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The verb's own parameters, and the flags."""
-        own = super().get_params(ctx)
-        return [*own[:-1], *_flags(), *own[-1:]]  # --help comes last
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the arguments; a list that is divided among several flags is refused, as only the last would count."""
-        *_, given = self.make_parser(ctx).parse_args(args=list(args))
-        for flag in _flags():
-            if given.count(flag) > 1 and flag.name in _lists():
-                name = f"--{_dashed(flag.name)}"
-                raise ConfigError(
-                    f"{name} is given {given.count(flag)} times; give it once, with a list: {name} '[a, b]'."
-                )
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs the verb, which finds the flags in its context."""
-        values = {flag.name: ctx.params.pop(flag.name) for flag in _flags()}
-        texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
-        ctx.meta[SETTINGS] = {name: value for name, value in texts.items() if value is not None}
-        return super().invoke(ctx)
-
-
 def settings(context: typer.Context) -> Mapping[str, str]:
-    """The flags of `SettingsCommand` that are given: by key of `decoding`, a text, or in YAML what is none."""
+    """The flags of `regard.cli.flags` that are given: by key of `decoding`, a text, or in YAML what is none."""
     given: dict[str, str] = context.meta[SETTINGS]
     return given
 
 
-@cache
-def _keys() -> Mapping[str, Key]:
-    """The keys of `decoding` of every task, by name; of several tasks, that of the first."""
-    return {name: next(iter(by_task.values())) for name, by_task in _keys_by_task().items()}
-
-
-@cache
-def _keys_by_task() -> Mapping[str, Mapping[str, Key]]:
-    """The keys of `decoding` by name, and then by the tasks that have them."""
-    from regard.config.keys import keys
-    from regard.config.tasks import SCHEMAS
-
-    found: dict[str, dict[str, Key]] = {}
-    for task, schema in SCHEMAS.items():
-        for path, key in keys(schema).items():
-            section, name = str(path[0]), str(path[-1])
-            if len(path) == 2 and section == "decoding" and not name.startswith("validation_"):
-                found.setdefault(name, {})[task] = key
-    return found
-
-
-@cache
-def _lists() -> frozenset[str]:
-    """Names of keys that may hold several values."""
-    return frozenset(name for name, key in _keys().items() if "list" in key.expected)
-
-
-@cache
-def _flags() -> list[Any]:
-    """The options of a command that typer makes of them."""
-    flags = {name: _flag(name, key) for name, key in _keys().items()}
-
-    def verb(**_: str | None) -> None: ...
-
-    verb.__signature__ = inspect.Signature(list(flags.values()))  # type: ignore[attr-defined]
-    application = typer.Typer(add_completion=False)
-    application.command(add_help_option=False)(verb)
-    return list(typer.main.get_command(application).params)
-
-
-def _flag(name: str, key: Key) -> inspect.Parameter:
-    kinds = [member.type for member in key.members]
-    metavar = "|".join(key.choices) if key.choices else "N" if int in kinds else "X" if float in kinds else "VALUE"
-    meaning = key.field.description or ""
-    lines = [f"{meaning[:1].upper()}{meaning[1:]}."]
-    for task, other in _keys_by_task()[name].items():
-        if (text := other.field.description or "") != meaning and not any(text in line for line in lines):
-            lines.append(f"In {task}: {text}.")
-    flag = f"--{_dashed(name)}"
-    if kinds == [bool]:
-        switch = typer.Option(f"{flag}/--no-{_dashed(name)}", help=" ".join(lines), show_default=False)
-        return inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[bool | None, switch]
-        )
-    option = typer.Option(flag, metavar=metavar, help=" ".join(lines))
-    annotation = Annotated[str | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _dashed(name: str) -> str:
+def dashed(name: str) -> str:
+    """The name of a key as that of a flag."""
     return name.replace("_", "-")
 
 
@@ -175,8 +83,8 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     by_name = keys(type(section))
     for name, text in settings.items():
         if name not in type(section).model_fields:
-            raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
-        origin = f"--{_dashed(name)} {text}"
+            raise ConfigError(_not_for(f"--{dashed(name)}", config.task, map(dashed, type(section).model_fields)))
+        origin = f"--{dashed(name)} {text}"
         values[name] = parse_value(text, by_name[name,], origin=origin, folder=Path.cwd()).values
     return config.model_copy(update={"decoding": changed(section, "decoding", values)})
 

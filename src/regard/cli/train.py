@@ -39,6 +39,11 @@ def train(
     The same command continues a run that was stopped, and so does the config.yaml of the run folder.
     """
     shortcuts = {"training.device": device, "training.precision": precision, "seed": seed}
+    for key in {text.partition("=")[0].strip() for text in set_ or []} & {
+        k for k, v in shortcuts.items() if v is not None
+    }:
+        flag = f"--{key.rpartition('.')[2]}"
+        raise ConfigError(f"{flag} {shortcuts[key]} and --set {key}=… set the same key; leave out one of them.")
     overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
     configuration = _configuration(config, preset, overrides)
     folder = output or _folder(config, configuration)

@@ -85,8 +85,16 @@ class Key:
     @property
     def follows_from_data(self) -> bool:
         """Whether the value follows from the training data if the key is not set."""
+        return bool(self._mark("follows_from_data"))
+
+    @property
+    def is_common(self) -> bool:
+        """Whether the key is among those that the help of a command shows first."""
+        return bool(self._mark("common"))
+
+    def _mark(self, name: str) -> Any:
         extra = self.field.json_schema_extra
-        return isinstance(extra, dict) and bool(extra.get("follows_from_data"))
+        return extra.get(name) if isinstance(extra, dict) else None
 
     @property
     def may_be_null(self) -> bool:

@@ -20,6 +20,8 @@ Weight = Annotated[float, Field(ge=0.0)]
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
 """Marks keys that follow from the data if they are not set (a task's `resolve`); the defaults here are for programs
 without data."""
+COMMON: dict[str, JsonValue] = {"common": True}
+"""Marks settings of predictions that the help of a command shows first."""
 
 
 class Section(BaseModel):

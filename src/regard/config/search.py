@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_va
 
 from regard.config.changed import checked, refusal
 from regard.config.combinations import Method, refusal_of
-from regard.config.schema import Section
+from regard.config.schema import COMMON, Section
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,17 +61,22 @@ class Search(Section, metaclass=_Called):
         default="beam",
         description="search for the most probable outputs, draw them from the model's distribution, or draw "
         "`num_samples` and choose those nearest to all of them (minimum Bayes risk, Eikema 2020)",
+        json_schema_extra=COMMON,
     )
-    beam: Count = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
+    beam: Count = Field(
+        default=5, description="hypotheses kept at each step; 1: greedy search", json_schema_extra=COMMON
+    )
     num_best: Count = Field(
         default=1,
         description="outputs returned for each input, best first: hypotheses, of which fewer may exist, or samples, of "
         "which some may be equal",
+        json_schema_extra=COMMON,
     )
     length_penalty: Ranking = Field(
         default="gnmt",
         description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
         "((5 + length) / 6)^alpha (Wu 2016)",
+        json_schema_extra=COMMON,
     )
     alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
     coverage_penalty: Coverage = Field(
@@ -138,6 +143,7 @@ class Search(Section, metaclass=_Called):
         default=1.0,
         description="of sampling: log-probabilities are divided by it; below 1 draws are nearer to the most probable "
         "symbols, above 1 more uniform",
+        json_schema_extra=COMMON,
     )
     top_k: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="of sampling: only the k most probable symbols are drawn; null: all"
@@ -145,6 +151,7 @@ class Search(Section, metaclass=_Called):
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=1.0,
         description="of sampling: only the most probable symbols that together reach this probability are drawn",
+        json_schema_extra=COMMON,
     )
     min_p: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
@@ -161,6 +168,7 @@ class Search(Section, metaclass=_Called):
         default=None,
         description="of sampling: the same seed gives an input the same samples, whatever is decoded with it; null: "
         "torch's global generator gives one",
+        json_schema_extra=COMMON,
     )
 
     weights: Literal["float32", "int8"] = Field(
@@ -193,7 +201,8 @@ class Search(Section, metaclass=_Called):
 
 def another(name: str, default: Any) -> Any:
     """The field of a key of `Search` with another default, for the section of a task."""
-    return Field(default=default, description=Search.model_fields[name].description)
+    field = Search.model_fields[name]
+    return Field(default=default, description=field.description, json_schema_extra=field.json_schema_extra)
 
 
 SearchT = TypeVar("SearchT", bound=Search)

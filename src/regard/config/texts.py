@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     AlignmentTrainingConfig,
     AttentionConfig,
@@ -209,11 +210,15 @@ class TextDecodingConfig(Search):
     max_length: Size | None = Field(
         default=None, description="the most symbols of an output; null: it follows from the input"
     )
-    prefix: str = Field(default="", description="the text with which every output begins")
+    prefix: str = Field(default="", description="the text with which every output begins", json_schema_extra=COMMON)
     include: Texts = Field(
-        default=(), description="a text that every finished output contains, or a list of them; needs a beam"
+        default=(),
+        description="a text that every finished output contains, or a list of them; needs a beam",
+        json_schema_extra=COMMON,
     )
-    exclude: Texts = Field(default=(), description="a text that no output contains, or a list of them")
+    exclude: Texts = Field(
+        default=(), description="a text that no output contains, or a list of them", json_schema_extra=COMMON
+    )
     alignment_layer: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="the attention that the alignment of a prediction shows, such as `cross.3`; `mean`: all; null: the "
@@ -226,6 +231,7 @@ class TextDecodingConfig(Search):
         default=(),
         description="a model, or a list of them, with the same vocabularies: run folders or names of shipped models. "
         "Outputs are searched for with the mean of their predictions and this model's",
+        json_schema_extra=COMMON,
     )
     ensemble_weights: Annotated[tuple[Annotated[float, Field(gt=0.0)], ...], Strict(False)] | None = Field(
         default=None, description="of an ensemble: the weight of this model and of each other one; null: equal"

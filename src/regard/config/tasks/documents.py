@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     Config,
     DataSection,
@@ -155,9 +156,12 @@ class DocumentDecodingConfig(Section):
         default=1,
         description="labels of each document, the most probable first, with their probabilities; 1: its label, or all "
         "labels above `threshold` if documents may have several",
+        json_schema_extra=COMMON,
     )
     threshold: Probability = Field(
-        default=0.5, description="the probability from which on a document has a label, if it may have several"
+        default=0.5,
+        description="the probability from which on a document has a label, if it may have several",
+        json_schema_extra=COMMON,
     )
     batch_words: Size = Field(default=16384, description="the most words classified at once, with padding")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     AttentionConfig,
     Config,
@@ -182,12 +183,18 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
 class ForecastDecodingConfig(Section):
     """What forecasts have."""
 
-    steps: Size | None = Field(default=None, description="steps of a forecast; null: `data.horizon`")
+    steps: Size | None = Field(
+        default=None, description="steps of a forecast; null: `data.horizon`", json_schema_extra=COMMON
+    )
     quantiles: Levels | None = Field(
-        default=None, description="levels that tables and pictures have, of the model's; null: all of them"
+        default=None,
+        description="levels that tables and pictures have, of the model's; null: all of them",
+        json_schema_extra=COMMON,
     )
     hold_back: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="last rows of each series that are not read; they are shown as the truth"
+        default=0,
+        description="last rows of each series that are not read; they are shown as the truth",
+        json_schema_extra=COMMON,
     )
     batch_windows: Size = Field(default=256, description="the most windows that are forecast at once")
 

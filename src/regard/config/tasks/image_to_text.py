@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     AttentionConfig,
     Config,
@@ -291,7 +292,7 @@ class DecodingConfig(TextDecodingConfig):
     max_length: Size | None = Field(
         default=None,
         description="the most symbols of an output; null: `data.max_length`",
-        json_schema_extra=FROM_DATA,
+        json_schema_extra=FROM_DATA | COMMON,
     )
     batch_pixels: Size = Field(
         default=4_000_000,

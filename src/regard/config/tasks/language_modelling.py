@@ -8,6 +8,7 @@ from pydantic import Field, Strict, model_validator
 
 from regard.config.combinations import Method
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     Config,
     DataSection,
@@ -141,7 +142,9 @@ class ContinuationConfig(Search):
     length_penalty: Ranking = another("length_penalty", "none")
     temperature: Temperature = another("temperature", 0.8)
     seed: Seed = another("seed", 1)
-    max_length: Size = Field(default=200, description="the number of tokens of a continuation")
+    max_length: Size = Field(
+        default=200, description="the number of tokens of a continuation", json_schema_extra=COMMON
+    )
     context: Size | None = Field(
         default=None,
         description="in evaluations and validations: tokens that each scored token sees at least, if there are so many "

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    COMMON,
     FROM_DATA,
     AlignmentTrainingConfig,
     AttentionConfig,
@@ -180,10 +181,12 @@ class SpeechDecodingConfig(Section):
     """How texts are read aloud."""
 
     stop_threshold: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.5, description="the probability of stopping at which a sentence ends"
+        default=0.5, description="the probability of stopping at which a sentence ends", json_schema_extra=COMMON
     )
     max_frames_per_unit: Positive = Field(
-        default=30.0, description="the most frames for each unit of the text; a sentence that reaches them is cut"
+        default=30.0,
+        description="the most frames for each unit of the text; a sentence that reaches them is cut",
+        json_schema_extra=COMMON,
     )
     silence_threshold: Positive = Field(
         default=0.5,

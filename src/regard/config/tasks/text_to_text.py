@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    COMMON,
     AlignmentLossConfig,
     AttentionConfig,
     Config,
@@ -232,7 +233,9 @@ class DecodingConfig(TextDecodingConfig):
     """The search of predictions, and of validations with a beam of their own."""
 
     max_length: Size | None = Field(
-        default=None, description="the most symbols of an output; null: max_length_ratio × source symbols + 10"
+        default=None,
+        description="the most symbols of an output; null: max_length_ratio × source symbols + 10",
+        json_schema_extra=COMMON,
     )
     max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(default=3.0, description="see `max_length`")
     min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
