@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import resource
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.models import OptionInfo
 
 import regard
-from regard.cli import main, run
+from regard.cli import data, main, run
+from regard.cli.application import VERBS as VERBS_BY_NAME
 from regard.data.synthetic import generate
 
 VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "bench", "data"]
@@ -322,3 +325,14 @@ def test_an_argument_that_is_not_utf_8_is_named_and_harms_no_other() -> None:
     assert ended.returncode == 0
     assert [line.partition(b"\t")[0] for line in ended.stdout.splitlines()] == [rb"caf\udce9", b"ab"]
     assert b"half a surrogate pair" in ended.stderr
+
+
+def test_every_option_is_declared_by_its_name():
+    """Without it, some versions of typer take the placeholder of a value for the name: `--format FORMAT` vanishes."""
+    verbs = [verb for verb, _ in VERBS_BY_NAME.values()]
+    verbs += [command.callback for command in data.application.registered_commands]
+    for verb in verbs:
+        for parameter in inspect.signature(verb, eval_str=True).parameters.values():
+            for declared in getattr(parameter.annotation, "__metadata__", ()):
+                if isinstance(declared, OptionInfo):
+                    assert str(declared.default).startswith("-"), (verb.__name__, parameter.name)

@@ -29,17 +29,21 @@ def align(
     file: Annotated[Path | None, typer.Argument(help="A file of pairs, as in training.")] = None,
     source_field: options.SourceField = None,
     target_field: Annotated[
-        str | None, typer.Option(metavar="N", help="Column or field of the output; default: as in training.")
+        str | None,
+        typer.Option("--target-field", metavar="N", help="Column or field of the output; default: as in training."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of pairs: inputs, one per line.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
+    ] = None,
     target: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The outputs of these inputs, one per line.")
+        Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
     ] = None,
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     format: Annotated[
         Format | None,
         typer.Option(
+            "--format",
             help="pharaoh: links `0-0 1-2`; tsv: a weight per line; jsonl: objects; json, npz: as `regard plot "
             "--data`. By the suffix of the output file, else pharaoh.",
         ),
@@ -52,27 +56,40 @@ def align(
         bool, typer.Option("--normalise", help="Divide each row by its sum, without blanks and what is left out.")
     ] = False,
     layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="An attention such as cross.3, or mean; default: as in predict.")
+        str | None,
+        typer.Option("--layer", metavar="NAME", help="An attention such as cross.3, or mean; default: as in predict."),
     ] = None,
-    head: Annotated[int | None, typer.Option(min=0, metavar="N", help="One head, from 0; default: their mean.")] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", min=0, metavar="N", help="One head, from 0; default: their mean.")
+    ] = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="X", help="Link all weights of at least X, not the largest of each word.")
+        float | None,
+        typer.Option("--threshold", metavar="X", help="Link all weights of at least X, not the largest of each word."),
     ] = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="In pharaoh: a column with the log-probability of the output.")
     ] = False,
     reverse: Annotated[
         str | None,
-        typer.Option(metavar="MODEL|FILE", help="A model of the other direction, or a file of links that it printed."),
+        typer.Option(
+            "--reverse",
+            metavar="MODEL|FILE",
+            help="A model of the other direction, or a file of links that it printed.",
+        ),
     ] = None,
     symmetrise: Annotated[
-        Method | None, typer.Option(help="How links of both directions are joined; default: grow-diag-final-and.")
+        Method | None,
+        typer.Option("--symmetrise", help="How links of both directions are joined; default: grow-diag-final-and."),
     ] = None,
     references: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Links of each line, `0-0 1?2`: print the alignment error rate."),
+        typer.Option(
+            "--references", metavar="FILE", help="Links of each line, `0-0 1?2`: print the alignment error rate."
+        ),
     ] = None,
-    first: Annotated[int, typer.Option(min=0, max=1, help="The number of the first word in references.")] = 0,
+    first: Annotated[
+        int, typer.Option("--first", min=0, max=1, help="The number of the first word in references.")
+    ] = 0,
     json_: Annotated[bool, typer.Option("--json", help="Print the error rate as a JSON object.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first pair with a warning.")] = False,
     device: options.Device = "auto",

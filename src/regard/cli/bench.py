@@ -15,7 +15,7 @@ def bench(
         list[str] | None,
         typer.Argument(metavar="[CASE]...", help="additive, decoder, training, beam, …; default: all."),
     ] = None,
-    threads: Annotated[str, typer.Option(metavar="N,N", help="Numbers of threads to measure.")] = "1",
+    threads: Annotated[str, typer.Option("--threads", metavar="N,N", help="Numbers of threads to measure.")] = "1",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds, as a test.")] = False,
     output: options.Output = None,
     overwrite: options.Overwrite = False,

@@ -16,10 +16,11 @@ def convert(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The file or folder of its model.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder of the new model.")],
     file: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="A further file of the model; may be given again.")
+        list[str] | None,
+        typer.Option("--file", metavar="NAME=FILE", help="A further file of the model; may be given again."),
     ] = None,
     fact: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What no file says; may be given again.")
+        list[str] | None, typer.Option("--fact", metavar="NAME=VALUE", help="What no file says; may be given again.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in the folder.")] = False,
 ) -> None:

@@ -35,11 +35,15 @@ def cmudict(
 def synthetic(
     task: Annotated[str, typer.Argument(help="copy, reverse or sort.")],
     file: Annotated[Path, typer.Argument(help="The TSV file to write.")],
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs.")] = 10_000,
-    min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest symbols of an input.")] = 1,
-    max_length: Annotated[int, typer.Option(min=1, metavar="N", help="Most symbols of an input.")] = 20,
-    num_symbols: Annotated[int, typer.Option(min=1, metavar="N", help="Number of distinct symbols.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random pairs.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="Number of pairs.")] = 10_000,
+    min_length: Annotated[
+        int, typer.Option("--min-length", min=0, metavar="N", help="Fewest symbols of an input.")
+    ] = 1,
+    max_length: Annotated[int, typer.Option("--max-length", min=1, metavar="N", help="Most symbols of an input.")] = 20,
+    num_symbols: Annotated[
+        int, typer.Option("--num-symbols", min=1, metavar="N", help="Number of distinct symbols.")
+    ] = 20,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random pairs.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """Write synthetic pairs, to see whether a model learns."""
@@ -54,12 +58,12 @@ def synthetic(
 @application.command("pictures", epilog="Example: regard data pictures train/ --count 8000")
 def pictures(
     directory: Annotated[Path, typer.Argument(help="The folder to write.")],
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pictures.")] = 8_000,
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="Number of pictures.")] = 8_000,
     num_objects: Annotated[
         int | None,
         typer.Option("--objects", min=1, max=4, metavar="N", help="Objects of each picture; default: 1 to 4."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random pictures.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random pictures.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier pictures.")] = False,
 ) -> None:
     """Write drawn pictures with their captions, to see whether a model learns and where it looks.
@@ -85,7 +89,8 @@ def vocoder(
         ),
     ] = None,
     voice: Annotated[
-        str | None, typer.Option(metavar="NAME", help="universal or LJSpeech, of the package; default: universal.")
+        str | None,
+        typer.Option("--voice", metavar="NAME", help="universal or LJSpeech, of the package; default: universal."),
     ] = None,
 ) -> None:
     """Write HiFi-GAN's published weights as a vocoder that reads no code.
@@ -121,7 +126,7 @@ def check(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="The preset for files of pairs (`regard list presets`); default: text-to-text."),
+        typer.Option("--preset", help="The preset for files of pairs (`regard list presets`); default: text-to-text."),
     ] = None,
     set_: Annotated[
         list[str] | None,

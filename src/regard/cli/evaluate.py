@@ -19,40 +19,49 @@ def evaluate(
     file: Annotated[Path | None, typer.Argument(help="A file of held-out items, as in training.")] = None,
     source_field: options.SourceField = None,
     target_field: Annotated[
-        str | None, typer.Option(metavar="N", help="Column or field of the output; default: as in training.")
+        str | None,
+        typer.Option("--target-field", metavar="N", help="Column or field of the output; default: as in training."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of pairs: inputs, one per line.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
+    ] = None,
     target: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="References of these inputs, one per line; may be repeated."),
+        typer.Option("--target", metavar="FILE", help="References of these inputs, one per line; may be repeated."),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
+            "--metric",
             metavar="NAME,NAME",
             help="Further metrics: bleu, chrf; default: both for sentences (units word, sentencepiece).",
         ),
     ] = None,
     bleu_tokenize: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="How BLEU splits texts: none, 13a (default), intl, zh, …"),
+        typer.Option("--bleu-tokenize", metavar="NAME", help="How BLEU splits texts: none, 13a (default), intl, zh, …"),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of speech: also write a table with the figures of every item.")
+        Path | None,
+        typer.Option("--table", metavar="FILE", help="Of speech: also write a table with the figures of every item."),
     ] = None,
     joined: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Of speech: how many sentences are joined to a long one; default: 5, and 0 is none."
+            "--joined",
+            metavar="N",
+            help="Of speech: how many sentences are joined to a long one; default: 5, and 0 is none.",
         ),
     ] = None,
     boxes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Of pictures: boxes of what words name; also prints figures of the maps."),
+        typer.Option(
+            "--boxes", metavar="FILE", help="Of pictures: boxes of what words name; also prints figures of the maps."
+        ),
     ] = None,
     vocoder: options.Vocoder = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
-    worst: Annotated[int, typer.Option(min=0, metavar="N", help="Also print the N worst items.")] = 0,
+    worst: Annotated[int, typer.Option("--worst", min=0, metavar="N", help="Also print the N worst items.")] = 0,
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",

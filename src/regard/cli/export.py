@@ -17,8 +17,9 @@ def export(
     format: Annotated[
         Literal["onnx", "ctranslate2", "torch"],
         typer.Option(
+            "--format",
             help="onnx: an encoder, a step and a program of numpy and onnxruntime that decodes with them; ctranslate2: "
-            "a Transformer for CTranslate2; torch: programs of torch.export."
+            "a Transformer for CTranslate2; torch: programs of torch.export.",
         ),
     ],
     output: Annotated[

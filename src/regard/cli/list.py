@@ -15,7 +15,7 @@ def list_(
         str | None, typer.Argument(help="recipes, presets, models, tasks, keys, … or a name; default: everything.")
     ] = None,
     section: Annotated[str | None, typer.Argument(help="With keys: a section of the configuration or a key.")] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="With keys: those of one task.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="NAME", help="With keys: those of one task.")] = None,
 ) -> None:
     """List recipes, presets, models, tasks and keys, or describe one."""
     if task is not None and kind != "keys":

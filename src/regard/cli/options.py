@@ -27,13 +27,17 @@ Model = Annotated[
 Vocoder = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
+        "--vocoder",
+        metavar="FOLDER",
+        help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim.",
     ),
 ]
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
+Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
 SourceField = Annotated[
     str | None,
-    typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; default: as in training."),
+    typer.Option(
+        "--source-field", metavar="N,N", help="Columns (from 0) or JSONL fields of the input; default: as in training."
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
 Output = Annotated[

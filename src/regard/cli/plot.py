@@ -38,7 +38,7 @@ def plot(
         typer.Option("--strokes", help="Handwriting in the colours of the symbols that looked at each stroke."),
     ] = False,
     data: Annotated[
-        Literal["json", "npz"] | None, typer.Option(help="Also write weights and tokens, beside the picture.")
+        Literal["json", "npz"] | None, typer.Option("--data", help="Also write weights and tokens, beside the picture.")
     ] = None,
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",

@@ -49,6 +49,7 @@ def predict(
     format: Annotated[
         str | None,
         typer.Option(
+            "--format",
             metavar="FORMAT",
             help="tsv: input, output[, score]; text: output; jsonl: objects; csv: a table, of models that read files. "
             "jsonl for JSONL inputs, else the first that the model has.",
@@ -63,6 +64,7 @@ def predict(
     constraints: Annotated[
         str | None,
         typer.Option(
+            "--constraints",
             metavar="FIELD",
             help="A field of JSONL inputs that has an object with prefix, include, exclude for its output.",
         ),

@@ -18,7 +18,9 @@ KILLED = 128
 
 def train(
     config: Annotated[Path | None, typer.Argument(metavar="CONFIG.yaml", help="The configuration.")] = None,
-    preset: Annotated[str | None, typer.Option(help="A preset instead of a file: `regard list presets`.")] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="A preset instead of a file: `regard list presets`.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set any key, e.g. training.epochs=10; may be repeated."),
@@ -30,9 +32,13 @@ def train(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
     ] = False,
-    device: Annotated[str | None, typer.Option(metavar="DEVICE", help="Same as --set training.device=…")] = None,
-    precision: Annotated[str | None, typer.Option(metavar="TYPE", help="Same as --set training.precision=…")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Same as --set seed=…")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", metavar="TYPE", help="Same as --set training.precision=…")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")] = None,
 ) -> None:
     """Train a model, or continue its training.
 
