@@ -19,7 +19,7 @@ from regard.tasks.store import save
 from test_tasks import SMALL, configuration, small, trained, untrained
 from test_training_resume import assert_same_run
 
-ONCE = {"warmup_steps": 0, "validate_every": None, "samples": 0}
+ONCE = {"warmup_steps": 0, "validate_every": None, "samples": 0, "keep_checkpoints": "all"}
 GOLDEN = Path(__file__).parent / "golden" / "model_format_2"
 DAMAGE = {
     "empty": lambda content: b"",

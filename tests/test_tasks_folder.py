@@ -218,6 +218,16 @@ def test_more_epochs_on_a_finished_run_go_on_as_if_planned(
         train(configuration(tmp_path, schedule=schedule), run)
 
 
+def test_a_run_that_kept_no_checkpoint_is_not_begun_anew_for_more_epochs(tmp_path: Path) -> None:
+    run = trained(tmp_path, keep_checkpoints="none")
+    assert not list(run.glob("checkpoints/step-*"))
+    before = (run / "model.safetensors").read_bytes()
+    with pytest.raises(ConfigError, match=r"its checkpoints were removed .* --set training\.start_from="):
+        train(configuration(tmp_path, epochs=4), run)
+    assert (run / "model.safetensors").read_bytes() == before
+    assert train(configuration(tmp_path), run).stop_reason == "epochs"
+
+
 def test_a_longer_cosine_is_said_to_restart_and_more_epochs_do_not_undo_an_early_stop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

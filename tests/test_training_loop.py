@@ -228,6 +228,11 @@ def test_the_mean_of_the_last_validations_is_saved_only_where_it_is_better_than_
     of_best = "the best single validation, step 21 (rate 0.2)"
     saved, other = (of_mean, of_best) if len(steps) == 3 else (of_best, of_mean)
     assert f"The saved model is {saved}, not {other}." in shown.getvalue()
+    names = {path.name for path in (tmp_path / "checkpoints/weights").iterdir()}
+    assert names == {"step-00000021.safetensors", *(["mean.safetensors"] if len(steps) == 3 else [])}
+    again = Scripted([])
+    assert train(again, settings, tmp_path, seed=3, select="rate", console=Console(file=StringIO())) == outcome
+    assert torch.equal(weights(again), expected)
 
 
 def saved_weights(folder: Path) -> torch.Tensor:

@@ -20,6 +20,7 @@ from rich.console import Console
 from regard.config.schema import TrainingConfig
 from regard.errors import RegardError
 from regard.training import Loss, Outcome, RunState, Validation, read_state, train
+from regard.training.outcome import reopen
 from training_toy import ToyTrainee, config
 
 TOY = Path(__file__).with_name("training_toy.py")
@@ -246,7 +247,9 @@ def test_training_runs_in_a_thread_that_may_install_no_handlers(tmp_path: Path) 
 
 
 def test_only_the_last_two_checkpoints_and_the_weights_in_use_are_kept(tmp_path: Path) -> None:
-    outcome = run(tmp_path / "run", validate_every=2, average_checkpoints=3, save_every_minutes=1e-6)
+    outcome = run(
+        tmp_path / "run", validate_every=2, average_checkpoints=3, save_every_minutes=1e-6, keep_checkpoints="all"
+    )
     checkpoints = tmp_path / "run/checkpoints"
     assert sorted(path.name for path in checkpoints.glob("step-*")) == ["step-00000027", "step-00000028"]
     kept = {int(re.sub(r"\D", "", path.stem)) for path in (checkpoints / "weights").iterdir()}
@@ -254,6 +257,36 @@ def test_only_the_last_two_checkpoints_and_the_weights_in_use_are_kept(tmp_path:
     assert {24, 26, 28, outcome.best_step} <= kept <= {22, 24, 26, 28, outcome.best_step}
     assert (checkpoints / "best").read_text() == f"step-{outcome.best_step:08d}\n"
     assert (checkpoints / "latest").read_text() == "step-00000028\n"
+
+
+@pytest.mark.parametrize("averages", [0, 3])
+def test_a_finished_run_keeps_one_checkpoint_and_the_weights_that_a_later_end_needs(
+    tmp_path: Path, averages: int
+) -> None:
+    changes = {"validate_every": 2, "average_checkpoints": averages, "save_every_minutes": 1e-6}
+    outcome = run(tmp_path / "run", **changes)
+    checkpoints = tmp_path / "run/checkpoints"
+    kept = {path.relative_to(checkpoints).as_posix() for path in checkpoints.rglob("step-*")}
+    assert kept == {"step-00000028", f"weights/step-{outcome.best_step:08d}.safetensors"}
+    run(tmp_path / "all", **changes, keep_checkpoints="all")
+    assert identical(state(tmp_path / "run"), state(tmp_path / "all"))
+
+
+def test_a_run_that_ends_later_goes_on_from_the_checkpoint_that_it_kept(tmp_path: Path) -> None:
+    changes = {"validate_every": 2, "average_checkpoints": 2, "schedule": "constant"}
+    run(tmp_path / "once", epochs=4, **changes)
+    run(tmp_path / "twice", epochs=2, **changes)
+    reopen(tmp_path / "twice")
+    run(tmp_path / "twice", epochs=4, **changes)
+    assert identical(state(tmp_path / "once")["optimizer"], state(tmp_path / "twice")["optimizer"])
+    assert (tmp_path / "once/model.safetensors").read_bytes() == (tmp_path / "twice/model.safetensors").read_bytes()
+
+
+def test_a_run_may_keep_no_checkpoint(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "run", validate_every=2, average_checkpoints=3, keep_checkpoints="none")
+    assert not list((tmp_path / "run/checkpoints").rglob("*.*"))
+    assert (tmp_path / "run/model.safetensors").is_file()
+    assert Outcome.read(tmp_path / "run") == outcome
 
 
 class Bomb:

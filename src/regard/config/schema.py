@@ -276,6 +276,12 @@ class TrainingConfig(Section):
     threads: Size | None = Field(default=None, description="CPU threads; null: torch's choice")
     log_every: Size = Field(default=50, description="optimiser steps between lines of metrics")
     save_every_minutes: Annotated[float, Field(gt=0.0)] = Field(default=5.0, description="minutes between checkpoints")
+    keep_checkpoints: Literal["latest", "all", "none"] = Field(
+        default="latest",
+        description="what stays in `checkpoints/` when a training has ended: `latest`, what is needed to continue it "
+        "to a later end (the optimiser's state and the best weights, four times the model); `all`, also the weights of "
+        "the last validations and the checkpoint before; `none`, and then it cannot be continued",
+    )
     tensorboard: bool = Field(default=False, description="also write TensorBoard events (extra `log`)")
     samples: Annotated[int, Field(ge=0)] = Field(
         default=4,

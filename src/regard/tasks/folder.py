@@ -16,6 +16,7 @@ from regard.tasks.fingerprints import fingerprints
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.tasks.table import task_of
 from regard.training import Outcome, archive, lock, read_state
+from regard.training.checkpoint import Checkpoints
 from regard.training.manifest import Manifest, is_run
 from regard.training.outcome import reopen
 from regard.training.progress import say
@@ -24,7 +25,14 @@ CONFIG, RECORD = "config.yaml", "checkpoints/config.yaml"
 """The configuration of the model, which the user may edit, and the one that the run began with."""
 WHOLE = "# end\n"
 """The last line of the record, because half a configuration file can be a valid configuration."""
-FREE = ("training.device", "training.sharding", "training.threads", "training.tensorboard", "training.log_every")
+FREE = (
+    "training.device",
+    "training.sharding",
+    "training.threads",
+    "training.tensorboard",
+    "training.log_every",
+    "training.keep_checkpoints",
+)
 """Keys that may change when a run continues: they do not change what is learned."""
 EXTENDING = ("training.epochs", "training.max_steps", "training.early_stopping")
 """Keys that may be raised when a run continues: it only ends later. Each has the name of its stop reason."""
@@ -93,6 +101,11 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
     finished = Outcome.read(folder)
     if finished is not None and f"training.{finished.stop_reason}" in {key for key, *_ in extended}:
         finished = None
+        if Checkpoints(folder).latest is None:
+            raise ConfigError(
+                f"{folder}: the run has ended and its checkpoints were removed (training.keep_checkpoints), so it "
+                f"cannot be continued. Begin another run (--output) from its model: --set training.start_from={folder}"
+            )
     return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
 

@@ -5,11 +5,12 @@
     latest                          the name of the newest checkpoint, one line of text
     best                            the name of the best validated weights, one line of text
     config.yaml                     the configuration that the run began with (`regard.tasks`)
-    step-00001200/                  the last two are kept
+    step-00001200/                  the last two are kept; the last one once the run has ended
       model.safetensors             the weights
       trainer_state.pt              everything else: tensors and plain containers, read with weights_only=True
       progress.json                 step and epoch, for people and programs; checksums of the two other files
-    weights/step-00001000.safetensors   validated weights: the best, and those to be averaged
+    weights/step-00001000.safetensors   validated weights: the best, and, until the run has ended, those to be averaged
+    weights/mean.safetensors        their mean, once the run has ended with it
 """
 
 from __future__ import annotations
@@ -150,7 +151,10 @@ class Checkpoints:
 
     def load_weights(self, steps: Collection[int]) -> dict[str, Tensor]:
         """The mean of the validated weights of some steps, which may be a single step."""
-        return weights.mean([self._weights(step) for step in sorted(steps)])
+        paths = [self._weights(step) for step in sorted(steps)]
+        if len(paths) > 1 and self._mean.is_file() and not all(path.is_file() for path in paths):
+            paths = [self._mean]
+        return weights.mean(paths)
 
     def keep_weights(self, needed: Collection[int]) -> None:
         """Removes validated weights that neither the run nor a checkpoint needs."""
@@ -160,6 +164,38 @@ class Checkpoints:
                 names |= {self._weights(other) for other in self.progress(step)["weights"]}
         for path in set(self._folder.glob("weights/step-*")) - names:
             path.unlink()
+
+    def close(self, module: nn.Module, *, best: int, final: Collection[int]) -> None:
+        """Removes what a finished run no longer needs: all but the newest checkpoint, the best weights and the final
+        ones, of which a mean becomes a file of its own.
+
+        Args:
+            module: holds the final weights.
+            best: the step of the best validation.
+            final: the steps of the validations whose mean the final weights are.
+        """
+        if len(final) > 1:
+            weights.save(weights.snapshot(module), self._mean)
+        else:
+            self._mean.unlink(missing_ok=True)
+        for step in self._steps():
+            if step != self.latest:
+                remove_folder(self._checkpoint(step))
+        for path in set(self._folder.glob("weights/step-*")) - {self._weights(best)}:
+            path.unlink()
+
+    def remove(self) -> None:
+        """Removes all checkpoints and weights."""
+        for step in self._steps():
+            remove_folder(self._checkpoint(step))
+        for path in (self._latest, self._folder / "best", *self._folder.glob("weights/*.safetensors")):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # a file of the user's is there, or no folder
+            (self._folder / "weights").rmdir()
+
+    def has_weights(self, step: int) -> bool:
+        """Whether the validated weights of a step are there."""
+        return self._weights(step).is_file()
 
     def _damage(self, step: int) -> str | None:
         """What is wrong with the files of a checkpoint, or None."""
@@ -181,6 +217,10 @@ class Checkpoints:
 
     def _weights(self, step: int) -> Path:
         return self._folder / "weights" / f"{step_name(step)}.safetensors"
+
+    @property
+    def _mean(self) -> Path:
+        return self._folder / "weights" / "mean.safetensors"
 
     def _steps(self) -> list[int]:
         numbers = (path.name.removeprefix("step-") for path in self._folder.glob("step-*") if path.is_dir())

@@ -20,6 +20,7 @@ CHECKPOINTS = (
     "checkpoints/step-*/trainer_state.pt",
     "checkpoints/step-*/progress.json",
     "checkpoints/weights/step-*.safetensors",
+    "checkpoints/weights/mean.safetensors",
 )
 ALWAYS = ("metrics.jsonl", "outcome.json", *CHECKPOINTS)
 """Files that every run writes; those of the model and the pictures are added when they are written."""

@@ -194,7 +194,17 @@ class Run:
         self.report.sync()
         outcome = self.outcome(reason, metrics=metrics, final=final)
         processes.first(partial(outcome.write, self.folder))
+        with self.stepper.exchange.whole():
+            processes.first(partial(self._close, final))
         return outcome
+
+    def _close(self, final: set[int]) -> None:
+        """Leaves of the checkpoints what `keep_checkpoints` says."""
+        assert self.selection.step is not None
+        if self.config.keep_checkpoints == "none":
+            self.checkpoints.remove()
+        elif self.config.keep_checkpoints == "latest":
+            self.checkpoints.close(self.module, best=self.selection.step, final=final)
 
     def outcome(
         self,
@@ -290,6 +300,8 @@ class Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])
+        there = filter(self.checkpoints.has_weights, self.position.averaged)  # a run that had ended keeps few of them
+        self.position.averaged = tuple(there)
         self.tally = Tally(**state["tally"])
         self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
