@@ -159,7 +159,7 @@ TASK_CASES = {
             },
         },
         ["train-0.png", "two.inkml", "train-1.png"],
-        training={"batch_pixels": 2_000},
+        training={"batch_pixels": 2_000, "allow_trained_dev": True},
         open=("training.warmup_steps", "decoding.max_length"),
     ),
     "labelling": Case(

@@ -103,6 +103,8 @@ def evaluate(
     path = file or source
     assert path is not None
     evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))
+    if (seen := loaded.seen(evaluation, path)) is not None and str(seen):
+        say(f"warning: {path}: {seen}")
     for entry in evaluation.scored:
         if entry.prediction.warnings:
             say(f"{entry.place}: {'; '.join(entry.prediction.warnings)}")
@@ -112,6 +114,7 @@ def evaluate(
             figures = {
                 **evaluation.metrics,
                 **evaluation.details,
+                **({} if seen is None else {"trained_items": len(seen.items), "trained_inputs": len(seen.inputs)}),
                 **({"worst": [entry.record() for entry in worst_entries]} if worst else {}),
             }
             print(json.dumps(plain(figures), ensure_ascii=False), file=stream)

@@ -252,6 +252,11 @@ class TrainingConfig(Section):
         description="optimiser steps between validations; null: once per epoch",
         json_schema_extra=FROM_DATA,
     )
+    allow_trained_dev: bool = Field(
+        default=False,
+        description="validate on held-out items most of which are training items, to see whether a model can learn "
+        "data by heart; else such `data.dev` are refused",
+    )
     early_stopping: Size | None = Field(
         default=None, description="validations without improvement before training stops; null: never"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -13,11 +13,13 @@ from torch import nn
 
 from regard.config import Config
 from regard.data import Findings, Vocabulary
+from regard.data.finding import by_severity
 from regard.data.input_rows import InputTable
 from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
+from regard.tasks.trained_items import DataItem, Seen, TrainedItems, shared_items
 from regard.training import Trainee
 
 
@@ -131,6 +133,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     name: str
     card: str
     fingerprints: dict[str, str]
+    trained_items: TrainedItems | None = None
+    """The items that it was trained on; None if they were not recorded."""
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
     input_kind: ClassVar[Literal["text", "file"]] = "text"
@@ -220,6 +224,17 @@ class AbstractModel(ABC, Generic[ConfigT]):
         Raises:
             DataError: for a file without items, or one that the model was trained on.
         """
+
+    def evaluated_items(self, evaluation: Any, path: Path | str) -> Iterable[DataItem]:
+        """The items of an evaluation of a file, as those of the training are recorded; none of models without."""
+        return ()
+
+    def seen(self, evaluation: Any, path: Path | str) -> Seen | None:
+        """Which items of an evaluation the model was trained on; None if it is not known."""
+        if self.trained_items is None:
+            return None
+        seen = self.trained_items.seen(self.evaluated_items(evaluation, path))
+        return seen if seen.count else None
 
     def pairs(
         self,
@@ -348,6 +363,18 @@ class AbstractTask(ABC, Generic[ConfigT]):
     @abstractmethod
     def check(self, config: ConfigT, material: Any) -> Findings:
         """Checks the data."""
+
+    def items(self, material: Any) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
+        """The items that are trained on and those that are held out; none of a task whose data are no items."""
+        return (), ()
+
+    def checked(self, config: ConfigT, material: Any) -> Findings:
+        """`check`, and an error for a file of held-out items that are trained on."""
+        report = self.check(config, material)
+        if getattr(config.data, "dev", None) is None:
+            return report
+        shared = shared_items(*self.items(material), allowed=config.training.allow_trained_dev)
+        return replace(report, findings=by_severity((*report.findings, *shared)))
 
     @abstractmethod
     def resolve(self, config: ConfigT, material: Any, report: Any) -> Plan[ConfigT]:

@@ -15,6 +15,7 @@ from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.tasks.table import task_of
+from regard.tasks.trained_items import ITEMS
 from regard.training import Outcome, archive, lock, read_state
 from regard.training.checkpoint import Checkpoints
 from regard.training.manifest import Manifest, is_run
@@ -122,11 +123,13 @@ def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
     manifest = Manifest(folder)
     if decision.edited:
         manifest.leave(CONFIG)
-    names = manifest.claim([CONFIG, FINGERPRINTS, RECORD])
+    names = manifest.claim([CONFIG, FINGERPRINTS, RECORD, *([ITEMS] if model.trained_items is not None else [])])
     replace_text(folder / RECORD, dump(decision.config) + WHOLE)
     if CONFIG in names:
         replace_text(folder / CONFIG, dump(decision.config))
     replace_file(folder / FINGERPRINTS, lambda path: save_fingerprints(model, path.parent))
+    if model.trained_items is not None:
+        replace_file(folder / ITEMS, model.trained_items.save)
 
 
 def check_data(folder: Path, current: dict[str, str]) -> None:

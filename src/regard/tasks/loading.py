@@ -22,6 +22,7 @@ from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.open_keys import is_set
 from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
 from regard.tasks.table import task_of
+from regard.tasks.trained_items import ITEMS, TrainedItems
 from regard.training import archive
 from regard.training.device import choose as choose_device
 
@@ -54,6 +55,8 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
     model.module.load_state_dict(weights, strict=False)
     model.fingerprints = load_fingerprints(folder)
+    if ITEMS in header.get("files", {}):
+        model.trained_items = TrainedItems.load(folder / ITEMS)
     if (folder / CARD).exists():
         model.card = (folder / CARD).read_text(encoding="utf-8")
     model.module.to(choose_device(str(device)))

@@ -48,7 +48,7 @@ def read_and_check(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[
     if config.data.on_error == "skip":
         return check_all(task, config)
     material = task.read(config)
-    return CheckedData(material, task.check(config, material), 0)
+    return CheckedData(material, task.checked(config, material), 0)
 
 
 def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[ConfigT]:
@@ -68,5 +68,5 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[Confi
     found = defects.findings(left_out=config.data.on_error == "skip")
     if fatal is not None:
         return CheckedData(None, Findings((*found, Finding.of_message("error", str(fatal)))), len(defects))
-    report = task.check(config, material)
+    report = task.checked(config, material)
     return CheckedData(material, replace(report, findings=(*found, *report.findings)), len(defects))

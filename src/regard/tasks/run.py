@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,13 +14,14 @@ from regard.config import Config, Configuration
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.closing import closing
-from regard.tasks.contract import Metric
+from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import Decision, check_data, inspect, take
 from regard.tasks.material import read_and_check
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
 from regard.tasks.table import task_of
+from regard.tasks.trained_items import ITEMS, TrainedItems
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
@@ -81,6 +83,7 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
     config = plan.config
     model = task.build(config, data.material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
+    model.trained_items = _trained_items(task, data.material, None if decision.begins else folder)
     if not decision.begins:
         before = load_fingerprints(folder)
         model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
@@ -106,6 +109,14 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
     if outcome.stop_reason == "interrupted" and overwrite:
         say("To continue this run, leave out --overwrite, which would begin anew.")
     return outcome
+
+
+def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) -> TrainedItems | None:
+    """The training items, and of a run that goes on those of the model that it started from, as its folder has them."""
+    if folder is not None and (folder / ITEMS).is_file():
+        return TrainedItems.load(folder / ITEMS)
+    items = TrainedItems.of(task.items(material)[0])
+    return items if len(items.hashes) else None
 
 
 def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:

@@ -77,6 +77,8 @@ def start_from(model: AbstractModel[Any], start: Path) -> None:
         lines.append(f"  not copied: {len(skipped) - SHOWN:,} more")
     say("\n".join([f"Training starts from {folder}:", *lines]))
     model.fingerprints |= {f"start_from.{name}": value for name, value in base.fingerprints.items()}
+    if model.trained_items is not None:
+        model.trained_items |= base.trained_items
     model.fingerprints["start_from"] = checksum(folder / "model.safetensors")
 
 

@@ -12,6 +12,7 @@ from regard.errors import DataError
 from regard.files import checksum
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.trained_items import ITEMS
 
 WEIGHTS = "model.safetensors"
 CONFIGURATION = "config.yaml"
@@ -43,7 +44,11 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
     save_fingerprints(model, folder)
     if model.card:
         (folder / CARD).write_text(model.card, encoding="utf-8")
-    names = [name for name in (*model.assets, FINGERPRINTS) if (folder / name).exists()]
+    if model.trained_items is not None:
+        model.trained_items.save(folder / ITEMS)
+    else:
+        (folder / ITEMS).unlink(missing_ok=True)
+    names = [name for name in (*model.assets, FINGERPRINTS, ITEMS) if (folder / name).exists()]
     header = {
         "files": {name: checksum(folder / name) for name in names},
         "model": model.config.model.model_dump(mode="json"),

@@ -21,7 +21,8 @@ from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.encoded import EncodedDocuments
 from regard.tasks.documents.evaluation import DocumentEvaluation, evaluation
 from regard.tasks.documents.prediction import DocumentPrediction
-from regard.tasks.documents.reading import read_file
+from regard.tasks.documents.reading import data_item, read_file
+from regard.tasks.trained_items import DataItem
 from regard.viz import WeightedDocument, plot_document, save_documents
 
 TAB = "\t"
@@ -197,6 +198,10 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             for i, probabilities, _ in self.classify(EncodedDocuments.of(encoded))
         }
         return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
+
+    def evaluated_items(self, evaluation: DocumentEvaluation, path: Path | str) -> Iterator[DataItem]:
+        """The documents of an evaluation."""
+        return (data_item(entry.document) for entry in evaluation.scored)
 
     def rows(self, prediction: DocumentPrediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row with the labels, and with `scores` their least probability; with `num_best` a row for each label."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.config.tasks.documents import DocumentDataConfig
 from regard.data import (
+    Document,
     DocumentField,
     Documents,
     Field,
@@ -24,6 +25,7 @@ from regard.data.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
 from regard.errors import ConfigError, DataError
 from regard.tasks.documents.encoded import SplitDocuments
+from regard.tasks.trained_items import DataItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,11 @@ def read_file(
         )
     except ConfigError as error:
         raise ConfigError(str(error), error.path or ("data",)) from None
+
+
+def data_item(document: Document) -> DataItem:
+    """A document by which it is found again: its words and its labels."""
+    return DataItem(document.place, " ".join(document.text.split()), ("\n".join(sorted(document.labels)),))
 
 
 def empty_field(data: DocumentDataConfig) -> DocumentField:

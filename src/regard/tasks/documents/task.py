@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.config.tasks.documents import DocumentsConfig
@@ -14,10 +14,11 @@ from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.checking import check_documents
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
-from regard.tasks.documents.reading import TrainingData, empty_field, read_data
+from regard.tasks.documents.reading import TrainingData, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.plan import Plan
+from regard.tasks.trained_items import DataItem
 
 DRAFT_SIZE = 8
 """Words and labels before there are any."""
@@ -60,6 +61,10 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     def check(self, config: DocumentsConfig, material: TrainingData) -> Findings:
         """Checks the documents."""
         return check_documents(material)
+
+    def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+        """The documents."""
+        return map(data_item, material.train), map(data_item, material.dev)
 
     def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
         """Chooses batches, steps and dropout by the number of words."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.data import Field, Pictures, caption_scores, expression_rates
 from regard.errors import DataError
+from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import Image
+from regard.tasks.trained_items import DataItem, content
 from regard.tasks.writing.evaluation import Scored
 from regard.tasks.writing.model import output_symbols
 
@@ -77,6 +81,19 @@ def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[Pictur
         references = _distinct(picture.texts, normalise)
         items.append(PictureItem(Entry(picture.id, picture.image), references, picture.place))
     return items
+
+
+def data_items(items: Iterable[PictureItem], normalise: Callable[[str], str] = str) -> Iterator[DataItem]:
+    """Pictures by which they are found again: the beginning of their files, or their strokes, and the texts."""
+    for item in items:
+        image = item.source.image
+        if isinstance(image, Strokes):
+            shown = " ".join(hashlib.blake2b(line.tobytes(), digest_size=8).hexdigest() for line in image.lines)
+        elif isinstance(image, Path):
+            shown = content(image)
+        else:
+            continue
+        yield DataItem(item.place, shown, tuple(map(normalise, item.references)))
 
 
 def _known_texts(pictures: Pictures, index: int) -> tuple[str, ...]:

@@ -27,11 +27,20 @@ from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
-from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, Entry, PictureItem, entry_of, figures_of, items_of
+from regard.tasks.image_to_text.evaluation import (
+    CAPTION_FIGURES,
+    Entry,
+    PictureItem,
+    data_items,
+    entry_of,
+    figures_of,
+    items_of,
+)
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
@@ -298,6 +307,11 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         scores = map_scores(self._maps(items, places, predictions, search))
         evaluation = self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
         return replace(evaluation, further={**evaluation.further, **map_figures(scores)})
+
+    def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
+        """The pictures of an evaluation with their texts."""
+        items: Iterator[Any] = (entry.item for entry in evaluation.scored)
+        return data_items(items, self.target.normalisation)
 
     def _maps(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -17,12 +17,13 @@ from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.defaults import resolve
-from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES
+from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES, data_items, items_of
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
 from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
+from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.checks import check_attentions, check_decoder_learns, load_field
 
 DRAFT_SYMBOLS = 8
@@ -95,6 +96,14 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
     def check(self, config: ImageToTextConfig, material: Material) -> Findings:
         """Checks pictures and texts."""
         return check(material)
+
+    def items(self, material: Material) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+        """The pictures with their texts; one that cannot be read is none."""
+        normalise = material.target.normalisation
+        train, dev = (
+            data_items(items_of(split.pictures, normalise), normalise) for split in (material.train, material.dev)
+        )
+        return train, dev
 
     def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
         """Chooses sizes, batches and steps by the number of texts and the sizes of pictures."""

@@ -18,7 +18,8 @@ from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
-from regard.tasks.labelling.reading import Sentence, cased, read_sentences
+from regard.tasks.labelling.reading import Sentence, cased, data_item, read_sentences
+from regard.tasks.trained_items import DataItem
 from regard.viz import plot_alignment
 
 DECIMALS = 6
@@ -143,6 +144,10 @@ class Tagger(AbstractModel[LabellingConfig]):
         """As `evaluate`, for sentences that have been read already."""
         predictions = self.predict([each.tokens for each in sentences], alignment=False)
         return LabellingEvaluation(list(map(ScoredSentence, sentences, predictions)))
+
+    def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
+        """The sentences of an evaluation."""
+        return (data_item(each.sentence) for each in evaluation.scored)
 
     def rows(self, prediction: Labelling, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """One row: the labels, with blanks between them, and their probabilities if asked for."""

@@ -13,6 +13,7 @@ from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.split import are_held_out
 from regard.errors import DataError
+from regard.tasks.trained_items import DataItem
 
 FEW_SENTENCES = 200
 
@@ -109,6 +110,11 @@ def read_material(data: LabellingData) -> LabellingMaterial:
         Vocabulary.build(token for each in train for token in each.tokens),
         Vocabulary.build(each.labels for each in train),
     )
+
+
+def data_item(sentence: Sentence) -> DataItem:
+    """A sentence by which it is found again: its tokens and its labels."""
+    return DataItem(sentence.place, "\t".join(sentence.tokens), ("\t".join(sentence.labels),))
 
 
 def cased(token: str, case: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,11 @@ from regard.data import Findings, Vocabulary, bucket
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
-from regard.tasks.labelling.reading import LabellingMaterial, check, read_material
+from regard.tasks.labelling.reading import LabellingMaterial, check, data_item, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps
+from regard.tasks.trained_items import DataItem
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000
@@ -51,6 +52,10 @@ class LabellingTask(AbstractTask[LabellingConfig]):
     def check(self, config: LabellingConfig, material: LabellingMaterial) -> Findings:
         """Checks the sentences."""
         return check(material, config.data.max_length)
+
+    def items(self, material: LabellingMaterial) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+        """The sentences."""
+        return map(data_item, material.train), map(data_item, material.dev)
 
     def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: Findings) -> Plan[LabellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""

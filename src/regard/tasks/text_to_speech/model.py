@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.audio import Standardisation, griffin_lim, write_wave
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import EOS, Field, Vocabulary
+from regard.data.ljspeech import read_ljspeech
 from regard.decoding import SearchSource, Stop, free_run, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
@@ -31,6 +32,8 @@ from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
 from regard.tasks.text_to_speech.evaluation import SpeechEvaluation, Synthesis, evaluate
 from regard.tasks.text_to_speech.prediction import Speech
+from regard.tasks.text_to_speech.reading import data_item
+from regard.tasks.trained_items import DataItem
 from regard.viz import AlignedSpeech
 
 END = "</s>"
@@ -320,6 +323,10 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         self.refuse_trained(path)
         synthesise = self.synthesis(vocoder) if sound else None
         return evaluate(self, Path(path), synthesise, joined=joined, table=None if table is None else Path(table))
+
+    def evaluated_items(self, evaluation: SpeechEvaluation, path: Path | str) -> Iterator[DataItem]:
+        """The sentences of the table with their sounds."""
+        return map(data_item, read_ljspeech(Path(path)))
 
     def synthesis(self, vocoder: Path | str | None = None) -> Synthesis:
         """What makes sounds of spectrograms: a vocoder, or Griffin-Lim, of linear spectrograms where there are some.

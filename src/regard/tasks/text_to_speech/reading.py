@@ -23,6 +23,7 @@ from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import ConfigError, DataError, RegardError
 from regard.health import MeanDurations
 from regard.tasks.text_to_speech.build import front_end_of, has_linear
+from regard.tasks.trained_items import DataItem, content
 
 CACHE_VERSION = 2
 """Is part of the names of kept spectrograms; another one when what they have changes."""
@@ -275,6 +276,11 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
 def changes(messages: Sequence[str]) -> str:
     """How many changes were made to sounds, and the first."""
     return f"{len(messages):,} changes to sounds as they were read; the first: {messages[0]}"
+
+
+def data_item(utterance: Utterance) -> DataItem:
+    """A sentence by which it is found again: its text and its sound."""
+    return DataItem(utterance.place, utterance.text, (content(utterance.sound),))
 
 
 def ids_of(field: Field, text: str) -> NDArray[np.int64]:

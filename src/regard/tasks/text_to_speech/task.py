@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,16 @@ from regard.tasks.plan import Plan, choose_steps
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
 from regard.tasks.text_to_speech.model import SpeechModel
-from regard.tasks.text_to_speech.reading import SpeechMaterial, check, empty_field, labels_file, read_material
+from regard.tasks.text_to_speech.reading import (
+    SpeechMaterial,
+    check,
+    data_item,
+    empty_field,
+    labels_file,
+    read_material,
+)
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
+from regard.tasks.trained_items import DataItem
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 3_000, 8_000, 1_000
@@ -83,6 +91,11 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
                 ("select",),
             )
         return check(material, config.data)
+
+    def items(self, material: SpeechMaterial) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+        """The sentences with their sounds."""
+        train, dev = ((data_item(each.utterance) for each in part) for part in (material.train, material.dev))
+        return train, dev
 
     def resolve(
         self, config: TextToSpeechConfig, material: SpeechMaterial, report: Findings

@@ -39,6 +39,7 @@ from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.limits import least_symbols, symbol_limits
+from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import END, AbstractWriter, most_steps, size_of_field
@@ -259,6 +260,12 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
+
+    def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
+        """The inputs of an evaluation with their references, normalised."""
+        source, target = self.source.normalisation, self.target.normalisation
+        for entry in evaluation.scored:
+            yield DataItem(entry.place, source(entry.item.source), tuple(map(target, entry.item.references)))
 
     def pairs(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
 
 DRAFT_SYMBOLS = 8
@@ -86,6 +87,15 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         if config.model.pointer is not None:
             report = replace(report, findings=(*report.findings, *copying.findings(report)))
         return report
+
+    def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+        """The pairs, normalised."""
+        source, target = material.source.normalisation, material.target.normalisation
+        train, dev = (
+            (DataItem(pair.place, source(pair.source), (target(pair.target),)) for pair in pairs)
+            for pairs in (material.train, material.dev)
+        )
+        return train, dev
 
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         """Chooses sizes, batches and steps by the number of symbols."""

@@ -1,0 +1,178 @@
+"""Which items a model was trained on: 40 bits of a hash of each, so that an evaluation can count those it has seen.
+
+A model folder has them in `trained.npy`: two hashes of five bytes for an item, one of what is read and one of what is
+read together with what is right; 3 MB for 300,000 items. Of 200 files of 10,000 new items, one has an item whose
+hash is by chance that of a trained one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.finding import NUM_EXAMPLES, Finding
+from regard.errors import DataError
+
+ITEMS = "trained.npy"
+BYTES = 5
+HEAD = 1 << 16
+"""Bytes at the beginning of a file, such as a picture, that stand for it, together with its size."""
+MOST_SHARED = 0.5
+"""From this share of trained items on, held-out data are refused."""
+
+
+class DataItem(NamedTuple):
+    """An item of the data.
+
+    Args:
+        place: where it is from, such as `test.tsv:3`.
+        read: what a model reads, normalised.
+        right: what is right, of several references each.
+    """
+
+    place: str
+    read: str
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Which of some items were trained on.
+
+    Args:
+        count: how many items there are.
+        items: the places of those that were trained on with the same output.
+        inputs: the places of further ones, whose input was trained on with another output.
+    """
+
+    count: int
+    items: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A sentence for each kind, or nothing."""
+        texts = []
+        if self.items:
+            texts.append(
+                f"{len(self.items):,} of {self.count:,} items were trained on with the same output "
+                f"({_places(self.items)}), so the figures flatter the model"
+            )
+        if self.inputs:
+            others = "other " if self.items else ""
+            texts.append(
+                f"the inputs of {len(self.inputs):,} {others}items were trained on with another output "
+                f"({_places(self.inputs)})"
+            )
+        return "; ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedItems:
+    """The items that a model was trained on.
+
+    Args:
+        hashes: sorted and distinct.
+    """
+
+    hashes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, items: Iterable[DataItem]) -> TrainedItems:
+        """Those of some items."""
+        hashes = (_hash(*texts) for item in items for texts in _keys(item))
+        return cls(np.unique(np.fromiter(hashes, dtype=np.uint64)))
+
+    def __or__(self, other: TrainedItems | None) -> TrainedItems:
+        return self if other is None else TrainedItems(np.union1d(self.hashes, other.hashes))
+
+    def seen(self, items: Iterable[DataItem]) -> Seen:
+        """Which of some items are among them; of several right outputs one is enough."""
+        count, whole, inputs = 0, [], []
+        for item in items:
+            count += 1
+            read, *both = (self._has(_hash(*texts)) for texts in _keys(item))
+            if any(both):
+                whole.append(item.place)
+            elif read:
+                inputs.append(item.place)
+        return Seen(count, tuple(whole), tuple(inputs))
+
+    def save(self, path: Path) -> None:
+        """Writes them into a file."""
+        columns = self.hashes.astype(">u8").view(np.uint8).reshape(-1, 8)[:, -BYTES:]
+        with path.open("wb") as file:
+            np.save(file, columns, allow_pickle=False)
+
+    @classmethod
+    def load(cls, path: Path) -> TrainedItems:
+        """Reads what `save` wrote.
+
+        Raises:
+            DataError: for another file.
+        """
+        try:
+            columns = np.load(path, allow_pickle=False)
+            if columns.dtype != np.uint8 or columns.ndim != 2 or columns.shape[1] != BYTES:
+                raise ValueError("expected rows of five bytes")
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{path}: not the items that a model was trained on ({error}).") from None
+        rows = np.zeros((len(columns), 8), np.uint8)
+        rows[:, -BYTES:] = columns
+        return cls(rows.view(">u8").ravel().astype(np.uint64))
+
+    def _has(self, value: int) -> bool:
+        place = int(np.searchsorted(self.hashes, np.uint64(value)))
+        return place < len(self.hashes) and int(self.hashes[place]) == value
+
+
+def content(path: Path) -> str:
+    """What stands for a file: its size and its first 64 KiB; its name, if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return f"{path.stat().st_size} {hashlib.blake2b(file.read(HEAD), digest_size=8).hexdigest()}"
+    except OSError:
+        return str(path)
+
+
+def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, allowed: bool) -> Iterator[Finding]:
+    """An error if half of the held-out items or more are training items.
+
+    Args:
+        allowed: it is a warning.
+    """
+    seen = TrainedItems.of(train).seen(dev)
+    if seen.count and len(seen.items) >= MOST_SHARED * seen.count:
+        text = (
+            f"{len(seen.items):,} of the {seen.count:,} held-out items are training items, with the same output, so no "
+            "figure on them says how good the model is"
+        )
+        if not allowed:
+            text += (
+                "; name another file in data.dev, or leave it out, and a part of the training data is held out. To see "
+                "whether a model can learn data by heart, set training.allow_trained_dev=true"
+            )
+        yield Finding("warning" if allowed else "error", text, len(seen.items), seen.items[:NUM_EXAMPLES])
+
+
+def _keys(item: DataItem) -> Iterator[tuple[str, ...]]:
+    yield (item.read,)
+    for text in item.right:
+        yield (item.read, text)
+
+
+def _hash(*texts: str) -> int:
+    digest = hashlib.blake2b(digest_size=BYTES)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _places(places: tuple[str, ...]) -> str:
+    return ", ".join(places[:NUM_EXAMPLES]) + ", …" * (len(places) > NUM_EXAMPLES)
