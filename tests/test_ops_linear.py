@@ -1,5 +1,8 @@
 """Products by oneDNN are those of torch, whatever the layout, and it is refused where it cannot compute."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -112,3 +115,32 @@ def test_without_onednn_torch_computes(monkeypatch):
 def test_nothing_is_multiplied_by_nothing():
     assert Product(torch.ones(3, 2), 0)(torch.ones(0, 2)).shape == (0, 3)
     assert linear(torch.ones(4, 0), torch.ones(3, 0), torch.ones(3)).tolist() == [[1.0] * 3] * 4
+
+
+MEGABYTES = 100
+"""Far below what the code for 600 shapes would take (some 400 MB), and far above what is kept."""
+MANY_SHAPES = """
+import torch
+from regard.ops.linear import linear, onednn
+
+def megabytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+torch.set_num_threads(1)
+with torch.inference_mode():
+    weight, xs = torch.randn(256, 256), torch.randn(1000, 256)
+    assert onednn.refuse(xs[:100], weight) is None
+    linear(xs[:100], weight)
+    before = megabytes()
+    for rows in range(100, 700):
+        linear(xs[:rows], weight)
+    print(megabytes() - before)
+"""
+
+
+@here
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_products_of_many_shapes_do_not_fill_the_memory():
+    ran = subprocess.run([sys.executable, "-c", MANY_SHAPES], capture_output=True, text=True, timeout=120, check=True)
+    assert float(ran.stdout) < MEGABYTES

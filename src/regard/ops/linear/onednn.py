@@ -2,10 +2,15 @@
 
 On processors without Intel's instructions for matrices it is a tenth to a half faster than MKL, most with a weight
 that is packed once for many products and with more than one thread.
+
+oneDNN generates code for every shape of a product, and keeps that of the last 1,024 shapes. Searches and batches have
+another number of rows each time, which would fill more than a gigabyte with code that is never used again. Importing
+this module therefore lowers both limits to `CACHED_SHAPES`, unless the environment sets them.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -17,6 +22,12 @@ MIN_WORK = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
 MIN_WORK_PACKED = 1 << 19
 """The same for a weight that is packed."""
+
+CACHED_SHAPES = 32
+"""Shapes for which oneDNN keeps the code that it has generated, about a megabyte each."""
+
+for _setting in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own cache, and torch's above it
+    os.environ.setdefault(_setting, str(CACHED_SHAPES))  # read once, when the first product is computed
 
 _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
