@@ -7,7 +7,10 @@ import json
 import os
 import pickle
 import shutil
+import sys
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -118,6 +121,72 @@ def test_checkpoints_are_read_without_running_code(tmp_path):
         read_checkpoint(tmp_path / "other.pt")
     with pytest.raises(DataError, match="it is a folder"):
         read_checkpoint(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_checkpoint_with_other_objects_is_refused_in_our_words_alone(tmp_path, capsys):
+    path = tmp_path / "model.pt"
+    for content in (pickle.dumps(Malicious(), protocol=4), pickle.dumps({"a": Counter("ab")}, protocol=5)):
+        path.write_bytes(content)
+        assert run(["convert", "opennmt", str(path), "-o", str(tmp_path / "out")]) == 2
+        shown = capsys.readouterr().err
+        assert "what could run code is not read" in shown
+        assert "issue" not in shown
+    torch.save({"a": nn.Linear(2, 3)}, path)
+    with pytest.raises(
+        DataError, match=r"it holds torch\.nn\.modules\.linear\.Linear beside(?s:.*)state_dict"
+    ) as caught:
+        read_checkpoint(path)
+    assert "safe_globals" not in str(caught.value)
+    torch.jit.save(torch.jit.trace(nn.Linear(2, 3), torch.ones(1, 2)), path)
+    with pytest.raises(DataError, match="it is a TorchScript archive"):
+        read_checkpoint(path)
+
+
+def test_a_checkpoint_of_an_older_opennmt_py_is_told_how_it_is_converted(tmp_path, monkeypatch):
+    module = ModuleType("torchtext")
+    module.Field = type("Field", (), {"__module__": module.__name__})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    torch.save({"vocab": {"src": module.Field()}, "opt": 1}, tmp_path / "model.pt")
+    with pytest.raises(DataError, match=r"holds torchtext\.Field(?s:.*)OpenNMT-py 1 and 2.*convertv2_v3"):
+        convert("opennmt", tmp_path / "model.pt", tmp_path / "out")
+
+
+def test_weights_that_are_not_finite_are_named(tmp_path):
+    checkpoint = torch.load(GOLDEN / "opennmt_models" / "lstm_general.pt", weights_only=False)
+    for value in (torch.nan, torch.inf):
+        name, tensor = next(iter(checkpoint["model"].items()))
+        checkpoint["model"][name] = torch.full_like(tensor, value)
+        torch.save(checkpoint, tmp_path / "model.pt")
+        with pytest.raises(DataError, match=f"{name} has numbers that are not finite"):
+            convert("opennmt", tmp_path / "model.pt", tmp_path / "out")
+
+
+def test_a_state_dict_in_place_of_facts_is_told_what_the_facts_are(tmp_path):
+    torch.save({"w": torch.ones(1)}, tmp_path / "model.pt")
+    with pytest.raises(
+        DataError, match=r"model\.pt: this is a file of weights(?s:.*)weights: model\.pt(?s:.*)heads: 8"
+    ):
+        convert("torch", tmp_path / "model.pt", tmp_path / "out")
+
+
+def test_a_file_in_place_of_a_folder_is_told_what_the_folder_has(tmp_path):
+    (tmp_path / "model.pt").touch()
+    (tmp_path / "folder").mkdir()
+    for kind, name in (("joeynmt", "config.yaml"), ("marian", "config.json"), ("eole", "config.json")):
+        for path, text in (("model.pt", "is a file"), ("folder", "has none")):
+            with pytest.raises(DataError, match=rf"is a folder with {name}, and this {text}"):
+                convert(kind, tmp_path / path, tmp_path / "out")
+        with pytest.raises(DataError, match="there is no such folder"):
+            convert(kind, tmp_path / "none", tmp_path / "out")
+
+
+def test_the_help_of_the_command_lists_the_kinds_with_their_files_and_facts(capsys):
+    assert run(["convert", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, kind in KINDS.items():
+        for word in (name, *kind.files, *kind.facts):
+            assert word in shown
 
 
 def test_other_files_are_read_as_data(tmp_path):

@@ -115,6 +115,22 @@ def test_a_refused_model_leaves_nothing(tmp_path):
         export_model(model, tmp_path / "out", format="tf")  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits of files")
+@pytest.mark.parametrize("format", ["onnx", "ctranslate2", "torch"])
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, format):
+    needs(*{"onnx": ("onnx", "onnxscript", "onnxruntime"), "ctranslate2": ("ctranslate2",)}.get(format, ()))
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # as a full disk, for this process alone
+    try:
+        with pytest.raises(RegardError, match=r"out: cannot be written: File too large"):
+            export_model(untrained(TRANSFORMER), tmp_path / "out", format=format)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_trained_model_is_not_replaced_by_its_export(tmp_path, capsys):
     store.save(untrained(TRANSFORMER), tmp_path / "runs" / "model")
     before = sorted(path.name for path in (tmp_path / "runs" / "model").iterdir())

@@ -5,20 +5,25 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 import regard
+from regard import weights
 from regard.cli import run
 from regard.config import load as read_config
 from regard.config.keys import keys
 from regard.config.tasks import SCHEMAS
-from regard.errors import ConfigError, UnsupportedError
+from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.files import checksum
 from regard.tasks import load, train
 from regard.tasks.open_keys import is_set, value_of
 from regard.tasks.table import TASKS
@@ -87,6 +92,57 @@ def test_a_run_that_is_stopped_twice_inside_epochs_ends_with_the_same_bytes(
     for name in ("model.safetensors", "config.yaml"):
         assert (tmp_path / "run" / name).read_bytes() == (folder / "run" / name).read_bytes()
     assert lines(tmp_path / "run") == lines(folder / "run")
+
+
+DAMAGES = (None, {}, [], -1, float("nan"), "x")
+"""Values that few fields may have."""
+
+
+def damaged(value: Any, depth: int = 2) -> Any:
+    """Copies of a JSON value of which one field, the first of several at each depth, is another."""
+    yield from DAMAGES
+    if depth and isinstance(value, dict | list) and value:
+        for key in list(value)[:5] if isinstance(value, dict) else (0,):
+            for changed in damaged(value[key], depth - 1):
+                yield {**value, key: changed} if isinstance(value, dict) else [changed, *value[1:]]
+
+
+def resealed(folder: Path, **tensors: Any) -> None:
+    """Writes right checksums of all files into the weights, of which some are others."""
+    saved, header = weights.read(folder / "model.safetensors")
+    files = {name: checksum(folder / name) for name in header["files"]}
+    weights.write({**saved, **tensors}, folder / "model.safetensors", extra={"files": files, "model": header["model"]})
+
+
+def test_files_with_right_checksums_that_hold_something_else_are_refused(
+    trained: tuple[str, Path], tmp_path: Path
+) -> None:
+    """A field of another type or size is an error of the data, in whatever file, or changes nothing that is needed."""
+    folder = trained[1]
+    header = weights.read(folder / "run" / "model.safetensors")[1]
+    for name in ("model.safetensors", "config.yaml", *header["files"]):
+        shutil.copy(folder / "run" / name, tmp_path / name)
+    for name in (name for name in header["files"] if name != "data.json"):
+        path, refused = tmp_path / name, 0
+        content = path.read_bytes()
+        others: list[Any] = []
+        if name.endswith(".json"):
+            others = [json.dumps(value).encode() for value in damaged(json.loads(content))]
+        for other in others:
+            path.write_bytes(other)
+            resealed(tmp_path)
+            with suppress(DataError):
+                load(tmp_path, device="cpu")
+                refused -= 1
+            refused += 1
+        assert refused >= len(others) // 2, name
+        path.write_bytes(content)
+    name, tensor = next((name, t) for name, t in weights.load(tmp_path / "model.safetensors").items() if t.numel() > 1)
+    broken = tensor.clone()
+    broken.flatten()[0] = torch.nan
+    resealed(tmp_path, **{name: broken})
+    with pytest.raises(DataError, match=f"{name} has numbers that are not finite"):
+        load(tmp_path, device="cpu")
 
 
 def near(left: Any, right: Any) -> bool:

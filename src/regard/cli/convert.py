@@ -12,21 +12,40 @@ from regard.errors import ConfigError
 
 
 def convert(
-    kind: Annotated[str, typer.Argument(help="The program, such as opennmt; a wrong name lists all.")],
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file or folder of its model.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="The program that the model is of; see the list above.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file or folder of the model; see the list above.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder of the new model.")],
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", metavar="NAME=FILE", help="A further file of the model; may be given again."),
+        typer.Option(
+            "--file", metavar="NAME=FILE", help="A further file of the model, as listed above; may be given again."
+        ),
     ] = None,
     fact: Annotated[
-        list[str] | None, typer.Option("--fact", metavar="NAME=VALUE", help="What no file says; may be given again.")
+        list[str] | None,
+        typer.Option("--fact", metavar="NAME=VALUE", help="What no file says, as listed above; may be given again."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in the folder.")] = False,
 ) -> None:
     """Turn a model of another program into a folder that `predict` takes.
 
-    Weights, vocabularies and options are read; nothing in the files is run.
+    Weights, vocabularies and options are read; nothing in the files is run. KIND, what FILE is, and what may be added:
+
+    \b
+    eole     a model folder of eole 0.6
+    opennmt  a checkpoint (.pt) of OpenNMT-py 3
+    tfa      an .npz of arrays of tensorflow-addons' seq2seq, with
+             model.json or model.yaml beside it (or --file facts=FILE)
+    joeynmt  a model folder of Joey NMT 2
+             --file checkpoint=FILE, source_pieces=FILE, target_pieces=FILE
+             --fact prepared=true
+    marian   a folder of transformers' save_pretrained
+    torch    a YAML file of facts about a model around
+             torch.nn.Transformer, which names its state dict
+    nvidia   a checkpoint of NVIDIA/tacotron2
+             --file symbols=FILE
+             --fact case=lower, gate_threshold=0.5
+    \f
     """
     import yaml
 

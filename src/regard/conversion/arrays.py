@@ -88,13 +88,18 @@ class Arrays:
             optional: whether it may be missing; then None is returned.
 
         Raises:
-            DataError: if there is none, or one of another shape.
+            DataError: if there is none, or one of another shape or with numbers that are not finite.
         """
         if optional and role not in self:
             return None
         array = self.look(role)
         if array.dim() != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
             raise self.wrong(role, letters, shape)
+        if not bool(array.isfinite().all()):
+            raise DataError(
+                f"{self.source}: {self.name_of(role)} has numbers that are not finite (NaN or infinite); take another "
+                "checkpoint."
+            )
         self.unread.discard(self.names.get(role, role))
         return array.clone()
 

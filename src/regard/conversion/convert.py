@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.kinds import kind_of
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, UnsupportedError
 from regard.files import checksum, create_folder
 from regard.tasks import store
 
@@ -67,6 +67,10 @@ def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
     """
     try:
         return reader.read(origin)
+    except (DataError, UnsupportedError) as error:
+        if origin.path.name in str(error):
+            raise
+        raise type(error)(f"{origin.path}: {error}") from error
     except RegardError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:

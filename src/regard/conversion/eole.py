@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_json, read_safetensors
+from regard.conversion.files import mapping, read_json, read_safetensors, require_folder
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
 from regard.conversion.options import Options
 from regard.conversion.symbols import Symbols, ordered
@@ -136,9 +136,7 @@ class Eole(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         """The model."""
-        folder = origin.path
-        if not folder.is_dir():
-            raise DataError(f"{folder}: a model of {PROGRAM} is a folder with {CONFIGURATION}.")
+        folder = require_folder(origin.path, CONFIGURATION, PROGRAM)
         configuration = mapping(read_json(folder / CONFIGURATION), folder / CONFIGURATION, "a configuration")
         model = mapping(configuration.get("model"), folder / CONFIGURATION, "a section `model`")
         training = mapping(configuration.get("training") or {}, folder / CONFIGURATION, "a section `training`")

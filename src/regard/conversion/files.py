@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,28 +36,44 @@ def require(path: Path) -> Path:
     return path
 
 
-def read_checkpoint(path: Path, *, classes: Sequence[Any] = ()) -> Any:
+RESAVE = "Save it again in the program that made it, with weights (`model.state_dict()`) and options only."
+"""What to do about a checkpoint that holds more than is read."""
+GLOBAL = re.compile(r"GLOBAL (?P<name>[\w.]+)")
+"""How torch names a class or function in a checkpoint that it does not read."""
+
+
+def read_checkpoint(
+    path: Path, *, classes: Sequence[Any] = (), advice: Mapping[str, str] = MappingProxyType({})
+) -> Any:
     """What `torch.save` wrote, if it is tensors and plain values.
 
     Args:
         path: the file.
         classes: further classes, or pairs of a class and its name in the file, that are as harmless as `HARMLESS`.
+        advice: by the beginning of the name of a class that is not read, what to do about it; `RESAVE` for others.
 
     Raises:
         DataError: for a file that is missing or damaged, or that would run code.
     """
     require(path)
-    with torch.serialization.safe_globals([*HARMLESS, *classes]):
+    with torch.serialization.safe_globals([*HARMLESS, *classes]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's are about files that are refused
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # damaged files fail in as many ways as they are damaged
-            first, *others = str(error).strip().splitlines() or [type(error).__name__]
+            text = str(error).strip() or type(error).__name__
+            if "TorchScript" in text:
+                raise DataError(
+                    f"{path}: it is a TorchScript archive, which holds code and is not read.\n  {RESAVE}"
+                ) from None
             if type(error).__name__ != "UnpicklingError":
-                raise DataError(f"{path}: not a checkpoint of torch, or damaged ({first}).") from None
-            named = next((line.strip() for line in others if "GLOBAL" in line or "Unsupported" in line), first)
+                raise DataError(f"{path}: not a checkpoint of torch, or damaged ({text.splitlines()[0]}).") from None
+            found = GLOBAL.search(text)
+            name = found["name"] if found else "objects"
+            hint = next((hint for beginning, hint in advice.items() if name.startswith(beginning)), RESAVE)
             raise DataError(
-                f"{path}: it is no checkpoint of tensors and plain values alone, and what could run code is not read: "
-                f"{named}\n  Save it again in the program that made it, with weights and options only."
+                f"{path}: it holds {name} beside tensors and plain values, and what could run code is not read.\n"
+                f"  {hint}"
             ) from None
 
 
@@ -95,6 +114,23 @@ def read_text(path: Path) -> str:
         return require(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error}).") from None
+
+
+def require_folder(path: Path, name: str, what: str) -> Path:
+    """The path of a folder that has a file of this name.
+
+    Args:
+        what: whose folder it is, for messages.
+
+    Raises:
+        DataError: if there is no such folder, or no such file in it.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: there is no such folder; a model of {what} is a folder with {name}.")
+    if not (path / name).is_file():
+        fault = "has none" if path.is_dir() else "is a file"
+        raise DataError(f"{path}: a model of {what} is a folder with {name}, and this {fault}.")
+    return path
 
 
 def read_json(path: Path) -> Any:

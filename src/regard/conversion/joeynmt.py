@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.conversion import joeynmt_recurrent, joeynmt_transformer
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_text, read_yaml, require, tensors
+from regard.conversion.files import mapping, read_checkpoint, read_text, read_yaml, require, require_folder, tensors
 from regard.conversion.joeynmt_sides import PROGRAM
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
@@ -58,9 +58,10 @@ class JoeyNMT(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         """The model. Text of level `char` has its blanks, which Joey NMT writes as `▁`."""
-        folder = origin.path if origin.path.is_dir() else origin.path.parent
+        folder = origin.path.parent if origin.path.suffix == ".ckpt" else origin.path
+        require_folder(folder, "config.yaml", PROGRAM)
         checkpoint = origin.files.get("checkpoint", folder / "best.ckpt" if origin.path.is_dir() else origin.path)
-        path = require(folder / "config.yaml")
+        path = folder / "config.yaml"
         config = mapping(read_yaml(path), path, "the configuration of a model")
         data, model = (mapping(config.get(name), path, f"a section {name!r}") for name in ("data", "model"))
         saved = mapping(read_checkpoint(checkpoint), checkpoint, "a checkpoint of Joey NMT")

@@ -9,7 +9,15 @@ from typing import Any
 from torch import Tensor
 
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_json, read_safetensors, require, tensors
+from regard.conversion.files import (
+    mapping,
+    read_checkpoint,
+    read_json,
+    read_safetensors,
+    require,
+    require_folder,
+    tensors,
+)
 from regard.conversion.layers import layer_names
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
@@ -55,7 +63,7 @@ class Marian(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         """The model. Outputs begin with the padding, whose vector our begin symbol therefore has."""
-        folder = origin.path
+        folder = require_folder(origin.path, "config.json", PROGRAM)
         config = mapping(read_json(folder / "config.json"), folder / "config.json", "the configuration of a model")
         options = Options(config, PROGRAM, DEFAULTS)
         options.require("model_type", ["marian"], "this reads Marian models only")

@@ -59,6 +59,11 @@ DEFAULTS: Mapping[str, Any] = {
     "attention_dropout": 0.0,
 }
 """Options that older versions do not save, with what they meant."""
+OLDER = {
+    "torchtext": "OpenNMT-py 1 and 2 save their vocabularies in this way, and version 3 does not. First convert the "
+    "checkpoint: tools/convertv2_v3.py of OpenNMT-py 3, in an environment with the torchtext that saved it."
+}
+"""What to do about checkpoints of other versions, by what they hold."""
 EMBEDDINGS = {side: f"{side}.embeddings.make_embedding.emb_luts.0" for side in ("encoder", "decoder")}
 COMPUTED = (".make_embedding.pe.pe", ".rope", ".cos", ".sin", ".alibi.slopes", ".alibi.bias")
 """The ends of the names of tables that follow from options."""
@@ -89,7 +94,7 @@ class OpenNMT(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         """The model."""
-        checkpoint = mapping(read_checkpoint(origin.path), origin.path, f"a checkpoint of {PROGRAM}")
+        checkpoint = mapping(read_checkpoint(origin.path, advice=OLDER), origin.path, f"a checkpoint of {PROGRAM}")
         for name in ("opt", "vocab"):
             if name not in checkpoint:
                 raise DataError(f"{origin.path}: a checkpoint of {PROGRAM} has {name!r}, and this one does not.")

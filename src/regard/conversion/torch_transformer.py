@@ -31,6 +31,15 @@ PROGRAM = "torch.nn.Transformer"
 SAFE = ".safetensors"
 CLOSE = 1e-4
 """How far a table of sinusoidal positions in float32 may be from ours."""
+EXAMPLE = """\
+  weights: {weights}
+  names: {{transformer: transformer, source: source_embedding, target: target_embedding, output: generator}}
+  heads: 8
+  scaled_embeddings: true
+  positions: sinusoidal
+  source: {{units: whitespace, vocabulary: source.txt}}
+  target: {{units: whitespace, vocabulary: target.txt}}"""
+"""The shortest file of facts."""
 LAYER = re.compile(r"(?P<side>encoder|decoder)\.layers\.(?P<number>\d+)\.")
 
 
@@ -148,6 +157,12 @@ def _facts(path: Path) -> Facts:
     Raises:
         DataError: for a key that is missing, unknown or of another type, by its name.
     """
+    if require(path).read_bytes().startswith((b"PK\x03\x04", b"\x80")) or path.suffix == SAFE:
+        raise DataError(
+            f"{path}: this is a file of weights, which do not say how many heads there are nor what stands around the "
+            f"Transformer. FILE is a YAML file of facts that names it:\n{EXAMPLE.format(weights=path.name)}\n"
+            "  docs/converting.md explains each."
+        )
     values = mapping(read_yaml(path), path, "facts by name")
     return validated(Facts, values, path)
 

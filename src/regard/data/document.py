@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     except ValueError as error:
         raise DataError(f"{path}: not a JSON document: {error}") from None
     number = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(number, int):
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise DataError(f"{path}: not a vocabulary that regard wrote: it has no format number.")
     if number > FORMAT:
         raise newer_format(path, number, FORMAT)

@@ -185,10 +185,13 @@ class DocumentField:
                 )
             rules = None
             if stored["newlines"] is not None:
-                rules = Sentences(stored["newlines"], frozenset(map(str, stored["abbreviations"])))
+                abbreviations = stored["abbreviations"]
+                if not isinstance(abbreviations, list) or not all(isinstance(word, str) for word in abbreviations):
+                    raise TypeError("`abbreviations` is not a list of texts")
+                rules = Sentences(stored["newlines"], frozenset(abbreviations))
             limits = stored["max_words"], stored["max_sentences"]
-            if not isinstance(limits[0], int) or not isinstance(limits[1], int | None):
-                raise TypeError(f"the limits are {limits}")
+            if not _is_limit(limits[0]) or not (limits[1] is None or _is_limit(limits[1])):
+                raise TypeError(f"`max_words` and `max_sentences` are {limits[0]!r} and {limits[1]!r}")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}.") from None
         except DataError:
@@ -196,6 +199,10 @@ class DocumentField:
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not settings that regard wrote ({type(error).__name__}: {error}).") from None
         return cls(Field.load(folder, name), rules, *limits)
+
+
+def _is_limit(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def pad_documents(documents: Sequence[EncodedDocument]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

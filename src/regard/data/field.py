@@ -273,7 +273,7 @@ def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) ->
         if not isinstance(separator, str) or not separator:
             raise DataError(f"{path}: `separator` must be a text that is not empty; got {separator!r}.")
         return SeparatorUnits(separator)
-    if name in PLAIN_UNITS:
+    if isinstance(name, str) and name in PLAIN_UNITS:
         return PLAIN_UNITS[name]()
     choices = ", ".join((*PLAIN_UNITS, SEPARATOR, SENTENCEPIECE))
     raise DataError(f"{path}: `units` must be one of {choices}; got {name!r}.")

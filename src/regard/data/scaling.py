@@ -16,6 +16,8 @@ from regard.data.time_split import TimeSplit
 from regard.errors import DataError
 
 FORMAT = "regard.scale.1"
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of a scale, of which networks see float32."""
 Centre = Literal["last", "mean", "none"]
 
 
@@ -97,15 +99,21 @@ class StandardScale:
         path = Path(path)
         try:
             content: Any = json.loads(path.read_text(encoding="utf-8"))
-            names = tuple(str(name) for name in content["names"])
+            names = content["names"]
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError("`names` is not a list of texts")
             arrays = [np.array(content[name], np.float64).reshape(len(names), -1) for name in _ARRAYS]
             if content["format"] != FORMAT or arrays[0].shape != arrays[1].shape or arrays[2].shape != arrays[3].shape:
-                raise ValueError("another format")
+                raise ValueError("another format, or lists of different lengths")
+            for key, array in zip(_ARRAYS, arrays, strict=True):
+                wrong = ~(np.abs(array) <= LARGEST) | (key.endswith("deviation") & (array <= 0))
+                if wrong.any():
+                    raise ValueError(f"`{key}` has {array[wrong][0]}")
         except OSError as error:
             raise DataError(f"{path}: {reason(path, error)}") from None
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not a file of StandardScale ({type(error).__name__}: {error!s:.99}).") from None
-        return cls(names, *arrays)
+        return cls(tuple(names), *arrays)
 
 
 _ARRAYS = ("mean", "deviation", "known_mean", "known_deviation")

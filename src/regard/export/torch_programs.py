@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import torch
+from torch.export import ExportedProgram
 
 from regard.errors import UnsupportedError
 from regard.export.facts import facts_of, write_facts, write_pieces
@@ -25,12 +27,19 @@ def write_torch(model: TextToText, folder: Path) -> None:
     """
     layer, head = model.shown(model.config.decoding)
     networks = Networks.of(model.module, layer=layer, head=head)
-    torch.export.save(source_program(networks), folder / "encoder.pt2")
-    torch.export.save(step_program(networks), folder / "step.pt2")
+    _write(source_program(networks), folder / "encoder.pt2")
+    _write(step_program(networks), folder / "step.pt2")
     facts = facts_of(model, networks)
     try:
-        torch.export.save(forced_program(networks), folder / "forward.pt2")
+        _write(forced_program(networks), folder / "forward.pt2")
     except UnsupportedError as error:
         facts["forward"] = str(error)
     write_facts(facts, folder)
     write_pieces(model, folder)
+
+
+def _write(program: ExportedProgram, path: Path) -> None:
+    """Writes a program. torch's own writer of files ends the process where the disk is full."""
+    content = io.BytesIO()
+    torch.export.save(program, content)
+    path.write_bytes(content.getbuffer())

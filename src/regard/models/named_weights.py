@@ -33,8 +33,8 @@ def load_named(
         without_bias: patterns of the names of their modules (`*.feed_forward.*`) that may have no bias; ours is 0 then.
 
     Raises:
-        DataError: for a weight that is missing, of another shape, of whole numbers (quantised), or left over; it names
-            the first, or all left over.
+        DataError: for a weight that is missing, of another shape, of whole numbers (quantised), not finite, or left
+            over; it names the first, or all left over.
 
     >>> layer = load_named(nn.Linear(2, 1), {"out.weight": torch.ones(1, 2)}, {"": "out"}, without_bias=["out"])
     >>> layer.bias.item()
@@ -61,6 +61,10 @@ def load_named(
             elif not tensor.is_floating_point():
                 raise DataError(
                     f"{their_name} is of {tensor.dtype}; {name} needs floating-point numbers, not quantised."
+                )
+            elif not bool(tensor.isfinite().all()):
+                raise DataError(
+                    f"{their_name} has numbers that are not finite (NaN or infinite); take another checkpoint."
                 )
             else:
                 parameter.copy_(tensor)

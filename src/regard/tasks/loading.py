@@ -18,6 +18,7 @@ from regard.config.keys import keys
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import checksum
+from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.open_keys import is_set
 from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
@@ -45,7 +46,12 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
     saved, header = files.read(folder / WEIGHTS)
     config = _configuration(folder, header)
     _check_files(folder, header)
-    model = task_of(config).restore(config, folder, name=folder.name)
+    model = _restored(config, folder)
+    if (name := next((name for name, tensor in saved.items() if not bool(tensor.isfinite().all())), None)) is not None:
+        raise DataError(
+            f"{folder / WEIGHTS}: {name} has numbers that are not finite (NaN or infinite), so that the model would "
+            f"predict nothing. {DAMAGED}"
+        )
     weights = {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in saved.items()}
     expected = {name: tensor.shape for name, tensor in model.module.state_dict().items() if name not in tied(model)}
     shapes = {name: tensor.shape for name, tensor in weights.items()}
@@ -67,6 +73,24 @@ def shipped() -> dict[str, Path]:
     """The models inside the package: name and folder."""
     root = Path(str(resources.files("regard") / "pretrained"))
     return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{WEIGHTS}"))}
+
+
+def _restored(config: Config, folder: Path) -> AbstractModel[Any]:
+    """The model of a folder whose checksums are right, without its weights. Values of other types and sizes than regard
+    writes fail in as many ways as there are places that read them; they all end in one kind of error.
+
+    Raises:
+        DataError: as for the folder, unless a reader names its file.
+    """
+    try:
+        return task_of(config).restore(config, folder, name=folder.name)
+    except RegardError:
+        raise
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{folder}: its files do not belong together, or hold what regard does not write ({type(error).__name__}: "
+            f"{error!s:.200}).\n  {DAMAGED}"
+        ) from error
 
 
 def _shape(shape: torch.Size | None) -> str:

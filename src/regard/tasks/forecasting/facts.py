@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.config.tasks.forecasting import SeriesDataConfig
-from regard.data import SeriesTable, Step, TimeSplit
+from regard.data import TIME_FEATURES, SeriesTable, Step, TimeSplit
 from regard.data.text_file import reason
 from regard.errors import DataError
 from regard.tasks.fingerprints import DAMAGED
@@ -81,15 +81,26 @@ class SeriesFacts:
             content: Any = json.loads(path.read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise ValueError("another format")
+            for key in ("targets", "known", "features"):
+                if not isinstance(content[key], list) or not all(isinstance(name, str) for name in content[key]):
+                    raise ValueError(f"`{key}` is not a list of texts")
+            if unknown := [name for name in content["features"] if name not in TIME_FEATURES]:
+                raise ValueError(f"`features` has {unknown[0]!r}")
+            step = content["step"]
+            lengths = [step["months"], step["microseconds"]]
+            if [type(value) for value in (*lengths, step["month_end"])] != [int, int, bool] or not (
+                min(lengths) == 0 and 0 < max(lengths) < 2**63
+            ):
+                raise ValueError(f"`step` is {step}")
             seen = {
                 str(name): (np.datetime64(start, "us"), np.datetime64(end, "us"))
                 for name, (start, end) in content["seen"].items()
             }
-            names, known, features = (tuple(map(str, content[key])) for key in ("targets", "known", "features"))
-            return cls(names, known, Step(**content["step"]), features, seen)
+            names, known, features = (tuple(content[key]) for key in ("targets", "known", "features"))
+            return cls(names, known, Step(**step), features, seen)
         except OSError as error:
             raise DataError(f"{path}: {reason(path, error)}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise DataError(
                 f"{path}: not the facts of series ({type(error).__name__}: {error!s:.99}).\n  {DAMAGED}"
             ) from None

@@ -89,11 +89,23 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
     def restore(self, config: ForecastingConfig, folder: Path, *, name: str) -> Forecaster:
         """The model with the saved scale and baseline."""
         facts, scale = SeriesFacts.load(folder / FACTS), StandardScale.load(folder / SCALE)
-        return Forecaster.build(config, facts, scale, _linear(folder / LINEAR), name=name)
+        targets = len(facts.target_names)
+        if scale.mean.shape[1] != targets:
+            raise DataError(
+                f"{folder / SCALE}: it has {scale.mean.shape[1]} targets, and {FACTS} {targets}; the files do not "
+                f"belong together.\n  {DAMAGED}"
+            )
+        linear = _linear(folder / LINEAR, (targets, config.data.history + 1, config.data.horizon))
+        return Forecaster.build(config, facts, scale, linear, name=name)
 
 
-def _linear(path: Path) -> LinearForecast:
+def _linear(path: Path, shape: tuple[int, ...]) -> LinearForecast:
     try:
-        return LinearForecast(np.load(path, allow_pickle=False))
-    except (OSError, ValueError) as error:
+        weights = np.load(path, allow_pickle=False)
+        if weights.shape != shape or weights.dtype != np.float64:
+            raise ValueError(f"expected {shape} numbers of float64; got {weights.shape} of {weights.dtype}")
+        if not (np.abs(weights) <= np.finfo(np.float32).max).all():
+            raise ValueError("some are not finite in float32")
+        return LinearForecast(weights)
+    except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path}: not the weights of the linear baseline ({error!s:.99}).\n  {DAMAGED}") from None

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -462,6 +463,10 @@ def _numbers(path: Path) -> dict[str, tuple[Tensor, Tensor]]:
             mean, deviation = (torch.tensor(numbers[key], dtype=torch.float64) for key in ("mean", "deviation"))
             if mean.dim() != 1 or mean.shape != deviation.shape:
                 raise ValueError("mean and deviation are lists of as many numbers")
+            for key, tensor, positive in (("mean", mean, False), ("deviation", deviation, True)):
+                wrong = ~tensor.float().isfinite() | (positive & (tensor <= 0))
+                if wrong.any():
+                    raise ValueError(f"`{key}` of {name} has {float(tensor[wrong][0])}")
             result[name] = (mean, deviation)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not the scale of spectrograms ({error!s:.99}).\n  {DAMAGED}") from None
@@ -472,7 +477,11 @@ def _durations(path: Path) -> MeanDurations:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         means = {str(unit): float(seconds) for unit, seconds in stored["means"].items()}
-        return MeanDurations(means, float(stored["overall"]))
+        overall = float(stored["overall"])
+        for unit, seconds in {"overall": overall, **means}.items():
+            if not 0 <= seconds < inf:
+                raise ValueError(f"{unit!r} lasts {seconds} seconds")
+        return MeanDurations(means, overall)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not the durations of units ({error!s:.99}).\n  {DAMAGED}") from None
 
