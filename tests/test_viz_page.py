@@ -88,7 +88,7 @@ def test_several_predictions_heads_and_layers_are_all_in_the_page(path):
 
     _, parsed = page(path, [prediction(2, "a b"), prediction(3, "a b c")], heads=True)
     assert [item["name"] for item in parsed.data["items"]] == ["1 · a b", "2 · a b c"]
-    assert [p["name"] for p in parsed.data["items"][1]["panels"]] == ["main", "cross, head 0", "cross, head 1"]
+    assert [p["name"] for p in parsed.data["items"][1]["panels"]] == ["prediction", "cross, head 0", "cross, head 1"]
     _, parsed = page(path, np.ones((2, 2, 1, 1)))
     assert [p["name"] for p in parsed.data["items"][0]["panels"]][-1] == "layer 1, head 1"
 
@@ -211,7 +211,7 @@ def test_the_mean_of_layers_is_without_the_main_alignment_which_has_no_heads(tmp
     plot_alignment(prediction, tmp_path / "a.html", heads=True)
     told = chosen(tmp_path / "a.html", [[None, None], [0, 1], [1, -1], [2, 1], [-1, -1]])
     assert [one["weight"] for one in told] == ["0.9000", "0.9000", "0.0200", "0.1400", "0.1200"]
-    assert told[0]["layers"] == ["main", "cross.0", "cross.1", "cross.2", "mean of the layers"]
+    assert told[0]["layers"] == ["prediction", "cross.0", "cross.1", "cross.2", "mean of the layers"]
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")

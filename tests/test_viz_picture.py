@@ -16,11 +16,11 @@ import torch
 
 from regard.errors import RegardError, ShapeError
 from regard.viz import load_alignment, plot_alignment, plot_curves, save_alignment
-from regard.viz.aligned import read
+from regard.viz.aligned import Aligned, read
 from regard.viz.colours import ramp
 from regard.viz.fonts import MISSING, Typesetter
 from regard.viz.labels import shortened, visible
-from regard.viz.layout import width_of
+from regard.viz.layout import POINTS, width_of
 from regard.viz.picture import DPI, draw, pooled
 from regard.viz.sheet import sheet
 
@@ -47,7 +47,12 @@ def tick_labels(figure, panel: int = 0):
 
 
 def caption(figure) -> str:
-    return " | ".join(text.get_text() for text in figure.texts)
+    return " | ".join(" ".join(text.get_text().split("\n")) for text in figure.texts)
+
+
+def headings(figure) -> list[str]:
+    """The texts above rows of panels."""
+    return [text.get_text() for text in figure.texts if text.get_fontsize() == POINTS]
 
 
 def num_arrows(figure) -> int:
@@ -189,7 +194,8 @@ def test_there_must_be_something_to_show():
 def test_layers_and_heads_are_a_grid_with_names():
     figure = draw(read(np.full((2, 3, 4, 5), 0.2)))
     *panels, bar = figure.axes
-    assert [axes.texts[0].get_text() for axes in panels] == [f"layer {i}, head {h}" for i in range(2) for h in range(3)]
+    assert [axes.texts[0].get_text() for axes in panels] == [f"head {h}" for _ in range(2) for h in range(3)]
+    assert headings(figure) == ["layer 0", "layer 1"]
     tops = [round(axes.get_position().y1, 6) for axes in panels]
     assert tops[0] == tops[2] > tops[3] == tops[5]
     assert bar.get_ylabel() == "weight"
@@ -204,9 +210,10 @@ def test_several_predictions_share_a_page_with_their_own_tokens():
     assert tick_labels(figure, 1) == (["c", "d", "e"], ["z", "u", "v"])
     assert [axes.texts[0].get_text() for axes in figure.axes[:2]] == ["1 · x y", "2 · z u v"]
     with_heads = draw(read([first, second], heads=True))
-    names = [axes.texts[0].get_text() for axes in with_heads.axes[:-1]]
-    assert names[:3] == ["1 · x y · main", "1 · x y · cross, head 0", "1 · x y · cross, head 1"]
-    assert len(names) == 6
+    assert headings(with_heads) == ["1 · x y · prediction", "cross", "2 · z u v · prediction", "cross"]
+    names = [text.get_text() for axes in with_heads.axes[:-1] for text in axes.texts]
+    assert names == ["head 0", "head 1"] * 2
+    assert "prediction: the alignment that predictions report" in caption(with_heads)
 
 
 def test_the_scale_is_that_of_weights_and_says_when_weights_lie_above_it():
@@ -421,8 +428,8 @@ def test_layers_of_heads_are_rows_and_a_prediction_without_heads_is_one_of_its_o
     heads = {f"cross.{layer}": np.full((3, 2, 2), 0.5) for layer in range(2)}
     (item,) = read(Prediction(np.full((2, 2), 0.5), ["a", "b"], ["x", "y"], alignments=heads), heads=True)
     *panels, _ = draw([item]).axes
-    names = [axes.texts[0].get_text() for axes in panels]
-    assert names == ["main", *(f"cross.{layer}, head {head}" for layer in range(2) for head in range(3))]
+    assert [text.get_text() for axes in panels for text in axes.texts] == [f"head {n}" for n in range(3)] * 2
+    assert headings(draw([item])) == ["prediction", "cross.0", "cross.1"]
     tops = [round(axes.get_position().y1, 6) for axes in panels]
     assert tops[0] > tops[1] == tops[2] == tops[3] > tops[4] == tops[5] == tops[6]
     labelled = [bool(tick_labels(draw([item]), index)[0]) for index in range(7)]
@@ -448,8 +455,39 @@ def test_layers_may_have_names(tmp_path):
         read(weights[0], layers=["a", "b"])
 
 
-def test_the_name_of_a_head_stands_beside_a_long_text():
-    items = read([Prediction(np.full((2, 1, 1), 0.5), ["a"], ["x"], text="a long sentence " * 5) for _ in range(2)])
-    names = [axes.texts[0].get_text() for axes in draw(items).axes[:-1]]
-    assert [name.rpartition(" · ")[2] for name in names] == ["head 0", "head 1"] * 2
-    assert all(len(name) <= 40 for name in names)
+def test_a_row_is_no_wider_than_a_page_and_names_than_their_panels():
+    items = read([Prediction(np.full((20, 1, 1), 0.5), ["a"], ["x"], text="a long sentence " * 9) for _ in range(2)])
+    figure = draw(items)
+    assert figure.get_size_inches()[0] < 15
+    lefts = [round(axes.get_position().x0, 6) for axes in figure.axes[:-1]]
+    assert len(lefts) == 40
+    assert lefts.count(lefts[0]) == 6, "three rows for each of the two"
+    assert [words[:3] for words in headings(figure)] == ["1 ·", "2 ·"]
+    squares = draw(
+        read([Prediction(np.full((2, 2), 0.5), None, None, text="another long sentence " * 9) for _ in range(9)])
+    )
+    assert squares.get_size_inches()[0] < 9
+
+
+def test_sides_may_have_other_names_and_a_prompt_its_end(tmp_path):
+    item = Aligned(np.eye(3), tuple("abc"), tuple("bcd"), sides=("text before", "next token"), prompt=(2, 1))
+    figure = draw(read(item))
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("text before", "next token")
+    (lines,) = [each for each in figure.axes[0].collections if each.get_linestyle()[0][1]]
+    assert [segment.tolist() for segment in lines.get_segments()] == [
+        [[1.5, -0.5], [1.5, 2.5]],
+        [[-0.5, 0.5], [2.5, 0.5]],
+    ]
+    assert "dashed: the end of the prompt" in caption(figure)
+    for suffix in ("json", "npz"):
+        save_alignment(item, tmp_path / f"a.{suffix}")
+        (loaded,) = load_alignment(tmp_path / f"a.{suffix}")
+        assert (loaded.sides, loaded.prompt) == (item.sides, item.prompt)
+
+
+def test_a_long_title_goes_on_in_the_next_line_and_is_cut_in_the_third():
+    figure = draw(read(np.eye(2)), title="so many words " * 50)
+    (title,) = [text.get_text() for text in figure.texts if text.get_text().startswith("so many")]
+    assert title.count("\n") == 2
+    assert title.endswith("…")
+    assert figure.get_size_inches()[0] < 6

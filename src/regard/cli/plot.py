@@ -72,7 +72,7 @@ def plot(
         for warning in prediction.warnings:
             say(f"argument {number}: {item[:60]!r}: {warning}")
         if loaded.can_plot(prediction):
-            drawn.append((number, " ".join(item.split("\t")), prediction))
+            drawn.append((number, _title(item, prediction), prediction))
     if not drawn and any(prediction.warnings for prediction in predictions):
         raise DataError("There is nothing to draw, because no input could be read.")
     if not drawn:
@@ -85,6 +85,13 @@ def plot(
     for file, title, shown in pages:
         for path in loaded.plot(shown, file, title=title, **choices):
             show(path)
+
+
+def _title(item: str, prediction: object) -> str:
+    """The input, and the output if it is a text."""
+    text = getattr(prediction, "text", None)
+    words = " ".join(item.split("\t"))
+    return f"{words} → {text}" if isinstance(text, str) and text else words
 
 
 def _free(output: Path, count: int | None, data: str | None, *, overwrite: bool) -> list[Path]:

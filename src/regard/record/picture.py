@@ -109,5 +109,7 @@ def _sides(
     if steps != positions or _CROSS.search(kind):
         return tokens, target_tokens
     looks_ahead = bool((weights.triu(1) > ROUNDING).any())
-    own = tokens if looks_ahead else target_tokens
+    own, other = (tokens, target_tokens) if looks_ahead else (target_tokens, tokens)
+    if own is not None and other is not None and len(own) > steps == len(other):
+        own = other
     return own, own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -15,6 +15,10 @@ from regard.health.padding import real_positions
 from regard.viz.labels import END_SYMBOL
 
 Weights = NDArray[np.floating[Any]]
+SIDES = ("source", "target")
+"""What columns and rows are unless something else is said."""
+PREDICTION = "prediction"
+"""The name of the alignment that a prediction reports, next to those of its heads."""
 
 
 class Reading(TypedDict, total=False):
@@ -26,6 +30,7 @@ class Reading(TypedDict, total=False):
         source_length, target_length: the number of real positions and steps; the rest is left out.
         source_mask, target_mask: (S,) and (T,) bool, True where real; give a length or a mask, not both.
         layers: the names of the L layers of an alignment (L, H, T, S); layer 0, layer 1, … if None.
+        sides: what columns and rows are; source and target if None.
     """
 
     heads: bool
@@ -35,6 +40,7 @@ class Reading(TypedDict, total=False):
     source_mask: Any
     target_mask: Any
     layers: Sequence[str] | None
+    sides: tuple[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Aligned:
         text: the text of the prediction, or None.
         left_out: the share of the weight in columns of the end symbol that were left out; None if none were.
         layers: the names of the layers of an alignment (L, H, T, S); None for numbers.
+        sides: what columns and rows are.
+        prompt: of a text that goes on, how many columns and rows are of what was given; a line divides the others.
     """
 
     alignment: Weights
@@ -57,6 +65,8 @@ class Aligned:
     text: str | None = None
     left_out: float | None = None
     layers: tuple[str, ...] | None = None
+    sides: tuple[str, str] = SIDES
+    prompt: tuple[int, int] | None = None
 
     def panels(self) -> list[tuple[str, Weights]]:
         """Name and weights (T, S) of every head and layer, counted from 0; the name of a single panel is empty."""
@@ -67,7 +77,7 @@ class Aligned:
 
         What has no heads, and the single head of a named attention, has no number. A single layer has no name.
         """
-        named = {"main" if self.alignments else "": self.alignment, **self.alignments}
+        named = {PREDICTION if self.alignments else "": self.alignment, **self.alignments}
         return [layer for name, weights in named.items() for layer in self._layers(name, weights)]
 
     def _layers(self, name: str, weights: Weights) -> Iterator[tuple[str, list[tuple[str, Weights]]]]:
@@ -113,8 +123,9 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
         weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in further.items()}
         sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
         targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
-        own: Reading = {"layers": getattr(item, "layers", None)} | how
-        items.append(_cut(weights, sources, targets, getattr(item, "text", None), **own))
+        own: Reading = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)} | how
+        cut = _cut(weights, sources, targets, getattr(item, "text", None), **own)
+        items.append(replace(cut, prompt=getattr(item, "prompt", None)))
     if not items:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
     return items
@@ -165,6 +176,7 @@ def _cut(
     source_mask: Any = None,
     target_mask: Any = None,
     layers: Sequence[str] | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> Aligned:
     steps, positions = weights[""].shape[-2:]
     for name, value in weights.items():
@@ -190,7 +202,8 @@ def _cut(
     if layers is not None and (len(shape) != 4 or len(layers) != shape[0]):
         raise ShapeError(f"layers must name the L layers of an alignment (L, H, T, S); got {len(layers)} for {shape}.")
     names = None if layers is None else tuple(map(str, layers))
-    return Aligned(selected.pop(""), sources, targets, selected, text, left_out, names)
+    named = SIDES if sides is None else sides
+    return Aligned(selected.pop(""), sources, targets, selected, text, left_out, names, named)
 
 
 def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np.intp]) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard.errors import DataError, RegardError, UnsupportedError
-from regard.viz.aligned import Aligned, Reading, Weights, as_weights, read
+from regard.viz.aligned import SIDES, Aligned, Reading, Weights, as_weights, read
 
 FORMAT = "regard.alignment.1"
 ARRAYS = (".json", ".npz")
@@ -96,6 +96,8 @@ def _to_json(items: Sequence[Aligned], path: Path) -> None:
             "text": item.text,
             "left_out": item.left_out,
             "layers": item.layers,
+            "sides": item.sides,
+            "prompt": item.prompt,
             "shape": item.alignment.shape,
             "dtype": item.alignment.dtype.name,
         }
@@ -126,6 +128,8 @@ def _from_json(path: Path) -> list[Aligned]:
             entry["text"],
             entry["left_out"],
             _tokens(entry.get("layers")),
+            _sides(entry.get("sides")),
+            _prompt(entry.get("prompt")),
         )
         for entry in document["items"]
     ]
@@ -136,10 +140,11 @@ def _to_npz(items: Sequence[Aligned], path: Path) -> None:
     for index, item in enumerate(items):
         arrays[f"{index}/alignment"] = item.alignment
         arrays |= {f"{index}/alignments/{name}": weights for name, weights in item.alignments.items()}
-        for name in ("source_tokens", "tokens", "text", "left_out", "layers"):
+        for name in ("source_tokens", "tokens", "text", "left_out", "layers", "sides", "prompt"):
             value = getattr(item, name)
             if value is not None:
-                arrays[f"{index}/{name}"] = _text_array(value, path) if name != "left_out" else np.array(value)
+                is_number = name in ("left_out", "prompt")
+                arrays[f"{index}/{name}"] = np.array(value) if is_number else _text_array(value, path)
     np.savez_compressed(path, **arrays)
 
 
@@ -171,6 +176,8 @@ def _from_npz(path: Path) -> list[Aligned]:
                     str(fields["text"]) if "text" in fields else None,
                     float(fields["left_out"]) if "left_out" in fields else None,
                     _tokens(fields.get("layers")),
+                    _sides(fields.get("sides")),
+                    _prompt(fields.get("prompt")),
                 )
             )
     return items
@@ -178,3 +185,17 @@ def _from_npz(path: Path) -> list[Aligned]:
 
 def _tokens(values: Any) -> tuple[str, ...] | None:
     return None if values is None else tuple(str(value) for value in values)
+
+
+def _sides(values: Any) -> tuple[str, str]:
+    if values is None:
+        return SIDES
+    across, down = map(str, values)
+    return across, down
+
+
+def _prompt(values: Any) -> tuple[int, int] | None:
+    if values is None:
+        return None
+    column, row = map(int, values)
+    return column, row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.viz.aligned import Aligned, Weights, panel_name
 from regard.viz.labels import columns, numbered, shortened, stride, visible_words
@@ -16,8 +16,12 @@ LINE = 0.13
 LARGEST_CELL = 0.42
 SINGLE, PAGE = 7.5, 11.0
 """The largest width of a single panel's matrix, and of all matrices in a row of a page."""
-MAX_NAME = 40
-"""The number of characters of a panel's name."""
+ACROSS = 8
+"""The most panels in a row; more go on in the next."""
+NAME = 1.2
+"""The least width that the name of a panel has, in inches; it is cut to that of its panel."""
+HEADING = 0.2
+"""The height of the heading of a row, in inches."""
 SLANT = math.sin(math.radians(45))
 
 
@@ -51,6 +55,7 @@ class Panel:
     weights: Weights
     across: Axis
     down: Axis
+    prompt: tuple[int, int] | None = None
     left: float = 0.0
     top: float = 0.0
 
@@ -60,67 +65,100 @@ def width_of(label: str) -> float:
     return columns(label) * 0.62 * POINTS / 72
 
 
-def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
-    """The panels in their places, and their total width and height."""
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the panels of a row have in common, and its place."""
+
+    text: str
+    left: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Panels and headings in their places, and the size of all together."""
+
+    panels: list[Panel]
+    headings: list[Heading]
+    width: float
+    height: float
+
+
+def arrange(items: Sequence[Aligned]) -> Page:
+    """The panels of alignments in a grid."""
     contents = _rows(items)
-    across = max(map(len, contents))
+    across = max(len(row) for _, row in contents)
     limit = SINGLE if len(contents) == across == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
     labelled = len(items) > 1
     rows: list[list[Panel]] = []
     shown = 0  # as many columns have labels above them; a longer row has its own
-    for contents_of_row in contents:
-        row = []
-        for column, (number, item, name, weights) in enumerate(contents_of_row):
-            if labelled:
-                name = _with_item(number, item, name)
-            is_first = len(contents_of_row) > shown
-            row.append(_panel(item, name, weights, limit, top=labelled or is_first, left=labelled or column == 0))
+    for heading, row_contents in contents:
+        is_first = len(row_contents) > shown or (labelled and bool(heading))
+        row = [
+            _panel(name, item, weights, limit, top=labelled or is_first, left=labelled or column == 0)
+            for column, (item, name, weights) in enumerate(row_contents)
+        ]
         shown = max(shown, len(row))
         rows.append(row)
     lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(across)])
     placed: list[Panel] = []
+    headings: list[Heading] = []
     top = 0.0
-    for row in rows:
+    for (heading, _), row in zip(contents, rows, strict=True):
+        if heading:
+            top += 0.1 if placed else 0.0
+            headings.append(Heading(heading, lefts[0], top))
+            top += HEADING
         top += max(_above(panel.across) for panel in row) + (0.1 if placed else 0)
-        placed += [Panel(p.name, p.weights, p.across, p.down, left, top) for p, left in zip(row, lefts, strict=False)]
+        placed += [replace(panel, left=left, top=top) for panel, left in zip(row, lefts, strict=False)]
         top += max(panel.down.length for panel in row) + (0.3 if any(panel.name for panel in row) else 0.0)
-    return placed, width, top
+    return Page(placed, headings, width, top)
 
 
-Content = tuple[int, Aligned, str, Weights]
+Content = tuple[Aligned, str, Weights]
 
 
-def _rows(items: Sequence[Aligned]) -> list[list[Content]]:
-    """Number and alignment, name and weights of each panel: a row for each layer of heads, else as `_tracks` says."""
-    if len(items) == 1:
-        layers = items[0].by_layer()
-        if len(layers) > 1 and any(len(heads) > 1 for _, heads in layers):
-            return [
-                [(0, items[0], panel_name(layer, head), weights) for head, weights in heads] for layer, heads in layers
-            ]
-    contents = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
-    across = _tracks(items)
-    return [contents[i : i + across] for i in range(0, len(contents), across)]
+def _rows(items: Sequence[Aligned]) -> list[tuple[str, list[Content]]]:
+    """Heading and panels of each row: rows for each layer of heads, or for each of several alignments, or a square."""
+    layers = [(number, item, item.by_layer()) for number, item in enumerate(items, start=1)]
+    if any(len(heads) > 1 for _, _, named in layers if len(items) + len(named) > 2 for _, heads in named):
+        return [
+            row
+            for number, item, named in layers
+            for index, (layer, heads) in enumerate(named)
+            for row in _wrapped(
+                _heading(number if len(items) > 1 else 0, item, layer, is_first=index == 0),
+                [(item, panel_name("", head), weights) for head, weights in heads],
+            )
+        ]
+    contents = [
+        (item, _numbered(number, item) if len(items) > 1 else name, weights)
+        for number, item in enumerate(items, start=1)
+        for name, weights in item.panels()
+    ]
+    across = max(1, math.ceil(math.sqrt(len(contents))))
+    return [("", contents[i : i + across]) for i in range(0, len(contents), across)]
 
 
-def _tracks(items: Sequence[Aligned]) -> int:
-    """The number of panels in a row: all panels of a prediction, or as many as make a square."""
-    counts = {len(item.panels()) for item in items}
-    if len(items) > 1 and len(counts) == 1 and (only := counts.pop()) > 1:
-        return only
-    return max(1, math.ceil(math.sqrt(sum(len(item.panels()) for item in items))))
+def _wrapped(heading: str, contents: list[Content]) -> list[tuple[str, list[Content]]]:
+    """Rows of nearly equal length, the first with the heading."""
+    length = math.ceil(len(contents) / math.ceil(len(contents) / ACROSS))
+    return [(heading if i == 0 else "", contents[i : i + length]) for i in range(0, len(contents), length)]
 
 
-def _with_item(number: int, item: Aligned, name: str) -> str:
-    """The name of a panel with the number and text of its prediction, which is cut first. Named layers need neither."""
-    if item.layers is not None and name:
-        return shortened(visible_words(name), MAX_NAME, end=True)
-    room = MAX_NAME - len(name) - 3 * bool(name)
-    words = shortened(visible_words(" · ".join(part for part in (str(number + 1), item.text) if part)), max(room, 8))
-    return shortened(visible_words(" · ".join(part for part in (words, name) if part)), MAX_NAME)
+def _numbered(number: int, item: Aligned) -> str:
+    """The number and the text of an alignment; one of named layers has the name of its kind only."""
+    parts = (item.text,) if item.layers is not None else (str(number), item.text)
+    return " · ".join(part for part in parts if part)
 
 
-def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:
+def _heading(number: int, item: Aligned, layer: str, *, is_first: bool) -> str:
+    """What stands above the panels of a layer; above those of the first one also which alignment it is."""
+    numbered = _numbered(number, item) if number and is_first and item.layers is None else ""
+    return " · ".join(part for part in (numbered, layer) if part)
+
+
+def _panel(name: str, item: Aligned, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:
     steps, positions = weights.shape
     cell = min(LARGEST_CELL, limit / max(steps, positions, 1))
     across, down = _side(positions, cell, limit), _side(steps, cell, limit)
@@ -130,10 +168,11 @@ def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: boo
     upright = stride(cell, max(map(width_of, sources), default=0.0) / 0.9)
     slanted = stride(cell, LINE / SLANT)
     return Panel(
-        name,
+        shortened(visible_words(name), int(max(across, NAME) / width_of("x"))),
         weights,
         _axis(across, sources, min(upright, slanted), slanted=upright > slanted),
         _axis(down, targets, stride(down / max(steps, 1), LINE)),
+        item.prompt,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import printable
-from regard.viz.aligned import Aligned, Weights, panel_name
+from regard.viz.aligned import PREDICTION, Aligned, Weights, panel_name
 from regard.viz.colours import hexadecimal, ramp
 from regard.viz.labels import END_SYMBOL, numbered
 
@@ -49,12 +49,18 @@ def page(
 
 def _item(index: int, item: Aligned) -> dict[str, Any]:
     steps, positions = item.alignment.shape[-2:]
-    note = "" if item.left_out is None else f"{END_SYMBOL} left out: {item.left_out:.1%} of the weight lay on it"
+    notes = [] if item.left_out is None else [f"{END_SYMBOL} left out: {item.left_out:.1%} of the weight lay on it"]
+    if item.alignments:
+        notes.append(f"{PREDICTION}: the alignment that predictions report")
+    if item.prompt is not None:
+        notes.append("dashed: the end of the prompt")
     return {
         "name": f"{index + 1}" + (f" · {printable(item.text)}" if item.text else ""),
         "source": numbered(item.source_tokens, positions),
         "target": numbered(item.tokens, steps),
-        "note": note,
+        "sides": item.sides,
+        "prompt": item.prompt,
+        "note": " · ".join(notes),
         "panels": [
             {"name": panel_name(layer, head), "layer": layer, "head": head, "weights": _whole(weights)}
             for layer, heads in item.by_layer()

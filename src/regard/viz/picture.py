@@ -5,6 +5,7 @@ It changes nothing global (no pyplot, no rcParams), so pictures may be drawn in 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,17 +19,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from regard.viz.aligned import Aligned, Weights
+from regard.viz.aligned import PREDICTION, Aligned, Weights
 from regard.viz.colours import ramp
 from regard.viz.fonts import Typesetter
-from regard.viz.labels import END_SYMBOL, visible, visible_words
-from regard.viz.layout import POINTS, Panel, arrange
+from regard.viz.labels import END_SYMBOL, shortened, visible, visible_words
+from regard.viz.layout import POINTS, SINGLE, Panel, arrange, width_of
 from regard.viz.sheet import GAP, Sheet, is_crowded, sheet, without_heads
 
 DPI = 150
 GRID_FROM = 0.12
 """Cells of at least this size, in inches, are separated by thin lines."""
 INK, FAINT = "#1b1f24", "#6b7480"
+PROMPT = "#b3541e"
+NARROWEST = 4.0
+"""The width that titles and captions have at least, in inches."""
 
 
 def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> Figure:
@@ -48,9 +52,11 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         for item in items
     ]
     heads = sheet(items) if is_crowded(items) else None
-    panels, width, height = arrange(items if heads is None else [without_heads(item) for item in items])
+    grid = arrange(items if heads is None else [without_heads(item) for item in items])
+    panels, width, height = grid.panels, grid.width, grid.height
     caption = _caption(items, panels, type_)
-    head = (0.2 if len(panels) == 1 else 0.0) + (0.32 if title else 0.0)
+    title_lines = _lines(title, max(width, NARROWEST), POINTS + 3)
+    head = (0.2 if len(panels) == 1 else 0.0) + (0.14 + 0.18 * len(title_lines) if title_lines else 0.0)
     lower, beside = head + height + 0.45, width + 0.55
     if heads is not None:
         width = max(width, heads.margin + heads.size[0])
@@ -65,6 +71,10 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         axes = figure.add_axes(_within(page, *box))
         _matrix(axes, panel, colours, scale)
         _ticks(axes, panel, type_)
+    for heading in grid.headings:
+        words = shortened(visible_words(heading.text), int(max(width, SINGLE) / width_of("x")))
+        place = (heading.left + 0.35) / page[0], 1 - (heading.top + head) / page[1]
+        set_text(figure.text(*place, type_.drawable(words), fontsize=POINTS, color=INK, va="top"), type_)
     first = panels[0]
     if heads is not None:
         axes = figure.add_axes(_within(page, 0.35 + heads.margin, lower, *heads.size))
@@ -73,19 +83,31 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     bar = figure.add_axes(_within(page, beside, first.top + head, 0.12, bar_length))
     _colour_bar(figure, bar, shade, items, highest, largest=largest)
     if len(panels) == 1:
-        figure.axes[0].set_xlabel("source", fontsize=POINTS, color=FAINT)
+        figure.axes[0].set_xlabel(type_.drawable(items[0].sides[0]), fontsize=POINTS, color=FAINT)
         figure.axes[0].xaxis.set_label_position("top")
-        figure.axes[0].set_ylabel("target", fontsize=POINTS, color=FAINT)
+        figure.axes[0].set_ylabel(type_.drawable(items[0].sides[1]), fontsize=POINTS, color=FAINT)
     left = (first.left + 0.35) / page[0]
     if title:
-        set_text(figure.text(left, 1.0, type_.drawable(title), fontsize=POINTS + 3, color=INK, va="top"), type_)
+        words = type_.drawable("\n".join(title_lines))
+        set_text(figure.text(left, 1.0, words, fontsize=POINTS + 3, color=INK, va="top"), type_)
     if caption:
         top = max(page[1] - 0.28, first.top + head + bar_length + 0.12)  # below the colour bar, too
         below = figure.text(
-            left, 1 - top / page[1], type_.drawable(caption), fontsize=POINTS - 1, color=FAINT, va="top"
+            left,
+            1 - top / page[1],
+            type_.drawable("\n".join(_lines(caption, max(width, NARROWEST), POINTS - 1))),
+            fontsize=POINTS - 1,
+            color=FAINT,
+            va="top",
         )
         set_text(below, type_)
     return figure
+
+
+def _lines(text: str, width: float, points: float) -> list[str]:
+    """A text in lines of at most a width in inches; what does not fit three lines is cut."""
+    columns = int(width / width_of("x") * POINTS / points)
+    return textwrap.wrap(text, columns, max_lines=3, placeholder=" …")
 
 
 def _within(
@@ -109,6 +131,10 @@ def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> No
         lines = [[(x, -0.5), (x, bottom)] for x in np.arange(1, positions) - 0.5]
         lines += [[(-0.5, y), (right, y)] for y in np.arange(1, steps) - 0.5]
         axes.add_collection(LineCollection(lines, colors="#e6e9ed", linewidths=0.5), autolim=False)
+    if panel.prompt is not None:
+        column, row = panel.prompt
+        lines = [[(column - 0.5, -0.5), (column - 0.5, extent[2])], [(-0.5, row - 0.5), (extent[1], row - 0.5)]]
+        axes.add_collection(LineCollection(lines, colors=PROMPT, linewidths=0.9, linestyles="dashed"), autolim=False)
     axes.spines[:].set(color="#9aa3ad", linewidth=0.6)
 
 
@@ -203,11 +229,16 @@ def _texts(item: Aligned) -> Iterator[str]:
 
 def _caption(items: Sequence[Aligned], panels: Sequence[Panel], type_: Typesetter) -> str:
     """A line about what the picture cannot show."""
-    words = ["source across, target down"] if len(panels) > 1 else []
+    across, down = items[0].sides
+    words = [f"{across} across, {down} down"] if len(panels) > 1 else []
+    if any(item.alignments for item in items):
+        words.append(f"{PREDICTION}: the alignment that predictions report")
+    if any(item.prompt is not None for item in items):
+        words.append("dashed: the end of the prompt")
     ticks = [label for panel in panels for side in (panel.across, panel.down) for label in side.ticks.values()]
     if not type_.stand_ins.isdisjoint(ticks):
         words.append("U+…, #n: a character, the token n, for which no font is installed")
-    for name, side in (("source", "across"), ("target", "down")):
+    for name, side in ((across, "across"), (down, "down")):
         most = max((getattr(panel, side).stride for panel in panels), default=1)
         if most > 1:
             words.append(f"1 in {most} {name} labels shown")

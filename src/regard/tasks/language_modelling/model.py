@@ -31,7 +31,7 @@ from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
 from regard.tasks.streaming import Pieces, Streamed
-from regard.viz import plot_alignment
+from regard.viz import Aligned, plot_alignment
 
 LINE_END = "⏎"
 DRAWN = 16
@@ -242,8 +242,8 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return plot_alignment(drawn, path, title=title, data=data, heads=heads, highest=highest)
 
     @torch.inference_mode()
-    def looked_back(self, prediction: Prediction) -> Prediction:
-        """The prediction with a row for every token of its text but the first, and at most 16 that follow.
+    def looked_back(self, prediction: Prediction) -> Aligned:
+        """What a prediction attended to: a row for every token of its text but the first, and at most 16 that follow.
 
         Rows are the tokens that are predicted, columns those before them.
         """
@@ -254,7 +254,16 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         output = self.module(ids, alignment=True)
         alignments = {name: weights[0].cpu() for name, weights in output.alignments.items()}
         main = main_alignment(alignments, self.module)
-        return replace(prediction, source_tokens=tokens[:-1], tokens=tokens[1:], alignment=main, alignments=alignments)
+        assert main is not None  # only what has an alignment is drawn
+        return Aligned(
+            main.numpy(),
+            tuple(tokens[:-1]),
+            tuple(tokens[1:]),
+            {name: weights.numpy() for name, weights in alignments.items()},
+            prediction.text,
+            sides=("text before", "next token"),
+            prompt=(columns, columns - 1),
+        )
 
     def parts(self) -> Mapping[str, nn.Module]:
         """The network, which is a decoder whose source is the text before."""
