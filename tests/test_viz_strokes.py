@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from regard.errors import RegardError, ShapeError
 from regard.image import Fitting, Rendering, Strokes, pixel_strokes, render
-from regard.viz import CaptionedImage, plot_strokes
+from regard.viz import CaptionedImage, plot_strokes, stroke_picture
 from regard.viz.colours import distinct
 from regard.viz.stroke_picture import UNREAD, draw_strokes
 from regard.viz.strokes import along, strokes_of
@@ -63,6 +64,26 @@ def test_what_nobody_looked_at_belongs_to_no_symbol():
     assert strokes_of(strokes, written(())).tolist() == [-1, -1, -1]
 
 
+def test_flat_attention_has_no_colours_and_shared_strokes_are_paler(tmp_path, monkeypatch):
+    strokes, shown = Strokes.of(ROWS), []
+    monkeypatch.setattr(stroke_picture, "draw_strokes", lambda *given, **_: shown.append(given) or Figure())
+    flat = written(maps=np.full((3, 6), 1 / 6))
+    assert strokes_of(strokes, flat).tolist() == [-1, -1, -1]
+    large = written(maps=np.full((3, 6), 1 / 6) + 0.01 * np.eye(3, 6))
+    assert strokes_of(strokes, large).tolist() == [-1, -1, -1]
+    maps = np.full((3, 6), 0.02)
+    maps[0, 0] = maps[1, 0] = maps[2, 5] = 0.9
+    plot_strokes(strokes, written(maps=maps), tmp_path / "a.png")
+    owners, certainties = shown[0][2:]
+    assert owners.tolist() == [0, 2, -1]
+    assert certainties[0] < 0.3 < 0.9 < certainties[1]
+    plain, pale = (draw_strokes(strokes, written(), np.array([0, 1, 2]), np.full(3, c)).axes[0] for c in (1.0, 0.2))
+    assert "paler: other symbols attended" in pale.texts[-1].get_text()
+    assert "paler" not in plain.texts[-1].get_text()
+    colourful = [np.ptp(axes.collections[0].get_colors()[:, :3], axis=1).mean() for axes in (plain, pale)]
+    assert colourful[1] < 0.6 * colourful[0]
+
+
 def test_points_along_a_line_are_equally_far_apart():
     line = np.array([[0, 0], [10, 0], [10, 0], [10, 5]], float)
     points = along(line, 1.0)
@@ -81,7 +102,7 @@ def test_symbols_have_the_colours_and_numbers_of_their_strokes():
     caption = written((5, 0, 4), tokens=["a", "_", "c"])
     strokes = Strokes.of([*ROWS, [45, 14, 55, 14]])
     owners = np.array([-1, 0, 2, 0])
-    axes = draw_strokes(strokes, caption, owners).axes[0]
+    axes = draw_strokes(strokes, caption, owners, np.ones(4)).axes[0]
     rgb = [tuple(round(255 * part) for part in colour[:3]) for colour in axes.collections[0].get_colors()]
     first, second = (tuple((255 * colour).round().astype(int)) for colour in distinct(2))
     grey = tuple(bytes.fromhex(UNREAD[1:]))
@@ -90,12 +111,14 @@ def test_symbols_have_the_colours_and_numbers_of_their_strokes():
     assert words["_"] == UNREAD
     assert [tuple(bytes.fromhex(words[word][1:])) for word in "ac"] == [first, second]
     assert [text.get_text() for text in axes.texts].count("1") == 2
-    assert axes.texts[-1].get_text() == "grey: no stroke; grey strokes: no symbol looked there"
+    assert (
+        axes.texts[-1].get_text() == "grey: no stroke; grey strokes: no symbol attended to them more than to the rest"
+    )
 
 
 def test_strokes_are_drawn_as_they_were_written():
     strokes = Strokes.of([[0, 0, 60, 0, 60, 20, 0, 20, 0, 0]])
-    axes = draw_strokes(strokes, written(), np.array([0])).axes[0]
+    axes = draw_strokes(strokes, written(), np.array([0]), np.ones(1)).axes[0]
     (line,) = axes.collections[0].get_segments()
     (left, top), (right, bottom) = line.min(0), line.max(0)
     assert (right - left) / (bottom - top) == pytest.approx(3)

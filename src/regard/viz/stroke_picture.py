@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
@@ -24,16 +25,24 @@ POINTS, NUMBER = 10.0, 6.0
 LINE, GAP, TITLE, NOTE = 0.24, 0.09, 0.34, 0.24
 """Heights in inches: a line of symbols, the gap between symbols, the title, a line below."""
 UNREAD = "#aab1ba"
+CLEAR = 0.5
+"""From this certainty on a stroke is not called pale."""
 PEN = 2.0
 
 
 def draw_strokes(
-    strokes: Strokes, caption: CaptionedImage, owners: NDArray[np.int64], *, title: str | None = None
+    strokes: Strokes,
+    caption: CaptionedImage,
+    owners: NDArray[np.int64],
+    certainties: NDArray[np.float64],
+    *,
+    title: str | None = None,
 ) -> Figure:
     """The figure of strokes.
 
     Args:
         owners: (strokes,) the symbol of each stroke, -1 for none.
+        certainties: (strokes,) from 0 to 1, how strong the colour of each stroke is.
         title: as in `plot_strokes`.
     """
     heading = visible_words(caption.text if title is None else title)
@@ -50,7 +59,9 @@ def draw_strokes(
     page = max(wide, 4.2) + 2 * MARGIN
     places, lines = _wrapped(labels, numbers, measure, page - 2 * MARGIN)
     top = MARGIN + TITLE * bool(heading)
-    notes = ["grey: no stroke"] * (len(shown) < len(labels)) + ["grey strokes: no symbol looked there"] * (-1 in owners)
+    notes = ["paler: other symbols attended to the stroke, too"] * bool((certainties[owners >= 0] < CLEAR).any())
+    notes += ["grey: no stroke"] * (len(shown) < len(labels))
+    notes += ["grey strokes: no symbol attended to them more than to the rest"] * (-1 in owners)
     foot = MARGIN + NOTE * bool(notes)
     figure = Figure(figsize=(page, top + tall + 0.3 + lines * LINE + foot), dpi=DPI, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
@@ -63,7 +74,11 @@ def draw_strokes(
 
     corner = np.array([MARGIN, top])
     drawn = [corner + np.asarray(line, np.float64) * scale for line in strokes.lines]
-    of_stroke = [colours.get(int(owner), UNREAD) for owner in owners]
+    grey = np.array(to_rgb(UNREAD))
+    of_stroke = [
+        grey + np.sqrt(certainty) * (np.array(to_rgb(colours[owner])) - grey) if owner >= 0 else grey
+        for owner, certainty in zip(owners.tolist(), certainties, strict=True)
+    ]
     # a dot is a line of no length, which round ends make visible
     segments = [np.repeat(line, 2, axis=0) if len(line) == 1 else line for line in drawn]
     axes.add_collection(LineCollection(segments, colors=of_stroke, linewidths=PEN, capstyle="round"), autolim=False)

@@ -19,6 +19,8 @@ WITHOUT_INK = frozenset(("{", "}", "^", "_", "\\limits", "\\left", "\\right", EN
 """Tokens of LaTeX that nobody writes with a pen."""
 PARTS = 4
 """Points along a stroke for each side of a cell."""
+LEAST = 0.05
+"""A symbol's weight stands out on a stroke if it is so far from an even weight to all of the weight."""
 
 
 def plot_strokes(
@@ -31,8 +33,9 @@ def plot_strokes(
 ) -> Path:
     """Draws strokes, each in the colour of the symbol that looked at it most, and below them the symbols.
 
-    A symbol's number stands beside its strokes and behind it in the text, so that forty symbols can be told apart.
-    Symbols that no stroke belongs to, and strokes that nothing looked at, are grey.
+    A symbol's number stands beside its strokes and behind it in the text, so that forty symbols can be told apart. A
+    stroke is the paler the more other symbols attended to it, too. Symbols that no stroke belongs to, and strokes to
+    which no symbol attended more than to the rest of the image, are grey.
 
     Args:
         strokes: in pixels of the caption's image, as `regard.image.pixel_strokes` makes them.
@@ -58,11 +61,11 @@ def plot_strokes(
     """
     target = Path(path)
     suffix_of(target, PICTURES)
-    owners = strokes_of(strokes, caption, without_ink=without_ink)
+    means = _means(strokes, caption, without_ink)
     from regard.viz.picture import DPI
     from regard.viz.stroke_picture import draw_strokes
 
-    figure = draw_strokes(strokes, caption, owners, title=title)
+    figure = draw_strokes(strokes, caption, _owners(means, caption), _certainties(means), title=title)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=DPI)
     return target
@@ -71,7 +74,7 @@ def plot_strokes(
 def strokes_of(
     strokes: Strokes, caption: CaptionedImage, *, without_ink: Collection[str] = WITHOUT_INK
 ) -> NDArray[np.int64]:
-    """(strokes,) which symbol looked at each stroke most, -1 if none did.
+    """(strokes,) which symbol attended to each stroke most, -1 if none did more than to the rest of the image.
 
     It is the symbol whose weights are largest in the mean along the stroke, at points a quarter of a cell apart. Maps
     whose weights sum to 1 are comparable: what looks elsewhere, too, has less left for the stroke.
@@ -82,23 +85,43 @@ def strokes_of(
     Raises:
         RegardError: for strokes outside the image.
     """
+    return _owners(_means(strokes, caption, without_ink), caption)
+
+
+def _means(strokes: Strokes, caption: CaptionedImage, without_ink: Collection[str]) -> NDArray[np.float64]:
+    """(strokes, tokens) the mean weight of each symbol along each stroke; 0 of symbols without ink."""
     height, width = caption.size
     tall, wide = caption.cell_size  # type: ignore[misc]
     _check_within(strokes, height, width, max(tall, wide))
     maps = np.nan_to_num(caption.maps)
     silent = [word in without_ink for word in caption.tokens]
-    owners = np.full(len(strokes.lines), -1)
-    if not len(maps):
-        return owners
+    means = np.zeros((len(strokes.lines), len(maps)))
+    rows, columns = maps.shape[1:]
     for number, line in enumerate(strokes.lines):
         points = along(line, min(tall, wide) / PARTS)
         x, y = (points / (wide, tall)).astype(int).T
-        rows, columns = maps.shape[1:]
-        means = maps[:, y.clip(0, rows - 1), x.clip(0, columns - 1)].mean(axis=1)
-        means[silent] = 0.0
-        if means.max() > 0:
-            owners[number] = means.argmax()
-    return owners
+        means[number] = maps[:, y.clip(0, rows - 1), x.clip(0, columns - 1)].mean(axis=1)
+    means[:, silent] = 0.0
+    return means
+
+
+def _owners(means: NDArray[np.float64], caption: CaptionedImage) -> NDArray[np.int64]:
+    """(strokes,) the symbol of the largest mean, -1 where that is hardly above an even weight of all cells."""
+    if not means.shape[1]:
+        return np.full(len(means), -1)
+    even = 1 / max(np.prod(caption.maps.shape[1:]), 1)
+    largest = means.max(axis=1)
+    stands_out = (largest > 2 * even) | (largest > even + LEAST * (1 - even))
+    return np.where(stands_out, means.argmax(axis=1), -1)
+
+
+def _certainties(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(strokes,) from 0, if all symbols attended to a stroke alike, to 1, if only one did."""
+    count = means.shape[1]
+    if count < 2:
+        return np.ones(len(means))
+    shares = means.max(axis=1) / np.maximum(means.sum(axis=1), np.finfo(float).tiny)
+    return (shares - 1 / count).clip(0, 1) * count / (count - 1)
 
 
 def along(line: NDArray[np.floating], step: float) -> NDArray[np.float64]:
