@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from regard.data import check_pictures, open_pictures
+from regard.data.pictures import is_divided
 from regard.errors import ConfigError, DataError
 from regard.image import Fitting, Rendering, Strokes
 
@@ -266,7 +267,7 @@ def test_ink_without_a_text_serves_predictions_only(tmp_path):
 
 
 def test_folders_without_ink_and_options_without_effect_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"the folder has no files .inkml"):
+    with pytest.raises(DataError, match=r"the folder has no pictures .* and no InkML"):
         open_pictures(tmp_path)
     path = ink(tmp_path, "a.inkml")
     with pytest.raises(ConfigError, match=r"data.image_field=0 has no effect on InkML"):
@@ -284,8 +285,6 @@ def test_compressed_tables_are_read_and_missing_ones_are_refused(tmp_path):
     for name in ("c.tsv", "c.jsonl", "c.json", "c.inkml"):
         with pytest.raises(DataError, match=rf"{name}: no such file"):
             open_pictures(tmp_path / name)
-    with pytest.raises(ConfigError, match=r"\.csv files cannot be read"):
-        open_pictures(table(tmp_path, "", "a.csv"))
 
 
 def test_without_texts_only_pictures_are_read(tmp_path):
@@ -374,3 +373,75 @@ def test_strokes_that_cannot_be_read_and_equal_texts_are_errors(tmp_path):
     assert texts(check_pictures(open_pictures(path)), "error") == [
         f"error: 3 of train's pictures have an empty text ({path}:1, {path}:2, {path}:3)"
     ]
+
+
+def test_captions_of_flickr_are_read_as_they_are_published(tmp_path):
+    rows = {
+        "Flickr8k.token.txt": "1.jpg#0\tA dog .\n1.jpg#1\tA brown dog .\n2.JPG#0\tTwo men .\n",
+        "captions.txt": "image,caption\n1.jpg,A dog .\n1.jpg,A brown dog .\n2.JPG,Two men .\n",
+        "results.csv": "image_name| comment_number| comment\n1.jpg| 0| A dog .\n1.jpg| 1| A brown dog .\n"
+        "2.JPG| 0| Two men .\n",
+        "a.csv": '1.jpg,A dog .\n1.jpg,"A brown dog ."\n2.JPG,Two men .\n',
+        "a.tsv": "id\tcaption\tfile\n1\tA dog .\t1.jpg\n2\tA brown dog .\t1.jpg\n3\tTwo men .\t2.JPG\n",
+    }
+    for name, text in rows.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        pictures = open_pictures(tmp_path / name)
+        found = [(picture.id, picture.texts) for picture in pictures]
+        assert found == [("1.jpg", ("A dog .", "A brown dog .")), ("2.JPG", ("Two men .",))], name
+
+
+def test_the_parts_of_karpathy_are_read_one_by_one(tmp_path):
+    splits = ["train", "val", "test", "restval"]
+    images = [
+        {
+            "filename": f"{n}.jpg",
+            "split": split,
+            "sentences": [{"raw": f"A {n}.", "tokens": ["a", str(n)]}, {"tokens": ["b"]}],
+        }
+        for n, split in enumerate(splits)
+    ]
+    images[1]["filepath"] = "val2014"
+    path = tmp_path / "dataset.json"
+    path.write_text(json.dumps({"images": images, "dataset": "flickr8k"}), encoding="utf-8")
+    assert is_divided(path)
+    parts = {
+        part: [picture.id for picture in open_pictures(path, part=part)] for part in ("train", "dev", "test", None)
+    }
+    assert parts == {
+        "train": ["0.jpg", "3.jpg"],
+        "dev": ["val2014/1.jpg"],
+        "test": ["2.jpg"],
+        None: ["0.jpg", "val2014/1.jpg", "2.jpg", "3.jpg"],
+    }
+    assert open_pictures(path)[0].texts == ("A 0.", "b")
+    assert open_pictures(path, with_texts=False)[0].texts == ()
+    images[0]["split"] = "training"
+    path.write_text(json.dumps({"images": images}), encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"images\[0\]: split: expected one of train, restval, val, dev, test; got 'training'"
+    ):
+        open_pictures(path, part="train")
+
+
+def test_a_folder_has_pictures_with_their_texts_beside_them(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("10.png", "9.png", "b/1.jpg"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "10.txt").write_text("ten\n", encoding="utf-8")
+    (tmp_path / "9.gt.txt").write_text("nine", encoding="utf-8")
+    with pytest.raises(DataError, match=r"b/1.jpg: there is no 1.txt with its text"):
+        open_pictures(tmp_path)
+    (tmp_path / "b" / "1.txt").write_text("one\ntwo\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"b/1.txt: 2 lines; the text of a picture is one line"):
+        open_pictures(tmp_path)
+    (tmp_path / "b" / "1.txt").write_text("one\n", encoding="utf-8")
+    pictures = open_pictures(tmp_path)
+    assert [(picture.id, picture.texts) for picture in pictures] == [
+        ("9.png", ("nine",)),
+        ("10.png", ("ten",)),
+        ("b/1.jpg", ("one",)),
+    ]
+    assert [picture.id for picture in open_pictures(tmp_path, with_texts=False)] == ["9.png", "10.png", "b/1.jpg"]
+    with pytest.raises(ConfigError, match=r"data.text_field=1 has no effect on a folder"):
+        open_pictures(tmp_path, text_field=1)

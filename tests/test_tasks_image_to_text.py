@@ -757,3 +757,33 @@ def test_models_that_read_otherwise_do_not_predict_together(learned: Path) -> No
     found = model.differences(other)
     assert any("vocabulary" in line for line in found)
     assert any("pictures" in line for line in found)
+
+
+def test_pictures_of_pillow_are_read_like_their_files(untrained: Path, tmp_path: Path) -> None:
+    model = load(untrained / "run")
+    image = pytest.importorskip("PIL.Image")
+    numbered_pictures(tmp_path / "pictures", 2)
+    paths = sorted((tmp_path / "pictures").iterdir())
+    opened = [image.open(path) for path in paths]
+    arrays = [picture.convert("RGBA") for picture in opened]
+    texts = [[each.text for each in model.predict(each)] for each in (paths, opened, arrays)]
+    assert texts[0] == texts[1] == texts[2]
+    assert not [each.warnings for each in model.predict(arrays) if each.warnings]
+    with pytest.raises(TypeError, match="paths, strokes, arrays or pictures of Pillow; got a int"):
+        model.predict([3])
+
+
+def test_a_file_that_divides_its_pictures_is_trained_on_and_evaluated_by_its_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    names = [row.split("\t")[0] for row in numbered_pictures(folder, 12)]
+    images = [
+        {"filename": name, "split": split, "sentences": [{"raw": "i o"}, {"tokens": ["o"]}]}
+        for name, split in zip(names, ["train"] * 8 + ["val"] * 2 + ["test"] * 2, strict=True)
+    ]
+    (folder / "all.json").write_text(json.dumps({"images": images}), encoding="utf-8")
+    path = configuration(folder, data={"train": "all.json", "dev": None}, max_steps=2, batch_pixels=8_000)
+    train(read_config(path), folder / "run")
+    model = load(folder / "run")
+    evaluation = model.evaluate(folder / "all.json")
+    assert [Path(each.prediction.name).name for each in evaluation.scored] == names[10:]
+    assert len(list(model.inputs(str(folder / "all.json")))) == 12

@@ -1,9 +1,10 @@
-"""Tables of pictures with their texts: TSV, JSONL, captions in COCO's form, and folders of InkML."""
+"""Tables of pictures with their texts: TSV, CSV, JSONL, captions in COCO's or Karpathy's form, and folders."""
 
 from __future__ import annotations
 
 import json
 import operator
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from regard.data.defects import item_or_defect, readable
 from regard.data.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
+from regard.data.table_rows import CsvRows, Rows, SeparatedRows
 from regard.data.text_file import open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError
 from regard.image import Strokes, image_size, read_image, read_inkml
@@ -27,10 +29,22 @@ from regard.image.read import MAX_PIXELS, Colour, Report
 if TYPE_CHECKING:
     from regard.image import Rendering
 
-PictureFormat = Literal["auto", "tsv", "jsonl", "coco", "inkml"]
+PictureFormat = Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"]
+Part = Literal["train", "dev", "test"]
 SUFFIXES: dict[str, PictureFormat] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv",
 }  # fmt: skip
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+"""The suffixes of the pictures of a folder."""
+PARTS: dict[Part, tuple[str, ...]] = {"train": ("train", "restval"), "dev": ("val", "dev"), "test": ("test",)}
+"""What a file that divides its pictures calls a part."""
+NUMBERED = re.compile(rf"({'|'.join(rf'.*{re.escape(suffix)}' for suffix in IMAGES)})#\d+", re.IGNORECASE)
+"""The name of a picture with the number of its caption, as in Flickr8k."""
+IMAGE_HEADINGS = {"image", "image_name", "images", "file", "file_name", "filename", "path", "picture"}
+TEXT_HEADINGS = {"caption", "captions", "comment", "formula", "label", "latex", "sentence", "text", "transcription"}
+"""Names of columns, in lower case."""
+DIVIDED_BYTES = 1 << 16
+"""So much of a file in JSON tells whether it is one of Karpathy's."""
 IMAGE, STROKES, TEXT, TOKENS = "image", "strokes", "text", "tokens"
 """Fields of JSONL that are read if none are chosen; a field `tokens` is a text whose tokens stand between blanks."""
 
@@ -244,14 +258,19 @@ def open_pictures(
     format: PictureFormat = "auto",
     image_folder: Path | str | None = None,
     with_texts: bool = True,
+    part: Part | None = None,
 ) -> Pictures:
     """Opens a table of pictures and their texts. No picture is decoded, and whether its file exists is not looked at.
 
-    - `tsv`: the path of a picture, a tab, a text. Rows with the same path are one picture with several texts.
+    - `tsv`: the path of a picture, a tab, a text. Rows with the same path are one picture with several texts, and so
+      are those of Flickr8k's `name.jpg#0`, `name.jpg#1`.
     - `jsonl`: a JSON object on each line, with the field `image` (a path) or `strokes` (a list of lists of numbers,
       `Strokes.of`), and `text`: a text, or a list of texts, or of lists of tokens, which are joined by blanks. A list
       of texts in a field `tokens` is one text.
-    - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`).
+    - `csv`: likewise; a first line such as `image,caption` names the columns.
+    - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`); or with `images`
+      that have `filename`, `sentences` (`raw` or `tokens`) and `split`, as of Karpathy.
+    - `folder`: pictures at any depth, each with its text in a file of the same name that ends in `.txt` or `.gt.txt`.
     - `inkml`: a folder of files `.inkml`, at any depth, or one such file. The text is the annotation `truth`. Other
       tables name such files like pictures, with texts of their own.
 
@@ -261,7 +280,8 @@ def open_pictures(
             None: `image`, or `strokes` if the first record has it instead; the first column of TSV.
         text_field: likewise of the text: `text`, or `tokens` if the first record has it instead; the second column of
             TSV. In InkML the type of an annotation.
-        format: `auto`: by the suffix, and a folder is InkML.
+        format: `auto`: by the suffix; a folder is InkML if it has such files.
+        part: train, dev or test: only the pictures of this part, of a file that divides them (`split`).
         image_folder: what relative paths of pictures belong to; None: the folder of the table.
         with_texts: False: texts are not read and may be missing, as for predictions.
 
@@ -278,6 +298,11 @@ def open_pictures(
             if value is not None:
                 raise ConfigError(f"data.{name}={value} has no effect on InkML; leave it out.", ("data", name))
         return _open_inkml(file, text_field, with_texts)
+    if kind == "folder":
+        for name, value in (("image_field", image_field), ("text_field", text_field), ("image_folder", image_folder)):
+            if value is not None:
+                raise ConfigError(f"data.{name}={value} has no effect on a folder; leave it out.", ("data", name))
+        return ListedPictures(file, _of_folder(file, with_texts))
     pictures: Pictures
     if kind == "coco":
         for name, value in (("image_field", image_field), ("text_field", text_field)):
@@ -285,11 +310,12 @@ def open_pictures(
                 raise ConfigError(
                     f"data.{name}={value!r} has no effect on captions of COCO; leave it out.", ("data", name)
                 )
-        pictures = ListedPictures(file, _coco(file, folder, with_texts))
+        pictures = ListedPictures(file, _coco(file, folder, with_texts, part))
     elif kind == "jsonl":
         pictures = _open_jsonl(file, folder, image_field, text_field, with_texts)
     else:
-        pictures = _open_tsv(file, folder, image_field, text_field, with_texts)
+        rows = CsvRows(file) if kind == "csv" else SeparatedRows(file, TAB)
+        pictures = _open_rows(rows, folder, image_field, text_field, with_texts)
     if not len(pictures):
         raise DataError(f"{file}: the file has no pictures.")
     return pictures
@@ -304,46 +330,99 @@ def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureF
     if format != "auto":
         return format
     path = Path(path)
-    if path.is_dir() or path.suffix.lower() == ".inkml":
+    if path.suffix.lower() == ".inkml":
         return "inkml"
-    if suffix_of(path) == ".csv":
-        raise ConfigError(
-            f"{path}: .csv files cannot be read. Convert it to TSV or JSONL (one JSON object per line); if it is one "
-            "of these already, set data.format=tsv or data.format=jsonl.",
-            ("data", "format"),
-        )
+    if path.is_dir():
+        return "inkml" if next(_files(path, (".inkml",)), None) is not None else "folder"
+    if suffix_of(path) not in SUFFIXES and path.is_file() and _is_csv(path):
+        return "csv"
     return SUFFIXES.get(suffix_of(path), "tsv")
 
 
-def _open_tsv(
-    path: Path, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
-) -> Pictures:
-    lines = Lines(path, skip_blank=True)
-    image, text = (0 if image_field is None else image_field), (1 if text_field is None else text_field)
-    names = lines[0].split(TAB) if len(lines) and (isinstance(image, str) or isinstance(text, str)) else []
-    begin = 1 if names else 0
-    place = f"{path}:{lines.number(0)}" if len(lines) else str(path)
-    columns = [_column(image, "image_field", names, place)]
-    if with_texts:
-        columns.append(_column(text, "text_field", names, place))
-    count = lines[0].count(TAB) + 1 if len(lines) else 0
-    rows: dict[str, tuple[str, list[str]]] = {}
-    for index in range(begin, len(lines)):
-        place = f"{path}:{lines.number(index)}"
+def _is_csv(path: Path) -> bool:
+    """Whether the first line names the columns with commas or bars between them, as in Flickr's `captions.txt`."""
+    with open_text(path) as file:
+        first = file.read(200).split(b"\n")[0].decode("utf-8", "replace")
+    return TAB not in first and len(names := re.split("[,|]", first)) > 1 and _image_column(names) is not None
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> Iterator[Path]:
+    """Files with these suffixes at any depth, but hidden ones."""
+    for file in folder.rglob("*"):
+        if file.suffix.lower() in suffixes and not any(p.startswith(".") for p in file.relative_to(folder).parts):
+            yield file
+
+
+def _of_folder(folder: Path, with_texts: bool) -> list[Picture]:
+    """The pictures of a folder in the order of their names, numbers by value, with the texts beside them."""
+    pictures = []
+    for file in sorted(_files(folder, IMAGES), key=_natural):
+        name = file.relative_to(folder).as_posix()
         with item_or_defect:
-            fields = lines[index].split(TAB)
-            if len(fields) <= max(columns) or len(fields) != count:
-                found = f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)} in {shorten(lines[index])}"
+            pictures.append(Picture(file, _beside(file) if with_texts else (), str(file), name))
+    if not pictures:
+        kinds = " ".join(IMAGES)
+        raise DataError(f"{folder}: the folder has no pictures ({kinds}) and no InkML that can be read.")
+    return pictures
+
+
+def _natural(file: Path) -> list[tuple[int, str]]:
+    """A key by which 9.png comes before 10.png."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(file))]
+
+
+def _beside(file: Path) -> tuple[str, ...]:
+    """The text of a picture, in a file of the same name."""
+    for suffix in (".txt", ".gt.txt"):
+        text = file.with_suffix(suffix)
+        if text.is_file():
+            lines = list(Lines(text, skip_blank=True))
+            if len(lines) > 1:
+                raise DataError(f"{text}: {len(lines)} lines; the text of a picture is one line.")
+            return tuple(lines) or ("",)
+    raise DataError(f"{file}: there is no {file.with_suffix('.txt').name} with its text.")
+
+
+def _open_rows(
+    rows: Rows, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
+) -> Pictures:
+    path, first = rows.lines.path, [name.strip() for name in rows[0]] if len(rows) else []
+    place = f"{path}:{rows.number(0)}" if len(rows) else str(path)
+    image, text = image_field, text_field
+    named = isinstance(image, str) or isinstance(text, str)
+    if not named and (found := _image_column(first)) is not None:  # the first line names the columns
+        named, image = True, found if image is None else image
+        if text is None and with_texts:
+            text = next((i for i, word in enumerate(first) if word.lower() in TEXT_HEADINGS), None)
+    names = first if named else []
+    columns = [_column(0 if image is None else image, "image_field", names, place)]
+    if with_texts:
+        columns.append(_column(1 if text is None else text, "text_field", names, place))
+    by_name: dict[str, tuple[str, list[str]]] = {}
+    for index in range(int(named), len(rows)):
+        place = f"{path}:{rows.number(index)}"
+        with item_or_defect:
+            fields = rows[index]
+            if len(fields) <= max(columns) or len(fields) != len(first):
+                row = f"{len(fields)} {rows.kind} column{'s' * (len(fields) != 1)} in {shorten(TAB.join(fields))}"
                 if len(fields) > max(columns):
                     raise DataError(
-                        f"{place}: {found}; the first line has {count}, and every line needs the same number."
+                        f"{place}: {row}; the first line has {len(first)}, and every line needs the same number."
                     )
-                raise DataError(f"{place}: {found}; the path of a picture, a tab and a text are expected.")
-            name = fields[columns[0]]
-            _check_name(name, "image_field", place)
-            rows.setdefault(name, (place, []))[1].extend(fields[column] for column in columns[1:])
-    pictures = [Picture(folder / name, tuple(texts), first, name) for name, (first, texts) in rows.items()]
-    return ListedPictures(path, pictures, num_blank=lines.num_skipped)
+                raise DataError(f"{place}: {row}; the path of a picture, a tab and a text are expected.")
+            file = NUMBERED.sub(r"\1", fields[columns[0]])
+            _check_name(file, "image_field", place)
+            by_name.setdefault(file, (place, []))[1].extend(fields[column].strip() for column in columns[1:])
+    pictures = [Picture(folder / file, tuple(texts), begin, file) for file, (begin, texts) in by_name.items()]
+    return ListedPictures(path, pictures, num_blank=rows.num_blank)
+
+
+def _image_column(names: Sequence[str]) -> int | None:
+    """The column that a first line calls that of the pictures; None if it names no columns."""
+    words = [name.strip().lower() for name in names]
+    if len(words) < 2 or not any(word in TEXT_HEADINGS for word in words):
+        return None
+    return next((i for i, word in enumerate(words) if word in IMAGE_HEADINGS), None)
 
 
 def _column(field: str | int, key: str, names: Sequence[str], place: str) -> int:
@@ -403,7 +482,7 @@ def _open_jsonl(
     return ListedPictures(path, pictures, num_blank=lines.num_skipped)
 
 
-def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
+def _coco(path: Path, folder: Path, with_texts: bool, part: Part | None) -> list[Picture]:
     """The pictures of a file, in the order of `images`; those without captions are left out if texts are read."""
     with open_text(path) as file:
         content = file.read()
@@ -414,6 +493,9 @@ def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
             hint = "\n  Is it JSONL, one object per line? Then set data.format=jsonl." * (error.msg == "Extra data")
             raise DataError(f"{path}:{error.lineno}: not JSON at column {error.colno}: {error.msg}.{hint}") from None
         raise DataError(f"{path}: not JSON in UTF-8: {error}.") from None
+    images = value.get("images") if isinstance(value, dict) else None
+    if isinstance(images, list) and images and isinstance(images[0], dict) and "sentences" in images[0]:
+        return _karpathy(path, folder, images, with_texts, part)
     lists: dict[str, list[Any]] = {}
     for key in ("images", "annotations"):
         found = value.get(key) if isinstance(value, dict) else None
@@ -447,6 +529,39 @@ def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
     ]
 
 
+def is_divided(path: Path | str) -> bool:
+    """Whether a file divides its pictures into train, dev and test, as Karpathy's do."""
+    path = Path(path)
+    if picture_format(path) != "coco" or not path.is_file():
+        return False
+    with open_text(path) as file:
+        return b'"sentences"' in file.read(DIVIDED_BYTES)
+
+
+def _karpathy(path: Path, folder: Path, images: list[Any], with_texts: bool, part: Part | None) -> list[Picture]:
+    """The pictures of a part of a file as of Karpathy, whose `split` is train, restval, val or test."""
+    pictures = []
+    for number, image in enumerate(images):
+        place = f"{path}: images[{number}]"
+        with item_or_defect:
+            name = _text(image if isinstance(image, dict) else {}, "filename", place)
+            split = str(image.get("split", ""))
+            if part is not None and split not in PARTS[part]:
+                if not any(split in splits for splits in PARTS.values()):
+                    known = ", ".join(name for splits in PARTS.values() for name in splits)
+                    raise DataError(f"{place}: split: expected one of {known}; got {split!r}.")
+                continue
+            if "filepath" in image:
+                name = f"{_text(image, 'filepath', place)}/{name}"
+            texts: tuple[str, ...] = ()
+            if with_texts:
+                sentences = _field(image, "sentences", "text_field", place)
+                said = [each.get("raw", each.get("tokens")) if isinstance(each, dict) else each for each in sentences]
+                texts = _texts(said, "sentences", place)
+            pictures.append(Picture(folder / name, texts, place, name))
+    return pictures
+
+
 def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> Pictures:
     if isinstance(text_field, int):
         raise ConfigError(
@@ -455,9 +570,9 @@ def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> P
         )
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() == ".inkml")
+        files = sorted(_files(path, (".inkml",)))
         if not files:
-            raise DataError(f"{path}: the folder has no files .inkml. Pictures are given one by one, or in a table.")
+            raise DataError(f"{path}: the folder has no files .inkml.")
     elif not path.is_file():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     return InkPictures(path, files, annotation=text_field, with_texts=with_texts)

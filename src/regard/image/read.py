@@ -7,7 +7,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ SIXTEEN_BITS = 257
 
 
 def read_image(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Any,
     *,
     colour: Colour = "grey",
     max_pixels: int = MAX_PIXELS,
@@ -42,6 +42,7 @@ def read_image(
     and CMYK and palettes become colours. Of several pictures in a file the first is read.
 
     Args:
+        path: the file, or a `PIL.Image.Image`.
         colour: `grey`, C = 1 (luma 0.299 R + 0.587 G + 0.114 B), or `rgb`, C = 3.
         max_pixels: a picture with more is refused before it is decoded, so that a small file cannot fill the memory.
         report: is told what was left out, in a sentence that names the file; None: it is a warning.
@@ -53,8 +54,10 @@ def read_image(
     """
     if colour not in ("grey", "rgb"):
         raise RegardError(f"colour must be 'grey' or 'rgb'; got {colour!r}.")
-    file = Path(path)
-    with _opened(file) as picture:
+    is_open = is_pillow(path)
+    file = Path(getattr(path, "filename", "") or "a picture of Pillow") if is_open else Path(path)
+    opened: Any = nullcontext(path) if is_open else _opened(file)
+    with opened as picture:
         width, height = picture.size
         if width * height > max_pixels:
             raise DataError(
@@ -76,6 +79,11 @@ def read_image(
             flat = flat.transpose(method)
         pixels = np.array(flat, dtype=np.uint8)
     return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def is_pillow(image: Any) -> bool:
+    """Whether something is a picture of Pillow."""
+    return hasattr(image, "getexif") and hasattr(image, "convert")
 
 
 def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:

@@ -113,8 +113,9 @@ class DataConfig(DataSection):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(
-        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; "
-        "or a folder of InkML; relative to the configuration's folder"
+        description="a table of pictures (paths) or strokes with their texts: TSV, CSV, JSONL or captions in COCO's or "
+        "Karpathy's form; or a folder of InkML, or of pictures with their texts beside them (`a.png`, `a.txt`); "
+        "relative to the configuration's folder"
     )
     dev: File | None = Field(
         default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
@@ -124,17 +125,17 @@ class DataConfig(DataSection):
         description="share of training pictures that a fixed hash holds out if there is no `dev`; null: a tenth, or "
         "about 2,000 pictures if that is less",
     )
-    format: Literal["auto", "tsv", "jsonl", "coco", "inkml"] = Field(
-        default="auto", description="`auto` goes by the suffix; a folder is InkML"
+    format: Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"] = Field(
+        default="auto", description="`auto` goes by the suffix, and of a folder by its files"
     )
     image_field: str | int | None = Field(
         default=None,
-        description="TSV column, counted from 0, or its name, or JSONL field of paths or strokes; null: the first "
+        description="column, counted from 0, or its name, or JSONL field of paths or strokes; null: the first "
         "column, the field `image`, or else `strokes`",
     )
     text_field: str | int | None = Field(
         default=None,
-        description="TSV column, JSONL field or type of InkML's annotation of the text; null: the second column, the "
+        description="column, JSONL field or type of InkML's annotation of the text; null: the second column, the "
         "field `text`, or else `tokens`, the annotation `truth`",
     )
     image_folder: File | None = Field(

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from regard.config.search import Search
 from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
-from regard.data import Field, Picture, Pictures, Vocabulary
+from regard.data import Field, Picture, Pictures, Vocabulary, text_file
+from regard.data.pictures import SUFFIXES, is_divided
 from regard.data.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
 from regard.errors import DataError, UnsupportedError
 from regard.health import CaptionMaps, map_scores
-from regard.image import Strokes, pad_images, read_inkml
+from regard.image import Strokes, pad_images, read_image, read_inkml
+from regard.image.read import is_pillow
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.tasks.image_to_text.batches import in_batches
@@ -56,7 +58,7 @@ MOST_MAPS = 512
 """Pictures whose maps are in memory at once in an evaluation."""
 ALL_IN_ONE = (".html", ".pdf")
 """Suffixes of files that show any number of pictures."""
-TABLES = (".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json")
+TABLES = (*SUFFIXES, ".txt")
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
@@ -255,13 +257,17 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     def inputs(self, argument: str) -> Iterator[tuple[str, Any]]:
         """The pictures of an argument of the command line with their names: one, or those of a table or folder."""
         path = Path(argument)
-        if not (path.is_dir() or path.suffix.lower() in TABLES):
+        if not (path.is_dir() or text_file.suffix_of(path) in TABLES):
             yield argument, self.read(argument)
             return
         pictures = open_table(self.config, path, with_texts=False)
         for index in range(len(pictures)):
             entry = entry_of(pictures, index)
             yield entry.name, entry
+
+    def refuse_trained(self, *paths: Path | str) -> None:
+        """Refuses files that the model was trained on, but for those of which it has not seen a part."""
+        super().refuse_trained(*(path for path in paths if not is_divided(path)))
 
     def evaluate(
         self,
@@ -277,7 +283,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         """Compares free-running outputs for the pictures of a table with their texts, which are references.
 
         Args:
-            path: a table like that of the training, or a folder of InkML.
+            path: a table like that of the training, or a folder; of a file that divides its pictures, as Karpathy's
+                do, the part `test` is evaluated.
             source_field, target_field: columns or fields of the picture and its text; those of the training if None.
             metrics: metrics of all outputs together: `bleu`, `chrf` by sacrebleu. If None, both if outputs are
                 sentences (units `word` or `sentencepiece`) and sacrebleu is installed.
@@ -294,7 +301,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         self.refuse_trained_together(self._told(search), path)
         if source_field is not None and not isinstance(source_field, str | int):
             (source_field,) = source_field
-        pictures = open_table(self.config, Path(path), image_field=source_field, text_field=target_field)
+        fields: dict[str, Any] = {"image_field": source_field, "text_field": target_field}
+        pictures = open_table(self.config, Path(path), part="test", **fields)
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
         items = self.items(pictures)
@@ -438,8 +446,13 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                     image = read_inkml(image)
             elif isinstance(given, Strokes):
                 name = given.place or name
+            elif is_pillow(given):
+                options: dict[str, Any] = {"colour": self.reader.fitting.colour, "report": told.append}
+                image = read_image(given, max_pixels=self.reader.max_file_pixels, **options)
+                name = getattr(given, "filename", "") or name
             elif not isinstance(given, np.ndarray):
-                raise TypeError(f"predict takes pictures: paths, strokes or arrays; got a {type(given).__name__}.")
+                kinds = "paths, strokes, arrays or pictures of Pillow"
+                raise TypeError(f"predict takes pictures: {kinds}; got a {type(given).__name__}.")
             if image is None:
                 raise DataError(given.reason)
             values = self.reader(image, report=told.append)

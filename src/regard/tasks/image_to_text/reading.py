@@ -16,7 +16,7 @@ from regard.data import Field, Finding, Findings, Pictures, check_pictures, open
 from regard.data.defects import is_collecting, readable
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
-from regard.data.pictures import SelectedPictures, picture_format
+from regard.data.pictures import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import PictureReader
@@ -99,13 +99,16 @@ def name_of(pictures: Pictures, index: int) -> str:
         return f"entry {index + 1}"
 
 
-def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
+def open_table(
+    config: ImageToTextConfig, path: Any, *, with_texts: bool = True, part: Part | None = None, **fields: Any
+) -> Pictures:
     """The pictures of a table, read like those of the training.
 
     The format of the training holds for tables with the same suffix, its columns and fields for tables of the same
     format, and its folder of pictures for tables in the same folder.
 
     Args:
+        with_texts, part: as in `open_pictures`.
         fields: `image_field` and `text_field`, in place of those of the training.
     """
     data = config.data
@@ -121,7 +124,12 @@ def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True,
         options = {"image_field": data.image_field, "text_field": data.text_field}
     options |= {name: value for name, value in fields.items() if value is not None}
     return open_pictures(
-        path, format=kind, image_folder=data.image_folder if beside else None, with_texts=with_texts, **options
+        path,
+        format=kind,
+        image_folder=data.image_folder if beside else None,
+        with_texts=with_texts,
+        part=part,
+        **options,
     )
 
 
@@ -133,9 +141,9 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
         DataError: for tables that cannot be read, or of which no picture can.
     """
     data, chosen = config.data, dict[str, Any]()
-    train = open_table(config, data.train)
-    if data.dev is not None:
-        dev = open_table(config, data.dev)
+    train = open_table(config, data.train, part="train")
+    if data.dev is not None or is_divided(data.train):
+        dev = open_table(config, data.dev or data.train, part="dev")
     else:
         fraction = data.dev_fraction
         if fraction is None:

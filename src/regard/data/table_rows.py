@@ -1,0 +1,123 @@
+"""The rows of a table, read by index: tab-separated text, CSV, or texts with another separator."""
+
+from __future__ import annotations
+
+import csv
+import re
+from abc import ABC, abstractmethod
+from array import array
+from pathlib import Path
+from typing import Any
+
+from regard.data.columns import TAB
+from regard.data.csv_fields import long_fields
+from regard.data.lines import Lines
+from regard.errors import DataError
+
+DELIMITERS = (",", ";", TAB, "|")
+
+
+class Rows(ABC):
+    """The rows of a table, read by index."""
+
+    kind: str
+    """How the columns are separated, for messages."""
+
+    def __init__(self, path: Path, *, skip_blank: bool) -> None:
+        self.lines = Lines(path, skip_blank=skip_blank)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows, the first line included."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> list[str]:
+        """The columns of a row."""
+
+    @abstractmethod
+    def number(self, index: int) -> int:
+        """The line of a row, from 1."""
+
+    @property
+    def num_blank(self) -> int:
+        """How many blank lines there are."""
+        return self.lines.num_skipped
+
+
+class SeparatedRows(Rows):
+    """A row per line; quotation marks have no special meaning.
+
+    Args:
+        path: the file.
+        separator: a tab, or `|||`, around which white space does not count.
+    """
+
+    def __init__(self, path: Path, separator: str) -> None:
+        super().__init__(path, skip_blank=True)
+        self.separator = separator
+        self.kind = "tab-separated" if separator == TAB else f"{separator!r}-separated"
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> list[str]:
+        columns = self.lines[index].split(self.separator)
+        return columns if self.separator == TAB else [column.strip() for column in columns]
+
+    def number(self, index: int) -> int:
+        return self.lines.number(index)
+
+
+class CsvRows(Rows):
+    """The rows of a CSV file; fields in double quotes may have delimiters and line ends in them.
+
+    The delimiter is the one of `,` `;` tab `|` that the first line has most often, or that a line `sep=;` before it
+    names, as spreadsheets write it.
+    """
+
+    kind = "comma-separated"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, skip_blank=False)
+        begin = 0
+        first = self.lines[0] if len(self.lines) else ""
+        if named := re.fullmatch(r"sep=(.)", first):
+            self.delimiter, begin = named[1], 1
+        else:
+            self.delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
+        starts, self._num_blank = array("q"), 0
+        with long_fields():
+            rows = self._rows(range(begin, len(self.lines)))
+            start = begin
+            while True:
+                try:
+                    row = next(rows, None)
+                except csv.Error as error:
+                    hint = "a quotation mark is not closed" if "unexpected end" in str(error) else str(error)
+                    raise DataError(f"{path}:{start + 1}: not CSV: {hint}, in the row that begins here.") from None
+                if row is None:
+                    break
+                if any(value.strip() for value in row) or len(row) > 1:
+                    starts.append(start)
+                else:
+                    self._num_blank += 1
+                start = begin + rows.line_num
+        self._starts = (*starts, start)
+
+    def _rows(self, lines: range) -> Any:
+        texts = (f"{self.lines[index]}\n" for index in lines)
+        return csv.reader(texts, delimiter=self.delimiter, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, index: int) -> list[str]:
+        with long_fields():
+            return next(self._rows(range(self._starts[index], self._starts[index + 1])))
+
+    def number(self, index: int) -> int:
+        return self._starts[index] + 1
+
+    @property
+    def num_blank(self) -> int:
+        return self._num_blank
