@@ -166,6 +166,7 @@ def test_compressed_files_are_read_as_what_they_hold(tmp_path: Path, name: str, 
         (b"\xff\xfea\0", "UTF-16"),
         (b"\xfe\xff\0a", "UTF-16"),
     ],
+    ids=range(11),
 )
 def test_what_is_no_text_is_refused_with_what_to_do(tmp_path: Path, data: bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):

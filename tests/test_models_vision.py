@@ -304,6 +304,36 @@ def test_the_receptive_field_is_what_a_feature_depends_on():
             assert int(touched.max() - touched.min()) + 1 == field
 
 
+LOCAL = [case for case in IMAGE_ENCODERS if not case.name.endswith(("group", "layer"))]
+"""Encoders whose features depend on what is near and not on the whole image."""
+
+
+@pytest.mark.parametrize("case", LOCAL, ids=lambda case: case.name)
+def test_the_shift_of_a_cell_is_where_its_features_come_from(case):
+    """The middle of the gradient of a cell's features, with filters that are alike at every place of their windows."""
+    torch.manual_seed(0)
+    backbone = case.make().backbone.double().eval()
+    for module in backbone.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if isinstance(module, nn.Conv2d) and name == "weight":
+                parameter.data.copy_(parameter.data.abs().mean((2, 3), keepdim=True).expand_as(parameter))
+            elif name == "bias":
+                parameter.data.zero_()
+    side = max(6, -(-backbone.receptive_field // backbone.stride) + 2) * backbone.stride
+    images = 1e-6 * torch.rand(
+        24 if side < 100 else 4, backbone.channels, side, side, dtype=torch.float64
+    )  # no unit is saturated
+    images.requires_grad = True
+    features, _ = backbone(images)
+    row = column = side // backbone.stride // 2
+    features[:, :, row, column].sum().backward()
+    share = images.grad.sum((0, 1)).abs()
+    places = torch.arange(side, dtype=torch.float64) + 0.5
+    for along in (share.sum(1), share.sum(0)):
+        middle = float((along * places).sum() / along.sum()) - (row + 0.5) * backbone.stride
+        assert middle == pytest.approx(backbone.shift, abs=0.1 * backbone.stride)
+
+
 @pytest.mark.parametrize("name", [*(case.name for case in IMAGE_ENCODERS), 34, 50])
 def test_strides_sizes_and_multiply_adds_are_those_of_the_layers_that_run(name):
     made = {case.name: case.make for case in IMAGE_ENCODERS}

@@ -66,6 +66,7 @@ def _item(caption: CaptionedImage) -> dict[str, Any]:
         "words": [visible(token) for token in caption.tokens],
         "size": [height, width],
         "cell": list(caption.cell_size),  # type: ignore[arg-type]
+        "shift": caption.shift,
         "grid": list(caption.maps.shape[1:]),
         "image": _png(caption.image),
         "paper": bool(np.median(caption.image) >= PAPER),

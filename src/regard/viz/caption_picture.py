@@ -161,7 +161,7 @@ def strengths(item: CaptionedImage, number: int, dots: tuple[int, int], *, smoot
     """
     weights = item.maps[number]
     rows, columns = (
-        (np.arange(count) + 0.5) / count * side / size
+        ((np.arange(count) + 0.5) / count * side - item.shift) / size
         for count, side, size in zip(dots, item.size, item.cell_size, strict=True)  # type: ignore[arg-type]
     )
     result = cells(weights, rows, columns)
@@ -169,8 +169,9 @@ def strengths(item: CaptionedImage, number: int, dots: tuple[int, int], *, smoot
         known = np.isfinite(weights)
         between = smoothed(np.where(known, weights, 0.0), rows, columns)
         result = np.where(np.isfinite(result), between, np.nan)
-    result[rows >= weights.shape[0]] = 0.0
-    result[:, columns >= weights.shape[1]] = 0.0
+    slack = abs(item.shift) / np.array(item.cell_size)
+    result[rows >= weights.shape[0] + slack[0]] = 0.0
+    result[:, columns >= weights.shape[1] + slack[1]] = 0.0
     return result
 
 

@@ -39,6 +39,9 @@ class CaptionedImage:
             is cut to them, too. It needs `cell_size`.
         text: the heading.
         note: what should be said about it, for example a warning.
+        shift: how many pixels to the right and down of its square the pixels lie that a cell depends on. Windows of
+            strided convolutions have their middle at the first pixel of their cell, half a cell before that of the
+            square (`ImageEncoder.shift`); maps are drawn where the windows are.
 
     The attributes are image (H, W, C), tokens, a tuple, maps (T, h, w), grid (h, w) and cell_size (c_h, c_w), all
     without padding.
@@ -60,6 +63,7 @@ class CaptionedImage:
     mask: Any = None
     text: str = ""
     note: str = ""
+    shift: float = 0.0
     left_out: float = field(init=False, default=0.0)
     """The share of the weight that lay on padding."""
 
@@ -178,17 +182,23 @@ class CaptionedImage:
         if not self.tokens or self.tokens[-1] != END_SYMBOL:
             return self
         return CaptionedImage(
-            self.image, self.tokens[:-1], self.maps[:-1], cell_size=self.cell_size, text=self.text, note=self.remarks
+            self.image,
+            self.tokens[:-1],
+            self.maps[:-1],
+            cell_size=self.cell_size,
+            text=self.text,
+            note=self.remarks,
+            shift=self.shift,
         )
 
     def box(self, row: int, column: int) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of a cell in pixels, within the image."""
         (height, width), (tall, wide) = self.size, self.cell_size  # type: ignore[misc]
         return (
-            min(column * wide, width),
-            min(row * tall, height),
-            min((column + 1) * wide, width),
-            min((row + 1) * tall, height),
+            min(max(column * wide + self.shift, 0), width),
+            min(max(row * tall + self.shift, 0), height),
+            min((column + 1) * wide + self.shift, width),
+            min((row + 1) * tall + self.shift, height),
         )
 
 

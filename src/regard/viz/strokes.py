@@ -99,7 +99,7 @@ def _means(strokes: Strokes, caption: CaptionedImage, without_ink: Collection[st
     rows, columns = maps.shape[1:]
     for number, line in enumerate(strokes.lines):
         points = along(line, min(tall, wide) / PARTS)
-        x, y = (points / (wide, tall)).astype(int).T
+        x, y = np.floor((points - caption.shift) / (wide, tall)).astype(int).T
         means[number] = maps[:, y.clip(0, rows - 1), x.clip(0, columns - 1)].mean(axis=1)
     means[:, silent] = 0.0
     return means

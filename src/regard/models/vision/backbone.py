@@ -46,6 +46,18 @@ class AbstractBackbone(nn.Module, ABC):
             jump *= stride
         return field
 
+    @property
+    def shift(self) -> float:
+        """How many pixels to the right and down of a cell's middle the middle of what its features depend on lies.
+
+        Windows that do not overlap are their cells; others have their middle at the first pixel of their cell.
+        """
+        middle, jump = 0.0, 1
+        for size, stride in self.windows():
+            middle += jump * ((size - 1) / 2 if size == stride else (size - 1) / 2 - (size - 1) // 2)
+            jump *= stride
+        return middle - (jump - 1) / 2
+
     def forward(self, images: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Plane:
         """The features, zero at padding, and their mask (B, h, w); None if no mask is given.
 

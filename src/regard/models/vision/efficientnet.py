@@ -120,6 +120,15 @@ class EfficientNetLite(AbstractBackbone):
             assert isinstance(block, InvertedBlock)
             yield block.depthwise.kernel_size, block.depthwise.stride
 
+    @property
+    def shift(self) -> float:
+        """As of other backbones; windows with strides have (K - s) // 2 pixels before those of their cell."""
+        middle, jump = 0.0, 1
+        for size, stride in self.windows():
+            middle += jump * ((size - 1) / 2 - (size - stride) // 2)
+            jump *= stride
+        return middle - (jump - 1) / 2
+
     def published_names(self) -> dict[str, str]:
         """The names of the weights in the package, by those here."""
         names = convolution_names("stem", "_conv_stem", "_bn0")

@@ -94,6 +94,11 @@ class ImageEncoder(nn.Module):
         return self.backbone.stride
 
     @property
+    def shift(self) -> float:
+        """How many pixels to the right and down of a cell's middle the middle of what its features depend on lies."""
+        return self.backbone.shift
+
+    @property
     def channels(self) -> int:
         """C, of the images."""
         return self.backbone.channels

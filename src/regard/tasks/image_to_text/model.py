@@ -247,6 +247,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             image=seen,
             grid=self.grid(source.shape),
             cell_size=self.stride,
+            shift=self._encoders[0].shift,
             strokes=strokes,
         )
 
@@ -490,6 +491,7 @@ def captioned(prediction: ImagePrediction) -> CaptionedImage:
         prediction.alignment,
         grid=prediction.grid,
         cell_size=prediction.cell_size,
+        shift=prediction.shift,
         text=prediction.text,
         note="; ".join(prediction.warnings),
     )

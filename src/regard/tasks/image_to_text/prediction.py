@@ -21,6 +21,8 @@ class ImagePrediction(Prediction):
         image: (H, W, C) uint8, the picture as the encoder saw it; None if it could not be read.
         grid: (h, w), rows and columns of cells.
         cell_size: the side of a cell in pixels.
+        shift: how far the middle of what a cell depends on lies from the middle of the cell, in pixels to the right and
+            down.
         strokes: what was written, in pixels of `image`; None of a picture.
     """
 
@@ -28,6 +30,7 @@ class ImagePrediction(Prediction):
     image: NDArray[np.uint8] | None = None
     grid: tuple[int, int] = (0, 0)
     cell_size: int = 1
+    shift: float = 0.0
     strokes: Strokes | None = None
 
     @classmethod
