@@ -24,7 +24,7 @@ from regard.config.keys import keys
 from regard.config.tasks import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
-from regard.tasks import load, train
+from regard.tasks import ImageToText, TextToText, load, train
 from regard.tasks.open_keys import is_set, value_of
 from regard.tasks.table import TASKS
 from task_cases import LOOP, TASK_CASES, interrupt
@@ -274,3 +274,13 @@ def test_given_pairs_are_aligned_or_refused_by_the_name_of_the_task(
         assert f"Models of {task} do not align given pairs." in capsys.readouterr().err
         with pytest.raises(UnsupportedError, match=f"Models of {task} do not align given pairs"):
             load(folder / "run", device="cpu").align([("a", "b")])
+
+
+@pytest.mark.parametrize(("task", "kind"), [("text_to_text", TextToText), ("image_to_text", ImageToText)])
+def test_pictures_of_validations_have_the_output_and_the_reference(task, kind, tmp_path, monkeypatch) -> None:
+    path = configured(task, tmp_path / "data", max_steps=2, validate_every=2, samples=2)
+    titles: list[str] = []
+    monkeypatch.setattr(kind, "plot", lambda self, predictions, path, *, title="": titles.append(title))
+    train(read_config(path), tmp_path / "run")
+    assert len(titles) >= 2
+    assert all(re.fullmatch(r"(?s).*\((the reference|reference: .+)\)", title) for title in titles)

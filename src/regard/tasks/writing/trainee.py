@@ -121,7 +121,7 @@ class AbstractWriterTrainee(ABC):
         figures, focus = self.measured(predictions)
         metrics.update(figures)
         pictures = [
-            (f"{number:02d}.png", partial(self._draw, prediction))
+            (f"{number:02d}.png", partial(self._draw, prediction, self.items[number].references))
             for number, prediction in enumerate(predictions[:shown])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
@@ -143,8 +143,9 @@ class AbstractWriterTrainee(ABC):
         settings: WriterTrainingConfig = training
         return settings
 
-    def _draw(self, prediction: Prediction, path: Path) -> None:
-        self.model.plot([prediction], path)
+    def _draw(self, prediction: Prediction, references: Sequence[str], path: Path) -> None:
+        reference = "the reference" if prediction.text in references else f"reference: {references[0]}"
+        self.model.plot([prediction], path, title=f"{prediction.text} ({reference})")
 
     def _search(self, beam: int) -> Search:
         """The configuration's search with another beam, for one output; without groups, stop criteria and
