@@ -198,6 +198,41 @@ def test_every_verb_serves_the_task(
     assert "on the CPU" in capsys.readouterr().out
 
 
+FOREIGN = {
+    "documents": ("label,text\nnew,It was a joy.\n", "documents have labels that the training lacks", "'new' (1)"),
+    "image_to_text": ("test-0.png\tone three\n", "symbols that the model cannot write", "'three' (1)"),
+    "labelling": ("May\tB-month\nnew\tB-day\n", "labels that the training lacks", "'B-day' (1)"),
+    "language_modelling": ("the ß fox\n", "are not in the vocabulary", "'ß' (1)"),
+    "text_to_speech": ("test-0|9|9 sea 9\n", "characters that the training did not have", "'9' (2)"),
+    "text_to_text": ("0 1\t1 x x\n", "symbols that the model cannot write", "'x' (2)"),
+}
+"""A file of which a model cannot be right, and what is said of it."""
+
+
+def test_an_evaluation_names_what_the_model_cannot_be_right_about(
+    trained: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    if task == "forecasting":
+        assert task not in FOREIGN  # a series without a training is scaled by its own values: tests of the task
+        return
+    text, reason, names = FOREIGN[task]
+    elsewhere = folder / "foreign"
+    elsewhere.mkdir()
+    for name in ("wavs", "test-0.png"):
+        if (folder / name).exists():
+            (elsewhere / name).symlink_to(folder / name)
+    file = elsewhere / TASK_CASES[task].held_out
+    file.write_text(text, encoding="utf-8")
+    assert run(["evaluate", "--model", str(folder / "run"), str(file)]) == 0
+    output, messages = capsys.readouterr()
+    assert "nan" not in output
+    (line,) = (each for each in messages.splitlines() if each.startswith("warning:") and reason in each)
+    assert names in line
+    assert run(["evaluate", "--model", str(folder / "run"), str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == [line.removeprefix("warning: ")]
+
+
 def test_files_that_were_trained_on_are_not_evaluated(
     trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,12 +102,15 @@ def evaluate(
     }
     path = file or source
     assert path is not None
+    from regard.data.tally import summary
+
     evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))
     if (seen := loaded.seen(evaluation, path)) is not None and str(seen):
         say(f"warning: {path}: {seen}")
-    for entry in evaluation.scored:
-        if entry.prediction.warnings:
-            say(f"{entry.place}: {'; '.join(entry.prediction.warnings)}")
+    for line in summary((entry.place, entry.prediction.warnings) for entry in evaluation.scored):
+        say(line)
+    for warning in evaluation.warnings:
+        say(f"warning: {warning}")
     worst_entries = evaluation.worst[:worst]
     with results(output) as stream:
         if json_:
@@ -115,6 +118,7 @@ def evaluate(
                 **evaluation.metrics,
                 **evaluation.details,
                 **({} if seen is None else {"trained_items": len(seen.items), "trained_inputs": len(seen.inputs)}),
+                **({"warnings": list(evaluation.warnings)} if evaluation.warnings else {}),
                 **({"worst": [entry.record() for entry in worst_entries]} if worst else {}),
             }
             print(json.dumps(plain(figures), ensure_ascii=False), file=stream)

@@ -46,6 +46,7 @@ from regard.data.scoring import (
 )
 from regard.data.sentences import Sentences
 from regard.data.series import Series, SeriesTable, read_series
+from regard.data.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
 from regard.data.split import hold_out, share
 from regard.data.synthetic_pictures import (
     PictureBoxes,
@@ -105,6 +106,7 @@ __all__ = [
     "Picture",
     "PictureBoxes",
     "Pictures",
+    "RecognisedScheme",
     "RepeatLast",
     "Report",
     "RunningText",
@@ -117,6 +119,8 @@ __all__ = [
     "SeriesBatch",
     "SeriesTable",
     "SeriesWindows",
+    "SpanScheme",
+    "SpanScores",
     "StandardScale",
     "Step",
     "SyntheticPicture",
@@ -168,8 +172,10 @@ __all__ = [
     "read_links",
     "read_ljspeech",
     "read_series",
+    "recognise_scheme",
     "rolling_splits",
     "score_labels",
+    "score_spans",
     "sequence_accuracy",
     "sequence_error_rate",
     "share",

@@ -7,7 +7,7 @@ import math
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from regard.data.defects import is_collecting, item_or_defect
 from regard.data.field import Field
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
+from regard.data.tally import MOST_NAMES
 from regard.data.text_file import not_utf8, open_text
 from regard.data.units import CharacterUnits, Units
 from regard.data.vocabulary import BOS, PAD, UNKNOWN, Vocabulary
@@ -42,6 +43,7 @@ class TextSpan:
         num_characters, num_words: of the text that they stand for, as it was read: line ends count as characters,
             words are what white space separates.
         num_unknown: how many of the tokens are not in the vocabulary.
+        unknown: the most frequent of these symbols, with their counts.
     """
 
     start: int
@@ -49,6 +51,7 @@ class TextSpan:
     num_characters: int
     num_words: int
     num_unknown: int
+    unknown: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
     @property
     def num_tokens(self) -> int:
@@ -130,12 +133,16 @@ class RunningText:
             vocabulary = Vocabulary([s for s, _ in sorted(seen, key=lambda pair: (-pair[1], pair[0]))[:max_symbols]])
         if not vocabulary.symbols:
             raise DataError(f"{', '.join(map(str, files))}: no symbol occurs {min_count} times; lower min_count.")
-        ids = vocabulary.ids(list(reader.symbols)).astype(np.int32)[ids]
+        symbols, in_text = list(reader.symbols), ids
+        renumbered = vocabulary.ids(symbols).astype(np.int32)
+        ids = renumbered[in_text]
         parts = []
         for first, last in ((0, cut), (cut, len(marks) - 1)):
             (start, characters, words), (stop, *ends) = marks[first].tolist(), marks[last].tolist()
-            unknown = int((ids[start:stop] == UNKNOWN).sum())
-            parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, unknown))
+            counts = np.where(renumbered == UNKNOWN, np.bincount(in_text[start:stop], minlength=len(symbols)), 0)
+            frequent = [i for i in np.argsort(-counts, kind="stable")[:MOST_NAMES].tolist() if counts[i]]
+            unknown = tuple((symbols[i], int(counts[i])) for i in frequent)
+            parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, int(counts.sum()), unknown))
         return cls(Field(normalise, units, vocabulary), ids, *parts)
 
     def encode(self, text: str) -> NDArray[np.int64]:

@@ -63,7 +63,13 @@ class PitchErrors:
         return int(self.num_differing.sum()) / pairs if pairs else float("nan")
 
     def __str__(self) -> str:
-        return f"pitch {self.cents:.0f} cents off (RMS), voicing differs in {100 * self.voicing_error:.1f}% of frames"
+        if not self.num_pairs.sum():
+            return "pitch not compared: there are no frames"
+        is_known = bool(self.num_voiced.sum())
+        first = (
+            f"pitch {self.cents:.0f} cents off (RMS)" if is_known else "pitch not compared: no frames voiced in both"
+        )
+        return f"{first}, voicing differs in {100 * self.voicing_error:.1f}% of frames"
 
 
 FIELDS = ("num_pairs", "num_voiced", "num_differing", "squared_cents")

@@ -117,6 +117,11 @@ class Evaluation(Protocol):
         """What else `regard evaluate --json` prints, such as the signatures of metrics or a confusion matrix."""
         ...
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What of the file the model cannot answer, such as labels or symbols that it does not know, with counts."""
+        ...
+
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 

@@ -45,7 +45,9 @@ class OpenKeys(Generic[ConfigT]):
 
     def __str__(self) -> str:
         """A line with the values, or nothing."""
-        values = ", ".join(f"{key}={value:g}" for key, value in self.chosen.items())
+        values = ", ".join(
+            f"{key}={value}" if isinstance(value, str) else f"{key}={value:g}" for key, value in self.chosen.items()
+        )
         return f"plan: chosen for data of this size, because the configuration leaves it open: {values}" * bool(values)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.config.schema import (
+    FROM_DATA,
     AttentionConfig,
     Config,
     DataSection,
@@ -20,20 +21,44 @@ from regard.config.schema import (
     TrainingConfig,
 )
 
+SchemeName = Literal["bio", "iob1", "iob2", "ioe1", "ioe2", "bioes", "iobes", "bmes", "bilou"]
+"""Schemes of spans (`regard.data.SpanScheme`)."""
+ConlluColumn = Literal["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
+"""The columns of CoNLL-U, in their order."""
+
 
 class LabellingData(DataSection):
     """Where the sentences are and how they are read."""
 
     train: File = Field(
-        description="a text file with one token and its label per line, and a blank line between sentences; columns "
-        "are separated by tabs, or by blanks if no line has a tab"
+        description="a text file with one token and its label per line, and a blank line between sentences"
     )
     dev: File | None = Field(default=None, description="held-out sentences; null: a share of them (`dev_fraction`)")
     dev_fraction: HeldOut = Field(
         default=0.1, description="share of the sentences that a fixed hash holds out if there is no `dev` file"
     )
-    token_column: int = Field(default=0, description="column of the token, counted from 0; -1 is the last")
-    label_column: int = Field(default=-1, description="column of the label, counted from 0; -1 is the last")
+    format: Literal["auto", "conll", "tsv", "conllu"] = Field(
+        default="auto",
+        description="how columns are separated: by spaces or tabs (`conll`), by tabs only (`tsv`, whose tokens may "
+        "have spaces), or as in CoNLL-U; `auto`: `conllu` by the suffix `.conllu` or by its ten columns, else `tsv` if "
+        "most lines have a tab",
+    )
+    token_column: int | ConlluColumn | None = Field(
+        default=None,
+        description="column of the token, counted from 0; -1 is the last; of CoNLL-U also by name; null: 0, and `form` "
+        "of CoNLL-U",
+    )
+    label_column: int | ConlluColumn | None = Field(
+        default=None,
+        description="column of the label, counted from 0; -1 is the last; of CoNLL-U also by name, such as `xpos` or "
+        "`deprel`; null: -1, and `upos` of CoNLL-U",
+    )
+    span_scheme: SchemeName | Literal["none"] | None = Field(
+        default=None,
+        description="how labels mark spans, for `span_f1`; `bio` is `iob2`, `bioes` is `iobes`; `none`: they mark "
+        "none, or none is to be scored; null: recognised from the training labels",
+        json_schema_extra=FROM_DATA,
+    )
     case: Literal["keep", "lower"] = Field(
         default="lower", description="the letter case of the vectors of tokens; characters are always kept"
     )
@@ -85,5 +110,5 @@ class LabellingConfig(Config):
     select: str = Field(
         default="token_error_rate",
         description="the validation metric that chooses the best weights: token_error_rate (error_rate), "
-        "sentence_error_rate, macro_f1, span_f1, loss",
+        "sentence_error_rate, macro_f1, span_f1 and span_f1_strict (of labels that mark spans), loss",
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.data import Document, Documents, Finding, Findings, document_findings
-from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.finding import NUM_EXAMPLES, Severity, by_severity
 from regard.tasks.documents.encoded import SplitDocuments
 from regard.tasks.documents.reading import TrainingData
 
@@ -80,7 +80,8 @@ def _labels(data: TrainingData) -> Iterator[Finding]:
     if unknown:
         missing = sorted({name for item in unknown for name in item.labels if name not in data.labels})
         text = f"{len(unknown):,} documents of dev have labels that no training document has: {_listed(missing)}"
-        yield Finding("warning", text, len(unknown), _places(unknown))
+        severity: Severity = "error" if len(unknown) == len(data.dev) else "warning"
+        yield Finding(severity, text, len(unknown), _places(unknown))
 
 
 def _repeated(name: str, documents: Documents) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.data import Document, Labels, LabelScores, score_labels
 from regard.data.pairs import shorten
+from regard.data.tally import Tally
 from regard.tasks.documents.prediction import DocumentPrediction
 
 MOST_SHOWN = 20
@@ -70,13 +71,16 @@ class DocumentEvaluation:
         scored: the documents.
         names: the labels of the model, and after them those of the documents that it does not know.
         scores: counts of right and wrong labels.
-        loss: mean negative log-likelihood in nats of the documents whose labels the model knows.
+        loss: mean negative log-likelihood in nats of the documents whose labels the model knows; None if there are
+            none.
+        warnings: labels of the documents that the model does not know.
     """
 
     scored: Sequence[ScoredDocument]
     names: tuple[str, ...]
     scores: LabelScores
-    loss: float
+    loss: float | None
+    warnings: Sequence[str] = ()
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -90,7 +94,7 @@ class DocumentEvaluation:
             "accuracy": self.scores.accuracy,
             "macro_f1": self.scores.macro_f1,
             "micro_f1": self.scores.micro_f1,
-            "loss": self.loss,
+            **({} if self.loss is None else {"loss": self.loss}),
             "documents": len(self.scored),
         }
 
@@ -119,7 +123,7 @@ class DocumentEvaluation:
         first = "exact match" if self.scores.several else "accuracy"
         line = (
             f"{len(self.scored):,} documents: {first} {metrics['accuracy']:.2%}, macro F1 {metrics['macro_f1']:.4f}, "
-            f"micro F1 {metrics['micro_f1']:.4f}, loss {metrics['loss']:.4f}"
+            f"micro F1 {metrics['micro_f1']:.4f}" + ("" if self.loss is None else f", loss {self.loss:.4f}")
         )
         if len(self.names) > MOST_SHOWN:
             return line
@@ -155,8 +159,10 @@ def evaluation(
     Args:
         labels: those of the model; a document with another one can only be wrong.
     """
-    unseen = sorted({name for item in documents for name in item.labels if name not in labels})
-    every = Labels([*labels.names, *unseen], several=labels.several)
+    unknown = Tally()
+    for item in documents:
+        unknown.add(item.place, (name for name in item.labels if name not in labels))
+    every = Labels([*labels.names, *sorted(unknown.names)], several=labels.several)
     given = [
         Document("", prediction.labels, item.file) for item, prediction in zip(documents, predictions, strict=True)
     ]
@@ -170,7 +176,8 @@ def evaluation(
         [ScoredDocument(*entry) for entry in zip(documents, predictions, strict=True)],
         every.names,
         score_labels(*arrays, num_labels=len(every)),
-        float(np.mean(losses)) if losses else math.nan,
+        float(np.mean(losses)) if losses else None,
+        unknown.lines("documents have labels that the training lacks; they count as wrong, and not for the loss"),
     )
 
 

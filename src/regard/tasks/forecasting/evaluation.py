@@ -64,6 +64,7 @@ class ForecastEvaluation:
         baselines: errors of the forecasts without a network, by name.
         scored: the series.
         notes: what was left out.
+        warnings: series and targets of which there are no errors.
     """
 
     num_forecasts: int
@@ -75,6 +76,7 @@ class ForecastEvaluation:
     baselines: Mapping[str, ForecastErrors]
     scored: Sequence[ScoredSeries]
     notes: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -207,6 +207,9 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             ScoredSeries(f"{path}" + (f": {name}" if name else ""), FileForecasts(str(path), ()), errors)
             for name, errors in tally.by_series().items()
         ]
+        by_target = tally.by_target()
+        empty = [each.place for each in scored if not each.errors.num_values]
+        empty += [name for name, errors in by_target.items() if not errors.num_values and name not in empty]
         spans = [table.series[i].times for i in windows.places[:, 0]]
         starts = windows.places[:, 1]
         return ForecastEvaluation(
@@ -215,10 +218,11 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             min(times[start] for times, start in zip(spans, starts, strict=True)),
             max(times[start + windows.horizon - 1] for times, start in zip(spans, starts, strict=True)),
             tally.overall(),
-            tally.by_target(),
+            by_target,
             baselines.overall(),
             scored,
             tuple(notes),
+            [f"no value was observed of {listed(empty)}, so there are no errors of it"] * bool(empty),
         )
 
     @torch.inference_mode()

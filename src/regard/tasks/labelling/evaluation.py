@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import LabelScores, score_labels
-from regard.tasks.labelling.reading import Sentence
+from regard.data import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
+from regard.data.spans import TITLES
+from regard.data.tally import Tally
+from regard.tasks.labelling.columns import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class ScoredSentence:
 
     @property
     def errors(self) -> int:
-        """How many tokens have another label."""
-        return sum(map(str.__ne__, self.sentence.labels, self.prediction.labels))
+        """How many tokens have another label than the one of the file."""
+        return sum(label not in ("", given) for label, given in zip(self.sentence.labels, self.prediction.labels))
 
     def record(self) -> dict[str, Any]:
         """The sentence as a JSON object."""
@@ -61,47 +63,76 @@ class ScoredSentence:
 
     def __str__(self) -> str:
         rows = zip(self.sentence.tokens, self.prediction.labels, self.sentence.labels)
-        marked = " ".join(f"{token}/{label}" + f"[{right}]" * (label != right) for token, label, right in rows)
+        marked = " ".join(
+            f"{token}/{label}" + f"[{right}]" * (right not in ("", label)) for token, label, right in rows
+        )
         return f"{self.place}  ({self.errors} of {len(self.sentence.tokens)} tokens)\n  {marked}"
 
 
 @dataclass(frozen=True)
 class LabellingEvaluation:
-    """Labels of sentences against references.
+    """Labels of sentences against references; tokens without a reference do not count.
 
     token_error_rate: the share of tokens with another label. sentence_error_rate: of sentences with any such token.
-    macro_f1: the mean of the labels' F1. span_f1: F1 of whole spans (`spans`), as entities are scored (CoNLL 2000).
+    macro_f1: the mean of the labels' F1. span_f1: F1 of whole spans of all types together, as entities are scored
+    (conlleval, and seqeval as it is by default); span_f1_strict: of the spans that the scheme can write
+    (`SpanScheme.spans`). The two are there if the labels mark spans.
+
+    Args:
+        scored: the sentences.
+        scheme: how the labels mark spans; None: they mark none.
+        known: the labels that the model can give; None: all.
     """
 
     scored: Sequence[ScoredSentence]
+    scheme: SpanScheme | None = None
+    known: frozenset[str] | None = None
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels of references and predictions, in order."""
-        return tuple(
-            sorted({label for each in self.scored for label in (*each.sentence.labels, *each.prediction.labels)})
-        )
+        return tuple(sorted({label for pair in self._pairs for label in pair}))
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        """The label of each token with a reference, and the reference."""
+        return [
+            (given, right)
+            for each in self.scored
+            for given, right in zip(each.prediction.labels, each.sentence.labels)
+            if right
+        ]
 
     @cached_property
     def scores(self) -> LabelScores:
         """Counts of all tokens."""
         ids = {label: number for number, label in enumerate(self.labels)}
-        outputs = np.array([ids[label] for each in self.scored for label in each.prediction.labels])
-        references = np.array([ids[label] for each in self.scored for label in each.sentence.labels])
+        outputs, references = np.array([[ids[label] for label in pair] for pair in self._pairs]).T
         return score_labels(outputs, references, num_labels=len(self.labels))
 
-    @property
+    def spans(self, *, strict: bool = False) -> SpanScores | None:
+        """Counts of spans; None if the labels mark none."""
+        scheme = self.scheme
+        if scheme is None:
+            return None
+        references = [each.sentence.labels for each in self.scored]
+        outputs = [
+            [given if right else "" for given, right in zip(each.prediction.labels, each.sentence.labels)]
+            for each in self.scored
+        ]
+        return score_spans(
+            *([scheme.spans(labels, strict=strict) for labels in side] for side in (outputs, references))
+        )
+
+    @cached_property
     def metrics(self) -> dict[str, float]:
         """The metrics by name: rates from 0 to 1, and the number of sentences."""
-        given = [spans(each.prediction.labels) for each in self.scored]
-        meant = [spans(each.sentence.labels) for each in self.scored]
-        right = sum(len(each & other) for each, other in zip(given, meant))
-        total = sum(map(len, given)) + sum(map(len, meant))
+        spans = {"span_f1": self.spans(), "span_f1_strict": self.spans(strict=True)}
         return {
             "token_error_rate": 1 - self.scores.accuracy,
             "sentence_error_rate": sum(each.errors > 0 for each in self.scored) / len(self.scored),
             "macro_f1": self.scores.macro_f1,
-            "span_f1": 2 * right / total if total else 0.0,
+            **{name: scores.figures()["f1"] for name, scores in spans.items() if scores is not None},
             "sentences": len(self.scored),
         }
 
@@ -111,34 +142,36 @@ class LabellingEvaluation:
         return sorted((each for each in self.scored if each.errors), key=lambda each: -each.errors)
 
     @property
+    def warnings(self) -> Sequence[str]:
+        """Labels of the references that the model cannot give, and tokens without a reference."""
+        lines = []
+        if self.known is not None:
+            unknown = Tally()
+            for each in self.scored:
+                unknown.add(each.place, (label for label in each.sentence.labels if label and label not in self.known))
+            lines += unknown.lines("sentences have labels that the training lacks; the model cannot be right there")
+        missing = sum(label == "" for each in self.scored for label in each.sentence.labels)
+        return [*lines, *[f"{missing:,} tokens have no label in the file and are not scored"] * (missing > 0)]
+
+    @property
     def details(self) -> Mapping[str, Any]:
-        """The labels and the tokens by reference (row) and label (column)."""
-        return {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
+        """The labels and the tokens by reference (row) and label (column); precision, recall and F1 of spans."""
+        details: dict[str, Any] = {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
+        if self.scheme is not None:
+            details["spans"] = {"scheme": str(self.scheme)}
+            for mode, scores in (("default", self.spans()), ("strict", self.spans(strict=True))):
+                assert scores is not None
+                types = {kind: scores.figures(kind) | {"support": scores.support.get(kind, 0)} for kind in scores.types}
+                details["spans"][mode] = {**scores.figures(), "types": types}
+        return details
 
     def __str__(self) -> str:
         metrics = self.metrics
-        return (
+        line = (
             f"{metrics['sentences']:,} sentences: token error rate {metrics['token_error_rate']:.2%}, sentence error "
-            f"rate {metrics['sentence_error_rate']:.2%}, macro F1 {metrics['macro_f1']:.4f}, span F1 "
-            f"{metrics['span_f1']:.4f}"
+            f"rate {metrics['sentence_error_rate']:.2%}, macro F1 {metrics['macro_f1']:.4f}"
         )
-
-
-def spans(labels: Sequence[str]) -> set[tuple[str, int, int]]:
-    """The kind, begin and end of each span: runs of `B-x I-x …`, or of one label if labels have no such prefixes.
-
-    `O` is no span; an `I-x` that continues nothing begins one, as in the evaluation of CoNLL 2000.
-
-    >>> sorted(spans(["B-per", "I-per", "O", "B-loc", "B-loc"]))
-    [('loc', 3, 4), ('loc', 4, 5), ('per', 0, 2)]
-    """
-    result, begin, kind = set(), 0, "O"
-    for i, label in enumerate([*labels, "O"]):
-        prefix, dash, name = label.partition("-")
-        is_marked = bool(dash) and prefix in ("B", "I")
-        own = name if is_marked else label
-        if own != kind or (is_marked and prefix == "B"):
-            if kind != "O":
-                result.add((kind, begin, i))
-            begin, kind = i, own
-    return result
+        if self.scheme is None:
+            return line
+        strict = f"{TITLES[self.scheme.name]}; strict {metrics['span_f1_strict']:.4f}"
+        return f"{line}, span F1 {metrics['span_f1']:.4f} ({strict})"

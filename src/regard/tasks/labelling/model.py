@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.tasks.labelling import LabellingConfig
-from regard.data import PAD, Vocabulary
+from regard.data import PAD, SpanScheme, Vocabulary
 from regard.errors import DataError
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
+from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
-from regard.tasks.labelling.reading import Sentence, cased, data_item, read_sentences
+from regard.tasks.labelling.reading import cased, data_item, form_options, read_sentences, scheme_of
 from regard.tasks.trained_items import DataItem
 from regard.viz import plot_alignment
 
@@ -137,13 +139,19 @@ class Tagger(AbstractModel[LabellingConfig]):
             DataError: for a file without sentences, or one that the model was trained on.
         """
         self.refuse_trained(path)
-        data = self.config.data
-        return self.score(read_sentences(path, token_column=data.token_column, label_column=data.label_column))
+        return self.score(read_sentences(path, **form_options(self.config.data)))
 
     def score(self, sentences: Sequence[Sentence]) -> LabellingEvaluation:
         """As `evaluate`, for sentences that have been read already."""
         predictions = self.predict([each.tokens for each in sentences], alignment=False)
-        return LabellingEvaluation(list(map(ScoredSentence, sentences, predictions)))
+        return LabellingEvaluation(
+            list(map(ScoredSentence, sentences, predictions)), self.span_scheme, frozenset(self.labels.symbols)
+        )
+
+    @cached_property
+    def span_scheme(self) -> SpanScheme | None:
+        """How the labels mark spans; None if they mark none."""
+        return scheme_of([[label] for label in self.labels.symbols], self.config.data.span_scheme).scheme
 
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
         """The sentences of an evaluation."""
@@ -202,5 +210,6 @@ class Tagger(AbstractModel[LabellingConfig]):
             "tokens": len(self.tokens.symbols),
             "characters": len(self.characters.symbols),
             "labels": ", ".join(self.labels.symbols),
+            "spans": "none" if self.span_scheme is None else str(self.span_scheme),
             "model": self.config.model.model_dump(mode="json"),
         }

@@ -2,85 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.config.tasks.labelling import LabellingData
-from regard.data import Finding, Findings, Vocabulary
+from regard.data import Finding, Findings, RecognisedScheme, Vocabulary, recognise_scheme
 from regard.data.defects import item_or_defect
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
+from regard.data.spans import TITLES
 from regard.data.split import are_held_out
 from regard.errors import DataError
+from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
 from regard.tasks.trained_items import DataItem
 
 FEW_SENTENCES = 200
+NO_SPANS = RecognisedScheme(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence: a label for each token, and the file and line of the first."""
-
-    tokens: tuple[str, ...]
-    labels: tuple[str, ...]
-    place: str
-
-
-def read_sentences(path: Path | str, *, token_column: int = 0, label_column: int = -1) -> list[Sentence]:
+def read_sentences(path: Path | str, **options: Any) -> list[Sentence]:
     """The sentences of a file with one token per line.
 
     Args:
-        token_column, label_column: counted from 0; -1 is the last.
+        options: `format`, `token_column` and `label_column`, as in the configuration's `data`.
 
     Raises:
-        DataError: for a line without these columns, with file, line and what it has; for a file without sentences.
+        ConfigError: for a column with a name, of a file that is not CoNLL-U.
+        DataError: for a line without these columns, with file, line and what it has; for a file without sentences, or
+            without labels.
     """
+    return _read(path, options)[1]
+
+
+def form_options(data: LabellingData) -> dict[str, Any]:
+    """What a configuration says of the form of files."""
+    return data.model_dump(include={"format", "token_column", "label_column"})
+
+
+def _read(path: Path | str, options: Mapping[str, Any]) -> tuple[Columns, list[Sentence]]:
     file = Lines(Path(path))
     lines: list[str | None] = [None] * len(file)
     for index in range(len(file)):
         with item_or_defect:
             lines[index] = file[index]
-    separator = "\t" if any("\t" in line for line in lines if line) else None
-    sentences: list[Sentence] = []
-    tokens: list[tuple[str, str]] = []
-    size = 0
-    for number, line in enumerate([*lines, ""], start=1):
-        if line is None or line.strip():
-            size += 1
-            with item_or_defect:
-                if line is not None:
-                    tokens.append(_token(line.split(separator), token_column, label_column, f"{path}:{number}"))
-        elif size:
-            if len(tokens) == size:  # a sentence with a line that cannot be read is left out
-                words, labels = zip(*tokens)
-                sentences.append(Sentence(words, labels, f"{path}:{number - size}"))
-            tokens, size = [], 0
+    columns = Columns.of((line for line in lines if line is not None), Path(path), **options)
+    sentences = list(columns.read(lines, str(path)))
     if not sentences:
         raise DataError(f"{path}: the file has no sentences.")
-    return sentences
-
-
-def _token(columns: list[str], token_column: int, label_column: int, place: str) -> tuple[str, str]:
-    for key, column in (("token_column", token_column), ("label_column", label_column)):
-        if not -len(columns) <= column < len(columns) or (len(columns) < 2 and token_column != label_column):
-            shown = ", ".join(map(repr, columns[:4]))
-            raise DataError(f"{place}: {len(columns)} columns ({shown:.80}), but data.{key} is {column}.")
-    token, label = columns[token_column].strip(), columns[label_column].strip()
-    if not token or not label:
-        raise DataError(f"{place}: the {'label' if token else 'token'} is empty.")
-    return token, label
+    if not any(label for each in sentences for label in each.labels):
+        raise DataError(f"{path}: no token has a label ({columns}); name the column in data.label_column.")
+    return columns, sentences
 
 
 @dataclass(frozen=True, slots=True)
 class LabellingMaterial:
-    """Sentences, and what is learned from those of the training: tokens, characters and labels."""
+    """Sentences, and what is learned from those of the training: tokens, characters and labels.
+
+    Args:
+        spans: the scheme of the labels that mark spans.
+        span_scheme: `data.span_scheme` of the configuration.
+        form: how the file of the training is read.
+    """
 
     train: Sequence[Sentence]
     dev: Sequence[Sentence]
     tokens: Vocabulary
     characters: Vocabulary
     labels: Vocabulary
+    spans: RecognisedScheme = NO_SPANS
+    span_scheme: str | None = None
+    form: str = ""
 
 
 def read_material(data: LabellingData) -> LabellingMaterial:
@@ -89,10 +82,11 @@ def read_material(data: LabellingData) -> LabellingMaterial:
     Raises:
         DataError: for files that cannot be read, or without sentences on one of the sides.
     """
-    columns = {"token_column": data.token_column, "label_column": data.label_column}
-    train = read_sentences(data.train, **columns)
+    options = form_options(data)
+    columns, train = _read(data.train, options)
+    every = train
     if data.dev is not None:
-        dev = read_sentences(data.dev, **columns)
+        dev = read_sentences(data.dev, **options)
     else:
         is_dev = are_held_out((" ".join(each.tokens) for each in train), data.dev_fraction)
         if is_dev.all() or not is_dev.any():
@@ -108,8 +102,17 @@ def read_material(data: LabellingData) -> LabellingMaterial:
         dev,
         Vocabulary.build(words, min_count=data.min_count),
         Vocabulary.build(token for each in train for token in each.tokens),
-        Vocabulary.build(each.labels for each in train),
+        Vocabulary.build([label for label in each.labels if label] for each in train),
+        scheme_of([each.labels for each in every], data.span_scheme),
+        data.span_scheme,
+        str(columns),
     )
+
+
+def scheme_of(sentences: Sequence[Sequence[str]], name: str | None) -> RecognisedScheme:
+    """The scheme of labels that mark spans, as the configuration's `data.span_scheme` names it."""
+    labelled = [[label for label in labels if label] for labels in sentences]
+    return NO_SPANS if name == "none" else recognise_scheme(labelled, name)
 
 
 def data_item(sentence: Sentence) -> DataItem:
@@ -134,9 +137,11 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
         yield Finding("error", f"all tokens have the same label, {shown}", count)
     if all(len(each.tokens) > max_length for each in material.train):
         yield Finding("error", f"no sentence has at most data.max_length={max_length} tokens", count)
-    if unknown := [each for each in material.dev if labels.unknown(each.labels)]:
-        names = ", ".join(sorted({name for each in unknown for name in labels.unknown(each.labels)}))
+    if unknown := [each for each in material.dev if _unknown(labels, each)]:
+        names = ", ".join(sorted({name for each in unknown for name in _unknown(labels, each)}))
         yield _about(f"sentences with labels that the training lacks ({names})", unknown)
+    if labels.symbols and not any(label in labels for each in material.dev for label in each.labels):
+        yield Finding("error", "no held-out token has a label of the training", len(material.dev))
     if count < FEW_SENTENCES:
         yield Finding("warning", f"{count:,} training sentences are too few to learn much from", count)
     if long := [each for each in material.train if len(each.tokens) > max_length]:
@@ -144,8 +149,53 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
     trained = {each.tokens for each in material.train}
     if both := [each for each in material.dev if each.tokens in trained]:
         yield _about("held-out sentences are in the training, too", both)
+    if hidden := [each for each in material.train if not {*INVISIBLE}.isdisjoint("".join(each.tokens))]:
+        characters = ", ".join(
+            f"U+{ord(each):04X}" for each in INVISIBLE if any(each in "".join(s.tokens) for s in hidden)
+        )
+        yield _about(f"sentences have tokens with characters that are not seen ({characters})", hidden)
+    if partial := [each for each in material.train if "" in each.labels]:
+        yield _about("training sentences have tokens without a label, from which nothing is learned", partial)
+    yield from _span_findings(material.spans, material.span_scheme)
     tokens = sum(len(each.tokens) for each in material.train)
     yield Finding("info", f"{count:,} sentences, {tokens:,} tokens; {len(labels.symbols)} labels: {shown}", count)
+    if material.form:
+        yield Finding("info", f"lines have {material.form}", count)
+
+
+def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Finding]:
+    """What the labels say of spans, for a configuration that names a scheme, none, or leaves it open."""
+    scheme, others = spans.scheme, ", ".join(spans.others[:NUM_EXAMPLES]) + ", …" * (len(spans.others) > NUM_EXAMPLES)
+    if name == "none":
+        return
+    if scheme is None and not spans.others:
+        yield Finding("info", "the labels do not mark spans, so there is no span_f1", 0)
+    elif scheme is None:
+        text = (
+            f"most labels mark spans, but {len(spans.others):,} have no position ({others}), so there is no span_f1; a "
+            "scheme in data.span_scheme counts them as tokens outside spans"
+        )
+        yield Finding("warning", text, len(spans.others))
+    elif not spans.types:
+        yield Finding("error", f"data.span_scheme is {name}, but no label is like {scheme.label('X')}", 0)
+    else:
+        types = ", ".join(spans.types[:10]) + ", …" * (len(spans.types) > 10)
+        chosen = "data.span_scheme" if name else "recognised from the labels"
+        shown = f"{TITLES[scheme.name]}, {scheme.label(spans.types[0])}, {chosen}"
+        text = f"{spans.num_spans:,} spans of {len(spans.types)} types ({types}): {shown}"
+        yield Finding("info", text, spans.num_spans)
+        if spans.others:
+            yield Finding("info", f"{len(spans.others):,} labels have no position and mark no span ({others})", 0)
+        if spans.num_unwritten:
+            text = (
+                f"{spans.num_unwritten:,} of {spans.num_spans:,} spans are not as {TITLES[scheme.name]} writes them; "
+                "they count for span_f1, and not for span_f1_strict"
+            )
+            yield Finding("warning", text, spans.num_unwritten)
+
+
+def _unknown(labels: Vocabulary, sentence: Sentence) -> list[str]:
+    return labels.unknown(label for label in sentence.labels if label)
 
 
 def _about(text: str, sentences: Sequence[Sentence]) -> Finding:

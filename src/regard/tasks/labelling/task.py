@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import Findings, Vocabulary, bucket
+from regard.errors import ConfigError
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
@@ -22,6 +23,7 @@ DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000
 """Tokens of a small corpus, the tokens of its batches and its steps; both grow with the root of the tokens."""
 VALIDATIONS = 20
+SPAN_METRICS = ("span_f1", "span_f1_strict")
 
 
 class LabellingTask(AbstractTask[LabellingConfig]):
@@ -33,6 +35,7 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         Metric("sentence_error_rate"),
         Metric("macro_f1", larger_is_better=True),
         Metric("span_f1", larger_is_better=True),
+        Metric("span_f1_strict", larger_is_better=True),
         Metric("loss"),
     )
 
@@ -58,11 +61,24 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         return map(data_item, material.train), map(data_item, material.dev)
 
     def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: Findings) -> Plan[LabellingConfig]:
-        """Chooses sizes, batches and steps by the number of tokens."""
+        """Chooses sizes, batches and steps by the number of tokens, and the scheme of spans by the labels.
+
+        Raises:
+            ConfigError: if `select` is a metric of spans, and the labels mark none.
+        """
         lengths = np.array([len(each.tokens) for each in material.train])
         lengths = lengths[lengths <= config.data.max_length]
         growth = (max(int(lengths.sum()), 1) / REFERENCE) ** 0.5
         keys = OpenKeys(config)
+        scheme = material.spans.scheme
+        keys.choose("data.span_scheme", "none" if scheme is None else scheme.name)
+        if scheme is None and config.select in SPAN_METRICS:
+            reason = "data.span_scheme is none" if config.data.span_scheme == "none" else "the labels do not mark spans"
+            raise ConfigError(
+                f"{reason}, so there is no {config.select}; choose token_error_rate, sentence_error_rate, macro_f1 or "
+                "loss, or name the scheme in data.span_scheme",
+                ("select",),
+            )
         keys.choose("model.encoder.size", 128 if growth < 5 else 256)
         keys.choose("model.encoder.dropout", 0.4 if growth < 5 else 0.3)
         batch_tokens = keys.choose("training.batch_tokens", two_digits(BATCH_TOKENS * growth))

@@ -14,8 +14,9 @@ from torch import Tensor
 from regard.data import bucket
 from regard.data.vocabulary import UNKNOWN
 from regard.tasks.encoded import pad
+from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
-from regard.tasks.labelling.reading import LabellingMaterial, Sentence
+from regard.tasks.labelling.reading import LabellingMaterial
 from regard.tasks.store import save
 from regard.training import Loss, Validation
 
@@ -58,28 +59,31 @@ class LabellingTrainee:
         if training.word_dropout:
             drawn = torch.rand(tokens.shape, device=tokens.device, generator=generator)
             tokens = tokens.masked_fill((drawn < training.word_dropout) & batch["mask"], UNKNOWN)
-        total, likelihood = self._sums({**batch, "tokens": tokens}, training.label_smoothing)
-        return Loss(total, batch["mask"].sum(), {"negative_log_likelihood": likelihood})
+        total, likelihood, count = self._sums({**batch, "tokens": tokens}, training.label_smoothing)
+        return Loss(total, count.clamp(min=1), {"negative_log_likelihood": likelihood})
 
-    def _sums(self, batch: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor]:
+    def _sums(self, batch: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Loss and likelihood, summed over the tokens whose labels are known, and how many these are."""
         inputs = {name: batch[name] for name in ("tokens", "words", "spelling", "mask")}
         features = self.module(**inputs).features
-        total, likelihood = self.module.head.cross_entropy(
-            features, batch["targets"], batch["mask"] & (batch["targets"] != UNKNOWN), smoothing=smoothing
-        )
-        return total, likelihood
+        counted = batch["mask"] & (batch["targets"] != UNKNOWN)
+        total, likelihood = self.module.head.cross_entropy(features, batch["targets"], counted, smoothing=smoothing)
+        return total, likelihood, counted.sum()
 
     @torch.no_grad()
     def validate(self) -> Validation:
         """Metrics and loss of the held-out sentences, with samples and pictures."""
         evaluation, shown = self.model.score(self.dev), self.config.training.samples
         losses = []
-        for start in range(0, len(self.dev), 64):
+        for start in range(0, len(self.dev), HELD_OUT_ROWS):
             batch = {
-                name: tensor.to(self.model.device) for name, tensor in self._batch(self.dev[start : start + 64]).items()
+                name: tensor.to(self.model.device)
+                for name, tensor in self._batch(self.dev[start : start + HELD_OUT_ROWS]).items()
             }
-            losses.append((float(self._sums(batch, 0.0)[1]), int(batch["mask"].sum())))
-        metrics = {**evaluation.metrics, "loss": sum(loss for loss, _ in losses) / sum(count for _, count in losses)}
+            _, likelihood, counted = self._sums(batch, 0.0)
+            losses.append((float(likelihood), int(counted)))
+        total, count = map(sum, zip(*losses))
+        metrics = {**evaluation.metrics, "loss": total / count}
         del metrics["sentences"]
         drawn = self.model.predict([each.tokens for each in self.dev[:shown]])
         pictures = [

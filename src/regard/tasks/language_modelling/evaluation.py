@@ -141,11 +141,13 @@ class Evaluation:
         likelihood: the sum over all tokens.
         num_unknown: tokens that are not in the vocabulary.
         scored: the text in stretches.
+        unknown: the most frequent unknown symbols, with their counts.
     """
 
     likelihood: Likelihood
     num_unknown: int
     scored: Stretches
+    unknown: Sequence[tuple[str, int]] = ()
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -169,6 +171,18 @@ class Evaluation:
     def details(self) -> Mapping[str, Any]:
         """Nothing else."""
         return {}
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Tokens that are not in the vocabulary."""
+        if not self.num_unknown:
+            return []
+        shown = ", ".join(f"{symbol!r} ({count:,})" for symbol, count in self.unknown)
+        more = ", …" * (sum(count for _, count in self.unknown) < self.num_unknown)
+        return [
+            f"{self.num_unknown:,} of {self.likelihood.num_tokens:,} tokens are not in the vocabulary and scored as "
+            f"<unk>, so the figures look better than they are: {shown}{more}"
+        ]
 
     def __str__(self) -> str:
         figures = self.likelihood

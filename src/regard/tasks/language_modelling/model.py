@@ -22,6 +22,7 @@ from regard.config.tasks.language_modelling import (
 )
 from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.running_text import decode, line_end, split_text
+from regard.data.tally import unknown_symbols
 from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
@@ -197,7 +198,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         parts = [self._token_nats(batch) for batch in self.windows(text, text.train).in_order(rows)]
         nats = np.concatenate(parts)
         figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
-        return Evaluation(figures, text.train.num_unknown, Stretches(str(path), text, nats))
+        return Evaluation(figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown)
 
     @property
     def window(self) -> int:
@@ -297,7 +298,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     def _warnings(self, symbols: list[str]) -> tuple[str, ...]:
         if not (unknown := self.text.vocabulary.unknown(symbols)):
             return ()
-        return (f"not in the training data, read as <unk>: {', '.join(map(repr, dict.fromkeys(unknown)))}",)
+        return (unknown_symbols(unknown, "not in the training data, read as <unk>"),)
 
     def _continued(
         self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool

@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
 from regard.data import join_texts, join_units, read_ljspeech
+from regard.data.tally import Tally
 from regard.errors import ConfigError, DataError
 from regard.health import (
     MeanDurations,
@@ -78,6 +79,7 @@ class SpeechEvaluation:
         joined: the reading errors of long sentences, each several neighbours; None if there are too few sentences.
         num_joined: of how many sentences a long one is made.
         notes: what was changed in sounds.
+        warnings: units that the model does not know.
     """
 
     scores: SpeechScores
@@ -85,6 +87,7 @@ class SpeechEvaluation:
     joined: ReadingErrors | None = None
     num_joined: int = 5
     notes: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -160,7 +163,11 @@ def evaluate(
         SpokenAndRecorded(item.utterance.place, speech, figures)
         for item, speech, figures in zip(sentences, spoken, measured, strict=True)
     )
-    return SpeechEvaluation(scores, scored, long, joined, tuple(notes))
+    unknown = Tally()
+    for item in sentences:
+        unknown.add(item.utterance.place, model.field.encode(item.text).unknown)
+    warnings = unknown.lines(f"sentences have {model.config.data.units} that the training did not have")
+    return SpeechEvaluation(scores, scored, long, joined, tuple(notes), warnings)
 
 
 def validation_scores(model: SpeechModel, sentences: Sequence[RecordedSentence]) -> tuple[SpeechScores, list[Speech]]:

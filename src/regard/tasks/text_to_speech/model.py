@@ -22,6 +22,7 @@ from regard.audio import Standardisation, griffin_lim, write_wave
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import EOS, Field, Vocabulary
 from regard.data.ljspeech import read_ljspeech
+from regard.data.tally import unknown_symbols
 from regard.decoding import SearchSource, Stop, free_run, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
@@ -497,6 +498,5 @@ def _number(ids: NDArray[np.int64]) -> int:
 
 
 def _unknown(units: Sequence[str], kind: str) -> str:
-    shown = ", ".join(map(repr, dict.fromkeys(units)))
     hint = " (the model reads phones with blanks between them)" if kind == "phones" else ""
-    return f"units that the training did not have: {shown:.80}{hint}"
+    return unknown_symbols(units, f"units that the training did not have{hint}")

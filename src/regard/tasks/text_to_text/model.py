@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from regard.data import (
 )
 from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
+from regard.data.tally import Caution, unknown_symbols
 from regard.data.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.errors import ConfigError, DataError
@@ -380,6 +381,10 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             is_reversed=self.is_reversed,
         )
 
+    def copied(self, item: Any) -> Container[str]:
+        """The symbols of the input, of a model that copies them."""
+        return () if self.extended is None else frozenset(self.source.split(item.source))
+
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""
         return group(pairs, normalise_source=self.source.normalisation, normalise_target=self.target.normalisation)
@@ -473,13 +478,14 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """Why a text cannot be handled as it is."""
         if not encoding.tokens:
             return (encoding.refusal or f"the {side} is empty",)
-        warnings, whose = [], "" if side == "input" else f"{side}: "
+        warnings: list[str] = []
+        whose = "" if side == "input" else f"{side}: "
         if unknown:
-            shown = ", ".join(map(repr, dict.fromkeys(unknown)))
-            warnings.append(f"{whose}not in the training data, read as <unk>: {shown}")
+            warnings.append(unknown_symbols(unknown, f"{whose}not in the training data, read as <unk>"))
         if len(encoding.tokens) > self.config.data.max_length:
             count, most = len(encoding.tokens), self.config.data.max_length
-            warnings.append(f"{whose}{count} symbols, but training had at most {most}")
+            text = f"{whose}{count} symbols, but training had at most {most}"
+            warnings.append(Caution(text, f"{whose}more than the {most} symbols that training had at most"))
         return tuple(warnings)
 
 

@@ -77,11 +77,13 @@ class Evaluation:
     symbol_error_rate: edit distances to the nearest reference over its length, summed over items (PER for phones).
     bleu, chrf: of all outputs together, from 0 to 100, if they were computed (`regard.data.corpus_score`).
     further: figures that a task adds, by name.
+    warnings: symbols of references that the model cannot write.
     """
 
     scored: Sequence[Scored]
     corpus: Mapping[str, CorpusScore] = field(default_factory=dict)
     further: Mapping[str, float] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
     @property
     def metrics(self) -> dict[str, float]:

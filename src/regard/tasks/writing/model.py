@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from regard.config.search import Search, told
 from regard.config.texts import TextDecodingConfig, check_directions
 from regard.data import EOS, UNKNOWN, Field
 from regard.data.scoring import symbol_errors
+from regard.data.tally import Tally
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import (
     Constraints,
@@ -270,7 +271,24 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         corpus: dict[str, CorpusScore] = {
             name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
         }
-        return Evaluation(scored, corpus, self.further_figures(scored))
+        return Evaluation(scored, corpus, self.further_figures(scored), self._unwritable(items, targets))
+
+    def _unwritable(self, items: Sequence[WrittenItem], targets: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+        """A warning of the symbols of references that no output can have, where no reference is without such."""
+        tally = Tally()
+        for item, references in zip(items, targets, strict=True):
+            known = self.copied(item)
+            unknown = [
+                [symbol for symbol in self.target.vocabulary.unknown(symbols) if symbol not in known]
+                for symbols in references
+            ]
+            fewest = min(map(len, unknown), default=0)
+            tally.add(item.place, next((symbols for symbols in unknown if len(symbols) == fewest), []))
+        return tally.lines("items have references with symbols that the model cannot write, so they count as wrong")
+
+    def copied(self, item: WrittenItem) -> Container[str]:
+        """Further symbols that the output of an item may have."""
+        return ()
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Figures that the task adds to those of all texts, by name."""

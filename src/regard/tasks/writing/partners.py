@@ -12,6 +12,7 @@ import torch
 
 from regard.data import EOS, UNKNOWN, Field
 from regard.data.field import described
+from regard.data.tally import unknown_symbols
 from regard.data.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
 from regard.errors import ConfigError, RegardError
@@ -144,8 +145,7 @@ def unknown_to(model: AbstractWriter[Any, Any], given: Any, outputs: Sequence[st
     unknown.pop(SPECIALS[UNKNOWN], None)
     if not unknown:
         return ()
-    shown = ", ".join(map(repr, [*unknown][:SHOWN]))
-    return (f"the reranker reads as <unk>: {shown}{', …' if len(unknown) > SHOWN else ''}",)
+    return (unknown_symbols(unknown, "the reranker reads as <unk>", most=SHOWN),)
 
 
 def _symbols(model: AbstractWriter[Any, Any], text: str) -> list[str]:

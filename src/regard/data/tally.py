@@ -1,0 +1,114 @@
+"""Warnings about many inputs in a few lines: which symbols, how often, and where first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from regard.data.finding import NUM_EXAMPLES
+
+MOST_NAMES = 20
+"""The most symbols that a line names."""
+
+
+class Caution(str):
+    """A warning about one input that is like those about other inputs.
+
+    Args:
+        text: the warning, as it is printed for a single input.
+        subject: what such warnings have in common.
+        names: the symbols that it is about, each as often as it occurs.
+
+    >>> Caution("unknown: 'x'", "unknown", ["x", "x"])
+    "unknown: 'x'"
+    """
+
+    subject: str
+    names: tuple[str, ...]
+
+    def __new__(cls, text: str, subject: str, names: Iterable[str] = ()) -> Self:
+        caution = super().__new__(cls, text)
+        caution.subject, caution.names = subject, tuple(names)
+        return caution
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, tuple[str, ...]]]:
+        return type(self), (str(self), self.subject, self.names)
+
+
+def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAMES) -> Caution:
+    """A warning that names symbols, each once, and at most so many.
+
+    >>> unknown_symbols("xyx", "read as <unk>")
+    "read as <unk>: 'x', 'y'"
+    """
+    names = tuple(names)
+    distinct = [*dict.fromkeys(names)]
+    shown = ", ".join(map(repr, distinct[:most])) + ", …" * (len(distinct) > most)
+    return Caution(f"{subject}: {shown}", subject, names)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Symbols and the items that have them.
+
+    >>> tally = Tally()
+    >>> tally.add("t.tsv:1", ["é", "é", "ß"])
+    >>> tally.add("t.tsv:2", [])
+    >>> tally.line("items have symbols that the model does not know")
+    "1 items have symbols that the model does not know: 'é' (2), 'ß' (1) (t.tsv:1)"
+    """
+
+    names: Counter[str] = field(default_factory=Counter)
+    places: list[str] = field(default_factory=list)
+    num_items: int = 0
+
+    def add(self, place: str, names: Iterable[str]) -> None:
+        """Counts an item, if it has any."""
+        before = self.names.total()
+        self.names.update(names)
+        if self.names.total() > before:
+            self.count(place)
+
+    def count(self, place: str) -> None:
+        """Counts an item."""
+        self.num_items += 1
+        if len(self.places) < NUM_EXAMPLES:
+            self.places.append(place)
+
+    def line(self, text: str) -> str:
+        """The number of items, what they have, the most frequent symbols, and the first places."""
+        shown = [f"{name!r} ({count:,})" for name, count in self.names.most_common(MOST_NAMES)]
+        more = f" and {len(self.names) - MOST_NAMES:,} others" * (len(self.names) > MOST_NAMES)
+        symbols = f": {', '.join(shown)}{more}" * bool(shown)
+        places = ", ".join(self.places) + ", …" * (self.num_items > len(self.places))
+        return f"{self.num_items:,} {text}{symbols} ({places})"
+
+    def lines(self, text: str) -> list[str]:
+        """The line, if any item was counted."""
+        return [self.line(text)] if self.num_items else []
+
+
+def summary(warnings: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """Lines about the warnings of many items: one for all that are alike.
+
+    Args:
+        warnings: the place and the warnings of each item.
+
+    >>> unknown = Caution("no 'x'", "no", ["x"])
+    >>> summary([("a:1", ["the input is empty"]), ("a:2", [unknown]), ("a:3", ["the input is empty"])])
+    ['2 items: the input is empty (a:1, a:3)', "a:2: no 'x'"]
+    """
+    tallies: dict[str, Tally] = {}
+    first: dict[str, str] = {}
+    for place, texts in warnings:
+        for text in texts:
+            subject, names = (text.subject, text.names) if isinstance(text, Caution) else (text, ())
+            tally = tallies.setdefault(subject, Tally())
+            tally.names.update(names)
+            tally.count(place)
+            first.setdefault(subject, f"{place}: {text}")
+    return [
+        tally.line(f"items: {subject}") if tally.num_items > 1 else first[subject] for subject, tally in tallies.items()
+    ]

@@ -1,0 +1,230 @@
+"""Files with a token per line: how their columns are separated, and which lines are tokens."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import get_args
+
+from regard.config.tasks.labelling import ConlluColumn
+from regard.data.defects import item_or_defect
+from regard.errors import ConfigError, DataError
+
+TAB, BYTE_ORDER_MARK = "\t", "\ufeff"
+BLANKS = re.compile("[ \t]+")
+INVISIBLE = f"\u200b\u200c\u200d\u200e\u200f\u2060{BYTE_ORDER_MARK}"
+"""Characters without width."""
+DOCUMENT = "-DOCSTART-"
+"""The token of lines that begin a document; no sentence has it."""
+CONLLU: tuple[str, ...] = get_args(ConlluColumn)
+UNANNOTATED = "_"
+VALUED = ("form", "feats", "deps", "misc")
+"""Columns of CoNLL-U in which `_` is a value; in the others it says that there is none."""
+EXAMINED = 1_000
+"""The lines by which a file's form is recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence: a label for each token, and the file and line of the first.
+
+    Args:
+        tokens: S strings.
+        labels: S strings, empty where the file has no label.
+        place: file and line of the first token.
+        lines: the lines of the file, from the end of the sentence before, if they are kept.
+        rows: the index in `lines` of each token.
+    """
+
+    tokens: tuple[str, ...]
+    labels: tuple[str, ...]
+    place: str
+    lines: tuple[str, ...] = field(default=(), compare=False)
+    rows: tuple[int, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The form of a file with a token per line, and a blank line between sentences.
+
+    Args:
+        format: conll (columns between spaces or tabs), tsv (between tabs) or conllu.
+        token, label: columns, counted from 0, or from the last if they are negative.
+        width: the number of columns of most lines.
+    """
+
+    format: str
+    token: int
+    label: int
+    width: int
+
+    @classmethod
+    def of(
+        cls,
+        lines: Iterable[str],
+        path: Path,
+        *,
+        format: str = "auto",
+        token_column: int | str | None = None,
+        label_column: int | str | None = None,
+    ) -> Columns:
+        """The form of a file, by its first lines.
+
+        Args:
+            format, token_column, label_column: as in the configuration's `data`.
+
+        Raises:
+            ConfigError: for a column with a name, of a file that is not CoNLL-U.
+        """
+        examined = [line for line in islice(lines, EXAMINED) if not is_blank(line)]
+        if format == "auto":
+            format = recognised(examined, path)
+        defaults: tuple[int | str, int | str] = ("form", "upos") if format == "conllu" else (0, -1)
+        numbers: list[int] = []
+        for key, column, default in zip(
+            ("token_column", "label_column"), (token_column, label_column), defaults, strict=True
+        ):
+            column = default if column is None else column
+            if isinstance(column, str) and format != "conllu":
+                raise ConfigError(
+                    f"{path} is read as {format}, whose columns have numbers, not names as {column!r}; give the "
+                    "number, or data.format=conllu",
+                    ("data", key),
+                )
+            numbers.append(CONLLU.index(column) if isinstance(column, str) else column)
+        widths = Counter(len(_split(line, format)) for line in examined)
+        token, label = numbers
+        return cls(format, token, label, max(widths, key=lambda width: widths[width], default=0))
+
+    def __str__(self) -> str:
+        between = {"conll": "spaces or tabs", "tsv": "tabs", "conllu": "tabs, as in CoNLL-U"}[self.format]
+        return f"columns between {between}; tokens in {self._name(self.token)}, labels in {self._name(self.label)}"
+
+    def _name(self, column: int) -> str:
+        if self.format == "conllu":
+            return CONLLU[column]
+        return "the last column" if column == -1 else f"column {column}"
+
+    def read(
+        self, lines: Iterable[str | None], name: str, *, labelled: bool = True, keep: bool = False
+    ) -> Iterator[Sentence]:
+        """The sentences of lines; one with a line that cannot be read is a defect (`regard.data.defects`).
+
+        Args:
+            lines: None for one that is a defect already.
+            name: the beginning of places.
+            labelled: whether every token needs a label.
+            keep: whether sentences have their lines; the last one has those after it, too.
+
+        Raises:
+            DataError: for a line without these columns, with file, line and what it has.
+        """
+        tokens: list[tuple[str, str]] = []
+        kept: list[str] = []
+        rows: list[int] = []
+        first, size, whole = 0, 0, None
+        for number, line in enumerate(chain(lines, [""]), start=1):
+            cells = None if line is None else self._cells(line)
+            ends = cells is not None and (not cells or cells[0].split(" ")[0] == DOCUMENT)
+            if ends and size:
+                if whole is not None:
+                    yield whole
+                whole = None
+                if len(tokens) == size:
+                    words, labels = zip(*tokens)
+                    whole = Sentence(words, labels, f"{name}:{first}", tuple(kept), tuple(rows))
+                tokens, kept, rows, size = [], [], [], 0
+            if keep and line is not None:
+                kept.append(line)
+            if ends or (cells is not None and self._is_no_token(cells, begins=not size)):
+                continue
+            first = first if size else number
+            size += 1
+            with item_or_defect:
+                if cells is not None:
+                    tokens.append(self._token(cells, f"{name}:{number}", labelled=labelled))
+                    rows.append(len(kept) - 1)
+        if whole is not None:
+            yield replace(whole, lines=(*whole.lines, *kept[:-1])) if keep else whole
+
+    def _cells(self, line: str) -> list[str]:
+        return [] if is_blank(line) else _split(line.removeprefix(BYTE_ORDER_MARK), self.format)
+
+    def filled(self, sentence: Sentence, labels: Sequence[str]) -> list[str]:
+        """The lines of a sentence, each token's with its label in place of the one that it had."""
+        lines = list(sentence.lines)
+        for row, label in zip(sentence.rows, labels, strict=True):
+            lines[row] = self._filled(lines[row], label)
+        return lines
+
+    def _filled(self, line: str, label: str) -> str:
+        blank = self.format == "conll"
+        pieces = re.split("([ \t]+)" if blank else "(\t)", line.rstrip(" \t" if blank else " "))
+        cells = range(0 if pieces[0] else 2, len(pieces), 2)
+        if (column := self._label(len(cells))) is None:
+            between = pieces[-2] if len(cells) > 1 else " " if blank else TAB
+            return "".join([*pieces, between, label])
+        pieces[cells[column]] = label
+        return "".join(pieces)
+
+    def _label(self, count: int) -> int | None:
+        """The column of the label of a line with so many columns; None if it has none."""
+        is_there = -count <= self.label < count and (count > 1 or self.token == self.label)
+        return self.label if is_there else None
+
+    def _is_no_token(self, cells: Sequence[str], *, begins: bool) -> bool:
+        """Whether a line is a comment, or of CoNLL-U the text of several tokens (1-2) or an empty node (8.1).
+
+        In other forms a token may begin with #: a comment stands before a sentence, and has = or another number of
+        columns.
+        """
+        is_marked = cells[0].startswith("#")
+        if self.format == "conllu":
+            return is_marked or bool(re.fullmatch(r"\d+[-.]\d+", cells[0]))
+        return is_marked and begins and (len(cells) != self.width or any("=" in cell for cell in cells[1:]))
+
+    def _token(self, cells: Sequence[str], place: str, *, labelled: bool) -> tuple[str, str]:
+        count, column = len(cells), self._label(len(cells))
+        if self.format == "conllu" and count != len(CONLLU):
+            raise DataError(f"{place}: a line of CoNLL-U has {len(CONLLU)} columns between tabs; this one has {count}.")
+        if not -count <= self.token < count or (labelled and column is None):
+            key = "label" if -count <= self.token < count else "token"
+            shown = ", ".join(map(repr, cells[:4]))
+            between = "spaces or tabs" if self.format == "conll" else "tabs"
+            raise DataError(
+                f"{place}: {count} column{'s' * (count > 1)} between {between} ({shown:.80}), but data.{key}_column is "
+                f"{getattr(self, key)}.\n  Of this file, which is read as {self.format} (data.format), most lines have "
+                f"{self.width}."
+            )
+        token, label = cells[self.token].strip(" \t"), ""
+        if column is not None:
+            label = cells[column].strip().strip(INVISIBLE).strip()
+        if not token or (labelled and not label):
+            raise DataError(f"{place}: the {'label' if token else 'token'} is empty.")
+        is_missing = self.format == "conllu" and label == UNANNOTATED and CONLLU[self.label] not in VALUED
+        return token, "" if is_missing else label
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing of a line is seen."""
+    return not line.strip().strip(INVISIBLE).strip()
+
+
+def recognised(lines: Sequence[str], path: Path) -> str:
+    """The form of lines that are not blank: conllu, tsv or conll; that of most of them."""
+    if path.suffix.lower() == ".conllu":
+        return "conllu"
+    rows = [line.split(TAB) for line in lines if not line.startswith("#")]
+    numbered = sum(len(row) == len(CONLLU) and bool(re.match(r"\d+([-.]\d+)?$", row[0])) for row in rows)
+    if 2 * numbered > len(rows):
+        return "conllu"
+    return "tsv" if 2 * sum(len(row) > 1 for row in rows) > len(rows) else "conll"
+
+
+def _split(line: str, format: str) -> list[str]:
+    """The columns of a line; other spaces than U+0020 belong to them."""
+    return BLANKS.split(line.strip(" \t")) if format == "conll" else line.split(TAB)
