@@ -491,3 +491,17 @@ def test_a_long_title_goes_on_in_the_next_line_and_is_cut_in_the_third():
     assert title.count("\n") == 2
     assert title.endswith("…")
     assert figure.get_size_inches()[0] < 6
+
+
+def test_layers_without_heads_have_their_names_below_and_an_only_attention_is_shown_once():
+    def predictions(count):
+        weights = [{f"cross.{i}": np.full((1, 2, 2), 0.5 - i / 10) for i in range(count)} for _ in range(2)]
+        return [Prediction(np.full((2, 2), 0.5), list("ab"), list("xy"), "x y", each) for each in weights]
+
+    figure = draw(read(predictions(2), heads=True))
+    assert headings(figure) == ["1 · x y", "2 · x y"]
+    names = [text.get_text() for axes in figure.axes[:-1] for text in axes.texts]
+    assert names == ["prediction", "cross.0", "cross.1"] * 2
+    figure = draw(read(predictions(1), heads=True))
+    assert [text.get_text() for axes in figure.axes[:-1] for text in axes.texts] == ["1 · x y", "2 · x y"]
+    assert "prediction:" not in caption(figure)

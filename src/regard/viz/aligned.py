@@ -121,6 +121,8 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
             continue
         further = dict(getattr(item, "alignments", None) or {}) if how.get("heads") else {}
         weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in further.items()}
+        if len(weights) == 2 and _is_the_same(*weights.values()):  # the only attention, which has one head
+            weights = {"": weights[""]}
         sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
         targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
         own: Reading = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)} | how
@@ -129,6 +131,11 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
     if not items:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
     return items
+
+
+def _is_the_same(alignment: Weights, other: Weights) -> bool:
+    """Whether another alignment is nothing but the first one."""
+    return other.size == alignment.size and np.array_equal(alignment.ravel(), other.ravel(), equal_nan=True)
 
 
 def largest_weight(items: Sequence[Aligned]) -> float:

@@ -131,6 +131,12 @@ def _rows(items: Sequence[Aligned]) -> list[tuple[str, list[Content]]]:
                 [(item, panel_name("", head), weights) for head, weights in heads],
             )
         ]
+    if len(items) > 1 and any(len(named) > 1 for _, _, named in layers):  # several layers without heads
+        return [
+            row
+            for number, item, _ in layers
+            for row in _wrapped(_numbered(number, item), [(item, *panel) for panel in item.panels()])
+        ]
     contents = [
         (item, _numbered(number, item) if len(items) > 1 else name, weights)
         for number, item in enumerate(items, start=1)
