@@ -26,9 +26,9 @@ def bench(
     and gradients are first checked against float64, and wrong ones are not timed. Pictures are written beside --output.
     """
     counts = [int(count) for count in threads.split(",") if count.strip().isdigit() and int(count)]
-    if len(counts) != len(threads.split(",")):
+    if len(counts) != len(threads.split(",")) or max(counts) > 1024:
         raise typer.BadParameter(
-            f"{threads!r}: give numbers separated by commas, for example 1,2", param_hint="'--threads'"
+            f"{threads!r}: give numbers from 1 to 1024 separated by commas, for example 1,2", param_hint="'--threads'"
         )
     check_output(output, overwrite=overwrite)
     from regard import bench as benchmarks

@@ -139,6 +139,7 @@ def check(
     --set data.train=…, as for `regard train`.
     """
     configuration = _configuration(files or [], preset, set_ or [])
+    configuration.refuse_unread()
     try:
         status = _check(configuration)
     except ConfigError as error:

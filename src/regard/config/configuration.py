@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from regard.config.place import Entry, KeyPath, dotted, legible
+from regard.config.place import Entry, KeyPath, Problem, dotted, legible, refuse
 from regard.config.schema import Config
 from regard.config.validation import place_of
 from regard.errors import ConfigError
@@ -22,6 +22,7 @@ class Configuration:
         name: a short name: the stem of the file, or the name of the preset.
         origin: the path of the file, or `preset …`; None for values made in Python.
         entries: the place of each key.
+        unread: the keys that were set though nothing reads them in this configuration.
 
     >>> from regard.config.tasks.text_to_text import TextToTextConfig
     >>> Configuration(TextToTextConfig(data={"train": "pairs.tsv"})).config.training.epochs
@@ -32,6 +33,16 @@ class Configuration:
     name: str = field(default="configuration", compare=False)
     origin: str | None = field(default=None, compare=False)
     entries: Mapping[KeyPath, Entry] = field(default_factory=dict, compare=False, repr=False)
+    unread: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
+
+    def refuse_unread(self) -> None:
+        """Refuses keys that were set though nothing reads them. A run that has begun with them is continued.
+
+        Raises:
+            ConfigError: with the place of each key and what it depends on.
+        """
+        if self.unread:
+            raise refuse(list(self.unread))
 
     def located(self, error: ConfigError) -> ConfigError:
         """The same error, with a text that begins with the place and the name of the key.

@@ -18,12 +18,14 @@ from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.tasks import SCHEMAS
-from regard.config.validation import validate, value_at
+from regard.config.validation import unread_settings, validate, value_at
 from regard.errors import ConfigError
 
 MAX_BYTES = 16 << 20
 DATA = (".tsv", ".tab", ".jsonl", ".ndjson", ".csv", ".txt")
 """Suffixes of files of pairs, which cannot be configurations."""
+SAVED = ("run.json", "model.safetensors")
+"""Files beside the configuration of a run or of a saved model, or above it."""
 _PRESETS = resources.files("regard.config") / "presets"
 
 
@@ -46,7 +48,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
             f"  regard train --preset text-to-text --set data.train={shlex.quote(str(path))}"
         )
     document = parse(_text(path), origin=str(path), folder=path.absolute().parent)
-    return _build(document, overrides, name=path.stem, origin=str(path))
+    inherited = any((folder / name).exists() for folder in (path.parent, path.parent.parent) for name in SAVED)
+    return _build(document, overrides, name=path.stem, origin=str(path), inherited=inherited)
 
 
 def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
@@ -68,7 +71,7 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     document = parse(preset_text(name), origin=origin, folder=Path.cwd(), lines=False)
     for text in overrides:
         document = _without_options(document, text)
-    return _build(document, overrides, name=name, origin=origin)
+    return _build(document, overrides, name=name, origin=origin, inherited=True)
 
 
 def preset_text(name: str) -> str:
@@ -85,13 +88,14 @@ def presets() -> dict[str, str]:
     }
 
 
-def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str) -> Configuration:
+def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str, inherited: bool) -> Configuration:
     tasks = [written.strip() for path, _, written in map(_divided, overrides) if path == ("task",)]
     task = tasks[-1] if tasks else value_at(("task",), document.values)
     for order, text in enumerate(overrides, start=1):
         document = _override(document, text, order, task)
     config = validate(document.values, document.entries, document.problems)
-    return Configuration(config, name, origin, document.entries)
+    unread = unread_settings(config, document.entries, origin if inherited else None)
+    return Configuration(config, name, origin, document.entries, unread)
 
 
 def _override(base: Document, text: str, order: int, task: object) -> Document:

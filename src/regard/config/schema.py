@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, ValidationInfo, model_validator
 
+from regard.config.conditions import both, only_with, unread
+from regard.config.place import KeyPath, cut
 from regard.errors import ConfigError
 
 File = Annotated[Path, Strict(False)]
@@ -15,7 +17,12 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 HeldOut = Annotated[float, Field(gt=0.0, lt=0.5)]
 """A share of the training data that is held out: less than what remains."""
 Size = Annotated[int, Field(ge=1)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
+"""How many layers stand on one another; more are not built in any useful time."""
+Threads = Annotated[int, Field(ge=1, le=1024)]
 Weight = Annotated[float, Field(ge=0.0)]
+LARGEST = 2**31
+"""Whole numbers are below it, so that counts and sizes of tensors do not overflow."""
 
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
 """Marks keys that follow from the data if they are not set (a task's `resolve`); the defaults here are for programs
@@ -40,6 +47,24 @@ class Section(BaseModel):
                 values = {**values, name: {kind: first.model_fields[kind].default, **value}}
         return values
 
+    @model_validator(mode="after")
+    def _numbers_are_bounded(self) -> Self:
+        for name, value in self:
+            if any(
+                isinstance(item, int) and abs(item) >= LARGEST
+                for item in (value if isinstance(value, tuple) else [value])
+            ):
+                raise ConfigError(f"{name} is {cut(str(value))}; it must be below {LARGEST}", (name,))
+        return self
+
+    @model_validator(mode="after")
+    def _settings_are_read(self, info: ValidationInfo) -> Self:
+        """Refuses what is set and read by nothing; of files, `validation` does, which knows who has set a key."""
+        judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context
+        for path, message in unread(self, lambda path: path[0] in judged, deep=False):
+            raise ConfigError(message, path)
+        return self
+
 
 class DataSection(Section):
     """The data, and how they are read."""
@@ -60,13 +85,17 @@ class EncoderConfig(Section):
         "before it is multiplied",
     )
     size: Size = Field(default=256, description="state size of one direction", json_schema_extra=FROM_DATA)
-    layers: Size = Field(default=2, description="number of stacked layers")
+    layers: Layers = Field(default=2, description="number of stacked layers")
     bidirectional: bool = Field(
         default=True, description="a second cell reads from right to left; the states of both are concatenated"
     )
     embedding_size: Size = Field(default=128, description="size of the vector of a symbol")
     dropout: Fraction = Field(default=0.3, description="on embeddings and between layers", json_schema_extra=FROM_DATA)
-    residual: bool = Field(default=False, description="layers above the first add their input to their output")
+    residual: bool = Field(
+        default=False,
+        description="layers above the first add their input to their output",
+        json_schema_extra=only_with("layers", unless=1),
+    )
 
 
 class DecoderConfig(Section):
@@ -78,14 +107,18 @@ class DecoderConfig(Section):
         "before it is multiplied",
     )
     size: Size = Field(default=256, description="state size", json_schema_extra=FROM_DATA)
-    layers: Size = Field(default=1, description="number of stacked layers")
+    layers: Layers = Field(default=1, description="number of stacked layers")
     embedding_size: Size = Field(default=128, description="size of the vector of a symbol")
     dropout: Fraction = Field(
         default=0.3,
         description="on embeddings, between layers and before the output layer",
         json_schema_extra=FROM_DATA,
     )
-    residual: bool = Field(default=False, description="layers above the first add their input to their output")
+    residual: bool = Field(
+        default=False,
+        description="layers above the first add their input to their output",
+        json_schema_extra=only_with("layers", unless=1),
+    )
     query: Literal["output", "state"] = Field(
         default="output",
         description="the query of attention: the output of the top layer, or the concatenated states of all layers "
@@ -124,6 +157,7 @@ class DecoderConfig(Section):
         default="matched",
         description="which of the encoder's layers the first state of each layer follows from: the one at the same "
         "height from the top, or the top one",
+        json_schema_extra=only_with("layers", unless=1),
     )
     context: Literal["last", "mean", "maximum", "learned"] = Field(
         default="last", description="without attention: the fixed context vector c = q(h_1 … h_S)"
@@ -141,7 +175,7 @@ class TransformerLayersConfig(Section):
     size: Size = Field(
         default=256, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
     )
-    layers: Size = Field(default=4, description="number of layers")
+    layers: Layers = Field(default=4, description="number of layers")
     heads: Size = Field(default=4, description="number of heads of each layer")
     key_value_heads: Size | None = Field(
         default=None,
@@ -216,6 +250,7 @@ class TrainingConfig(Section):
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,
         description="the rate after warm-up, before the schedule lowers it; without effect on `noam`",
+        json_schema_extra=only_with("schedule", unless="noam"),
     )
     betas: Annotated[tuple[Fraction, Fraction], Strict(False)] = Field(
         default=(0.9, 0.999), description="decay rates of the running means of the gradient and its square"
@@ -228,21 +263,31 @@ class TrainingConfig(Section):
         description="`plateau` lowers the rate when the selected metric stops improving; the rate of `noam` is "
         "factor × d^-0.5 × min(step^-0.5, step × warmup_steps^-1.5) (Vaswani 2017)",
     )
-    noam_factor: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="the factor of `noam`")
+    noam_factor: Annotated[float, Field(gt=0.0)] = Field(
+        default=1.0, description="the factor of `noam`", json_schema_extra=only_with("schedule", "noam")
+    )
     noam_size: Size | None = Field(
-        default=None, description="d of `noam`; null: the size of the model", json_schema_extra=FROM_DATA
+        default=None,
+        description="d of `noam`; null: the size of the model",
+        json_schema_extra=FROM_DATA | only_with("schedule", "noam"),
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="optimiser steps in which the rate rises linearly from 0", json_schema_extra=FROM_DATA
     )
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.5, description="the factor by which `plateau` lowers the rate"
+        default=0.5,
+        description="the factor by which `plateau` lowers the rate",
+        json_schema_extra=only_with("schedule", "plateau"),
     )
     plateau_patience: Annotated[int, Field(ge=0)] = Field(
-        default=2, description="validations without improvement before `plateau` lowers the rate"
+        default=2,
+        description="validations without improvement before `plateau` lowers the rate",
+        json_schema_extra=only_with("schedule", "plateau"),
     )
     min_learning_rate: Annotated[float, Field(ge=0.0)] = Field(
-        default=1e-6, description="the lowest rate that a schedule reaches"
+        default=1e-6,
+        description="the lowest rate that a schedule reaches",
+        json_schema_extra=only_with("schedule", unless="constant"),
     )
     clip_norm: Annotated[float, Field(gt=0.0)] | None = Field(
         default=1.0, description="the largest norm of the gradient; null: no clipping"
@@ -278,7 +323,7 @@ class TrainingConfig(Section):
         "gradients and the optimiser's state",
     )
     device: str = Field(default="auto", description="auto (a GPU if there is one), cpu, cuda or cuda:1")
-    threads: Size | None = Field(default=None, description="CPU threads; null: torch's choice")
+    threads: Threads | None = Field(default=None, description="CPU threads; null: torch's choice")
     log_every: Size = Field(default=50, description="optimiser steps between lines of metrics")
     save_every_minutes: Annotated[float, Field(gt=0.0)] = Field(default=5.0, description="minutes between checkpoints")
     keep_checkpoints: Literal["latest", "all", "none"] = Field(
@@ -293,16 +338,6 @@ class TrainingConfig(Section):
         description="number of outputs shown, and of pictures drawn each time that the steps have grown by half",
     )
 
-    @model_validator(mode="after")
-    def _rates_have_an_effect(self) -> Self:
-        is_noam = self.schedule == "noam"
-        unread = ("learning_rate",) if is_noam else ("noam_factor", "noam_size")
-        for name in unread:
-            if getattr(self, name) != type(self).model_fields[name].default:
-                hint = "set noam_factor" if is_noam else "leave it out, or set schedule: noam"
-                raise ConfigError(f"{name} has no effect with schedule: {self.schedule}; {hint}", (name,))
-        return self
-
 
 class FeedbackConfig(Section):
     """What the decoder is fed in training."""
@@ -314,13 +349,19 @@ class FeedbackConfig(Section):
     scheduled_sampling_start: Annotated[int, Field(ge=0)] = Field(
         default=0,
         description="optimiser steps before `scheduled_sampling` begins; until then the decoder is teacher-forced",
+        json_schema_extra=only_with("scheduled_sampling", unless=0),
     )
     scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="optimiser steps after these, in which `scheduled_sampling` rises from 0"
+        default=0,
+        description="optimiser steps after these, in which `scheduled_sampling` rises from 0",
+        json_schema_extra=only_with("scheduled_sampling", unless=0),
     )
     scheduled_sampling_schedule: Literal["linear", "cosine"] = Field(
         default="linear",
         description="how it rises: `cosine` as (1 - cos(π x)) / 2 of the share x of the warm-up, slowly at both ends",
+        json_schema_extra=both(
+            only_with("scheduled_sampling", unless=0), only_with("scheduled_sampling_warmup", unless=0)
+        ),
     )
     sequence_teacher_forcing: Probability = Field(
         default=1.0,
@@ -344,7 +385,9 @@ class AlignmentLossConfig(Section):
         description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps "
         "(Tachibana 2018); what Σ_j α_tj lacks to 1 counts whole",
     )
-    guided_attention_width: Annotated[float, Field(gt=0.0)] = Field(default=0.2, description="g of `guided_attention`")
+    guided_attention_width: Annotated[float, Field(gt=0.0)] = Field(
+        default=0.2, description="g of `guided_attention`", json_schema_extra=only_with("guided_attention", unless=0)
+    )
     coverage: Weight = Field(
         default=0.0,
         description="against attending twice: Σ_j min(α_tj, Σ_{t' < t} α_t'j), the mean over steps (See 2017)",
@@ -355,7 +398,9 @@ class AlignmentLossConfig(Section):
         "its steps (Xu 2015)",
     )
     doubly_stochastic_rate: Annotated[float, Field(gt=0.0)] | None = Field(
-        default=1.0, description="τ of `doubly_stochastic`; null: T/S of each sequence"
+        default=1.0,
+        description="τ of `doubly_stochastic`; null: T/S of each sequence",
+        json_schema_extra=only_with("doubly_stochastic", unless=0),
     )
     entropy: Weight = Field(
         default=0.0, description="against attending to many positions: -Σ_j α_tj log α_tj, the mean over steps"
@@ -428,3 +473,20 @@ class Config(Section):
     training: TrainingConfig = Field(default=TrainingConfig(), description="the training loop")
     decoding: Section = Field(description="the search")
     select: str = Field(description="the validation metric that chooses the best weights")
+
+    @model_validator(mode="after")
+    def _sections_are_read(self, info: ValidationInfo) -> Self:
+        """Refuses what is set and read by nothing because of another section."""
+        for path, message in unread(self, lambda path: is_set(self, path)) if info.context is None else ():
+            raise ConfigError(message, path)
+        return self
+
+
+def is_set(config: Section, path: KeyPath) -> bool:
+    """Whether the file, the preset, an override or the caller has the key, so that its value is not the default."""
+    section: Any = config
+    for name in path:
+        if not isinstance(section, Section) or name not in section.model_fields_set:
+            return False
+        section = getattr(section, str(name))
+    return True

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
+from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -15,6 +16,7 @@ from regard.config.schema import (
     DecoderConfig,
     FeedbackConfig,
     File,
+    Layers,
     Probability,
     Section,
     Size,
@@ -108,7 +110,7 @@ class TransformerKind(Section):
 class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     """What the encoder and the decoder of a Transformer have in common."""
 
-    layers: Size = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
+    layers: Layers = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
     positions: (
         Literal[
             "sinusoidal",
@@ -195,12 +197,13 @@ class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrai
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,
         description=TrainingConfig.model_fields["learning_rate"].description,
-        json_schema_extra=FROM_DATA,
+        json_schema_extra=FROM_DATA | only_with("schedule", unless="noam"),
     )
     label_smoothing_others: bool = Field(
         default=False,
         description="`label_smoothing` is distributed over all symbols but the right one, as in the Annotated "
         "Transformer and Joey NMT",
+        json_schema_extra=only_with("label_smoothing", unless=0),
     )
 
 
@@ -271,9 +274,6 @@ class TextDecodingConfig(Search):
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
-        for name, value in self:
-            if isinstance(value, int) and value >= 2**31:
-                raise ConfigError(f"{name} is {value}; it must be below 2147483648", (name,))
         if (weights := self.ensemble_weights) is not None and len(weights) != len(self.members) + 1:
             raise ConfigError(
                 f"ensemble_weights has {len(weights)} numbers, but with this model there are {len(self.members) + 1}",

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from regard.config.combinations import JUDGED_IN_FILES
+from regard.config.conditions import unread
 from regard.config.keys import Key, keys, kinds
 from regard.config.misreading import misreadings
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
@@ -60,12 +61,12 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     try:
         config = schema.model_validate(values, context=JUDGED_IN_FILES)
     except ValidationError as error:
-        unread = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
-        unread |= {p.path for p in misread}
+        misplaced = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
+        misplaced |= {p.path for p in misread}
         reported: set[KeyPath] = set()
         for detail in error.errors():
             path = _key_path(detail["loc"], values, known)
-            if any(path[:n] in unread for n in range(1, len(path) + 1)) or path in reported:
+            if any(path[:n] in misplaced for n in range(1, len(path) + 1)) or path in reported:
                 continue
             if problem := _problem(detail, path, values, entries, known):
                 problems.append(problem)
@@ -77,6 +78,17 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     if problems:
         raise refuse(problems)
     return config
+
+
+def unread_settings(config: Config, entries: Mapping[KeyPath, Entry], inherited: str | None) -> tuple[Problem, ...]:
+    """The keys that the user has set and that nothing reads.
+
+    Args:
+        entries: the places of the values.
+        inherited: the origin of values that the user has not set: a preset, or the configuration of a saved model.
+    """
+    found = unread(config, lambda path: path in entries and entries[path].key.origin != inherited)
+    return tuple(Problem(entries[path].key, path, what, entries[path].override) for path, what in found)
 
 
 def _task(values: dict[str, Any], entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> str:

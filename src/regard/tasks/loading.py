@@ -15,12 +15,12 @@ from regard import weights as files
 from regard.config import Config, differences
 from regard.config import load as load_configuration
 from regard.config.keys import keys
+from regard.config.schema import is_set
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import checksum
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import DAMAGED
-from regard.tasks.open_keys import is_set
 from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
 from regard.tasks.table import task_of
 from regard.tasks.trained_items import ITEMS, TrainedItems

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.config.keys import keys
 from regard.config.place import KeyPath, dotted
-from regard.config.schema import Section
+from regard.config.schema import Section, is_set
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -67,16 +67,6 @@ def open_keys(config: Config) -> list[KeyPath]:
 def adopted(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath]) -> ConfigT:
     """The configuration with the values that a resolved one has for some keys."""
     return replaced(config, {dotted(path): value_of(resolved, path) for path in paths})
-
-
-def is_set(config: Section, path: KeyPath) -> bool:
-    """Whether the file, the preset or an override has the key, so that its value is not the default."""
-    section: Any = config
-    for name in path:
-        if not isinstance(section, Section) or name not in section.model_fields_set:
-            return False
-        section = getattr(section, str(name))
-    return True
 
 
 def value_of(config: Section, path: KeyPath) -> Any:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from regard.config import Config
-from regard.tasks.open_keys import OpenKeys, is_set
+from regard.config.schema import is_set
+from regard.tasks.open_keys import OpenKeys
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""

@@ -18,6 +18,7 @@ from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import Decision, check_data, inspect, take
 from regard.tasks.material import read_and_check
+from regard.tasks.memory import within_memory
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
 from regard.tasks.table import task_of
@@ -53,15 +54,17 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
     """
     try:
         with processes.joined(choose(configuration.config.training.device)), processes.silence():
-            return _train(configuration.config, Path(folder), overwrite=overwrite)
+            return _train(configuration, Path(folder), overwrite=overwrite)
     except ConfigError as error:
         raise configuration.located(error) from None
 
 
-def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
+def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Outcome:
+    config = configuration.config
     inspection = partial(inspect, config, folder, overwrite=overwrite)
     task, metric = task_of(config), _select(config)
-    draft = task.draft(config)  # reports mistakes before the data is read
+    with within_memory(config.training.device):
+        draft = task.draft(config)  # reports mistakes before the data is read
     check_precision(config.training.precision, choose(config.training.device), draft)
     check_ready(config.training)
     processes.first(partial(check_free, folder))
@@ -72,6 +75,10 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
         raise
     if decision.finished is not None:
         return _revisit(decision.finished, decision, folder, metric.name)
+    if decision.begins:
+        configuration.refuse_unread()
+    for problem in configuration.unread:
+        say(f"warning: {problem}")
     config = decision.config
     torch.manual_seed(config.seed)
     data = read_and_check(task, config)
@@ -81,7 +88,8 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
     plan = data.plan(task, config)
     say(plan)
     config = plan.config
-    model = task.build(config, data.material, name=folder.name)
+    with within_memory(config.training.device):
+        model = task.build(config, data.material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
     model.trained_items = _trained_items(task, data.material, None if decision.begins else folder)
     if not decision.begins:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
+from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -14,6 +15,7 @@ from regard.config.schema import (
     File,
     Fraction,
     HeldOut,
+    Layers,
     Probability,
     Section,
     Size,
@@ -37,6 +39,7 @@ class DocumentDataConfig(DataSection):
         default=None,
         description="share of training texts that a fixed hash holds out if there is no `dev` file; null: a tenth, "
         "or about 2,000 documents if that is less",
+        json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "csv", "tsv", "jsonl", "folder"] = Field(
         default="auto", description="`auto` goes by the file's suffix"
@@ -93,7 +96,7 @@ class LevelConfig(Section):
         default="gru", description="`rnn` is the vanilla tanh cell; `none`: no encoder, the vectors are pooled directly"
     )
     size: Size = Field(default=50, description="state size of one direction of the encoder")
-    layers: Size = Field(default=1, description="number of stacked layers of the encoder")
+    layers: Layers = Field(default=1, description="number of stacked layers of the encoder")
     bidirectional: bool = Field(default=True, description="a second cell reads from the end; states are concatenated")
     pooling: Pooling = Field(
         default="attention",
@@ -161,7 +164,7 @@ class DocumentDecodingConfig(Section):
     threshold: Probability = Field(
         default=0.5,
         description="the probability from which on a document has a label, if it may have several",
-        json_schema_extra=COMMON,
+        json_schema_extra=COMMON | only_with("data.label_separator", unless=None),
     )
     batch_words: Size = Field(default=16384, description="the most words classified at once, with padding")
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
+from regard.config.conditions import both, only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -17,6 +18,7 @@ from regard.config.schema import (
     FeedbackConfig,
     File,
     Fraction,
+    Layers,
     Probability,
     Section,
     Size,
@@ -33,7 +35,9 @@ class SplitConfig(Section):
     """Which rows of each series train, validate and test: in this order of time, in one of three ways."""
 
     fractions: Annotated[tuple[Fraction, Fraction, Fraction], Strict(False)] = Field(
-        default=(0.7, 0.1, 0.2), description="shares of the rows for training, validation and test"
+        default=(0.7, 0.1, 0.2),
+        description="shares of the rows for training, validation and test",
+        json_schema_extra=both(only_with("counts", None), only_with("validation_from", None)),
     )
     counts: Annotated[tuple[int, int, int], Strict(False)] | None = Field(
         default=None, description="numbers of rows for training, validation and test, in place of `fractions`"
@@ -108,7 +112,7 @@ class SeriesEncoderConfig(EncoderConfig):
     """The recurrent encoder of the history."""
 
     size: Size = Field(default=64, description="state size of one direction", json_schema_extra=FROM_DATA)
-    layers: Size = Field(default=1, description="number of stacked layers")
+    layers: Layers = Field(default=1, description="number of stacked layers")
     bidirectional: bool = Field(
         default=False, description="a second cell reads from right to left; the states of both are concatenated"
     )
@@ -183,7 +187,7 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
 class ForecastDecodingConfig(Section):
     """What forecasts have."""
 
-    steps: Size | None = Field(
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None, description="steps of a forecast; null: `data.horizon`", json_schema_extra=COMMON
     )
     quantiles: Levels | None = Field(

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
+from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -15,6 +16,7 @@ from regard.config.schema import (
     File,
     Fraction,
     HeldOut,
+    Layers,
     Section,
     Size,
     TrainingConfig,
@@ -32,6 +34,7 @@ from regard.config.texts import (
 Norm = Literal["none", "batch", "group", "layer"]
 Widths = Annotated[tuple[Size, ...], Strict(False), Field(min_length=1)]
 """The numbers of channels, or of blocks, of stages one after the other."""
+Depths = Annotated[tuple[Layers, ...], Strict(False), Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 
 
@@ -54,7 +57,9 @@ class ImageConfig(Section):
     max_height: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
     max_width: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
     max_pixels: Size = Field(
-        default=160_000, description="height times width: larger pictures are made smaller; without effect on `size`"
+        default=160_000,
+        description="height times width: larger pictures are made smaller; without effect on `size`",
+        json_schema_extra=only_with("size", None),
     )
     max_file_pixels: Size = Field(
         default=50_000_000, description="files with more pixels are refused before they are decoded"
@@ -124,6 +129,7 @@ class DataConfig(DataSection):
         default=None,
         description="share of training pictures that a fixed hash holds out if there is no `dev`; null: a tenth, or "
         "about 2,000 pictures if that is less",
+        json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"] = Field(
         default="auto", description="`auto` goes by the suffix, and of a folder by its files"
@@ -179,7 +185,7 @@ class PlainConfig(VisionConfig):
 
     backbone: Literal["plain"] = Field(default="plain", description="the kind of network")
     widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
-    depth: Size = Field(default=2, description="convolutions in a stage")
+    depth: Layers = Field(default=2, description="convolutions in a stage")
     norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
 
 
@@ -188,7 +194,7 @@ class ResidualConfig(VisionConfig):
 
     backbone: Literal["residual"] = Field(default="residual", description="the kind of network")
     widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
-    depths: Widths = Field(default=(2, 2, 2), description="blocks in each stage, two convolutions each")
+    depths: Depths = Field(default=(2, 2, 2), description="blocks in each stage, two convolutions each")
     stem_kernel: Literal[3, 5, 7] = Field(default=3, description="rows and columns of the first convolution's filters")
     pool: bool = Field(default=False, description="a maximum after the first convolution, which halves the sides, too")
     norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
@@ -199,8 +205,8 @@ class DenseConfig(VisionConfig):
 
     backbone: Literal["dense"] = Field(default="dense", description="the kind of network")
     growth: Size = Field(default=24, description="channels that each layer adds")
-    depth: Size = Field(default=16, description="layers in a block, two convolutions each")
-    num_blocks: Size = Field(default=3, description="blocks; between them channels and sides are reduced")
+    depth: Layers = Field(default=16, description="layers in a block, two convolutions each")
+    num_blocks: Layers = Field(default=3, description="blocks; between them channels and sides are reduced")
     norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
     layer_dropout: Fraction = Field(default=0.2, description="inside of the blocks")
 
@@ -273,7 +279,9 @@ class ImageTrainingConfig(WriterTrainingConfig):
     """The training loop, with what pictures add to it."""
 
     learning_rate: Positive = Field(
-        default=0.001, description=TrainingConfig.model_fields["learning_rate"].description, json_schema_extra=FROM_DATA
+        default=0.001,
+        description=TrainingConfig.model_fields["learning_rate"].description,
+        json_schema_extra=FROM_DATA | only_with("schedule", unless="noam"),
     )
     batch_pixels: Size = Field(
         default=400_000,

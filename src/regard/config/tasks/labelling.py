@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.config.conditions import only_with
 from regard.config.schema import (
     FROM_DATA,
     AttentionConfig,
@@ -35,7 +36,9 @@ class LabellingData(DataSection):
     )
     dev: File | None = Field(default=None, description="held-out sentences; null: a share of them (`dev_fraction`)")
     dev_fraction: HeldOut = Field(
-        default=0.1, description="share of the sentences that a fixed hash holds out if there is no `dev` file"
+        default=0.1,
+        description="share of the sentences that a fixed hash holds out if there is no `dev` file",
+        json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "conll", "tsv", "conllu"] = Field(
         default="auto",

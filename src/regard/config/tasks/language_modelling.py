@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.combinations import Method
+from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -15,6 +16,7 @@ from regard.config.schema import (
     File,
     Fraction,
     HeldOut,
+    Layers,
     Section,
     Size,
     TrainingConfig,
@@ -40,6 +42,7 @@ class RunningTextConfig(DataSection):
         default=None,
         description="share of the text, at its end, that is held out if there is no `dev` file; null: a tenth, or "
         "about 200,000 tokens if that is less",
+        json_schema_extra=only_with("dev", None),
     )
     units: Literal["character", "word", "whitespace", "byte"] = Field(
         default="character", description="what a token is; `word` splits off punctuation, `whitespace` does not"
@@ -50,18 +53,16 @@ class RunningTextConfig(DataSection):
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
         default="NFC", description="the Unicode normal form of the text"
     )
-    min_count: Size = Field(default=1, description="symbols that occur less often in the training text are unknown")
-    vocabulary_size: Size | None = Field(
-        default=None, description="the most symbols of the vocabulary, which keeps the most frequent; null: all"
+    min_count: Size = Field(
+        default=1,
+        description="symbols that occur less often in the training text are unknown",
+        json_schema_extra=only_with("units", unless="byte"),
     )
-
-    @model_validator(mode="after")
-    def _settings_have_an_effect(self) -> RunningTextConfig:
-        if self.dev is not None and self.dev_fraction is not None:
-            raise ValueError("dev_fraction has no effect with a dev file; leave out one of them")
-        if self.units == "byte" and (self.min_count > 1 or self.vocabulary_size is not None):
-            raise ValueError("min_count and vocabulary_size have no effect with units: byte; leave them out")
-        return self
+    vocabulary_size: Size | None = Field(
+        default=None,
+        description="the most symbols of the vocabulary, which keeps the most frequent; null: all",
+        json_schema_extra=only_with("units", unless="byte"),
+    )
 
 
 class RecurrentLanguageConfig(Section):
@@ -76,7 +77,7 @@ class RecurrentLanguageConfig(Section):
     )
     cell: Literal["lstm", "gru", "rnn"] = Field(default="lstm", description="`rnn` is the vanilla tanh cell")
     size: Size = Field(default=256, description="state size of each layer", json_schema_extra=FROM_DATA)
-    layers: Size = Field(default=1, description="number of stacked layers")
+    layers: Layers = Field(default=1, description="number of stacked layers")
     embedding_size: Size | None = Field(default=None, description="size of the vector of a symbol; null: `size`")
     reach: Size = Field(default=10, description="with attention: how many outputs before the present one it attends to")
     heads: Size = Field(default=1, description="with attention: number of heads")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, model_validator
 
+from regard.config.conditions import both, only_with
 from regard.config.schema import (
     COMMON,
     FROM_DATA,
@@ -16,6 +17,7 @@ from regard.config.schema import (
     FeedbackConfig,
     File,
     Fraction,
+    Layers,
     Section,
     Size,
     TrainingConfig,
@@ -41,7 +43,9 @@ class SpeechDataConfig(DataSection):
     )
     dev: File | None = Field(default=None, description="a table of held-out sentences; null: a share of `train`")
     dev_fraction: Fraction | None = Field(
-        default=None, description="the share of `train` that is held out if there is no `dev`; null: by its size"
+        default=None,
+        description="the share of `train` that is held out if there is no `dev`; null: by its size",
+        json_schema_extra=only_with("dev", None),
     )
     units: Literal["characters", "phones"] = Field(
         default="characters",
@@ -50,6 +54,7 @@ class SpeechDataConfig(DataSection):
     phones: File | None = Field(
         default=None,
         description="a table of phones with their times (id, start, end, phone); null: phones.tsv beside `train`",
+        json_schema_extra=only_with("units", "phones"),
     )
     letters: File | None = Field(
         default=None,
@@ -81,9 +86,21 @@ class SpeechEncoderConfig(Section):
 
     size: Size = Field(default=256, description="size of both directions together, an even number")
     embedding_size: Size = Field(default=256, description="size of a symbol's vector")
-    convolutions: Size = Field(default=3, description="convolutions of Tacotron 2")
-    dropout: Fraction = Field(default=0.5, description="after the convolutions of Tacotron 2")
-    filters: Size = Field(default=16, description="K, widths of the convolutions of Tacotron 1's CBHG")
+    convolutions: Layers = Field(
+        default=3,
+        description="convolutions of Tacotron 2",
+        json_schema_extra=only_with("model.architecture", "tacotron2"),
+    )
+    dropout: Fraction = Field(
+        default=0.5,
+        description="after the convolutions of Tacotron 2",
+        json_schema_extra=only_with("model.architecture", "tacotron2"),
+    )
+    filters: Size = Field(
+        default=16,
+        description="K, widths of the convolutions of Tacotron 1's CBHG",
+        json_schema_extra=only_with("model.architecture", "tacotron1"),
+    )
 
 
 class SpeechDecoderConfig(Section):
@@ -116,7 +133,9 @@ class SpeechPostnetConfig(Section):
     """The postnet of whole sentences."""
 
     size: Size = Field(default=256, description="filters, or of Tacotron 1 the size of both directions together")
-    layers: Annotated[int, Field(ge=0)] = Field(default=5, description="convolutions of Tacotron 2; 0: no postnet")
+    layers: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=5, description="convolutions of Tacotron 2; 0: no postnet"
+    )
 
 
 class TacotronConfig(Section):
@@ -157,11 +176,20 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
     )
     squared_error: Weight = Field(default=1.0, description="weight of the squared error of frames")
     absolute_error: Weight = Field(default=1.0, description="weight of the absolute error of frames")
-    stop_weight: Weight = Field(default=1.0, description="weight of the loss of stopping")
-    stop_positive_weight: Positive = Field(default=5.0, description="how much more the last step of a sentence counts")
+    stop_weight: Weight = Field(
+        default=1.0,
+        description="weight of the loss of stopping",
+        json_schema_extra=only_with("model.decoder.stops", True),
+    )
+    stop_positive_weight: Positive = Field(
+        default=5.0,
+        description="how much more the last step of a sentence counts",
+        json_schema_extra=both(only_with("stop_weight", unless=0), only_with("model.decoder.stops", True)),
+    )
     consistency_weight: Weight = Field(
         default=1.0,
         description="weight of double-decoder consistency: Σ_j |α_tj - β_nj|, the mean over steps",
+        json_schema_extra=only_with("model.decoder.coarse_frames", unless=None),
     )
     alignment_losses_until: Size | None = Field(
         default=None,
@@ -181,7 +209,9 @@ class SpeechDecodingConfig(Section):
     """How texts are read aloud."""
 
     stop_threshold: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.5, description="the probability of stopping at which a sentence ends", json_schema_extra=COMMON
+        default=0.5,
+        description="the probability of stopping at which a sentence ends",
+        json_schema_extra=COMMON | only_with("model.decoder.stops", True),
     )
     max_frames_per_unit: Positive = Field(
         default=30.0,
@@ -192,6 +222,7 @@ class SpeechDecodingConfig(Section):
         default=0.5,
         description="without logits (`model.decoder.stops`): a sentence ends with a step whose frames lie, in every "
         "channel, less than so many of its standard deviations above silence",
+        json_schema_extra=only_with("model.decoder.stops", False),
     )
     attention_stop: Size | None = Field(
         default=None,
@@ -200,7 +231,7 @@ class SpeechDecodingConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
         default=0, description="of the prenet's draws and of first phases"
     )
-    iterations: Annotated[int, Field(ge=0)] = Field(default=30, description="of Griffin-Lim")
+    iterations: Annotated[int, Field(ge=0, le=100_000)] = Field(default=30, description="of Griffin-Lim")
     batch_sentences: Size = Field(default=16, description="the most sentences read at once")
 
 

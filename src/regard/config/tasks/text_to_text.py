@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
+from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
     AlignmentLossConfig,
@@ -56,6 +57,7 @@ class DataConfig(DataSection):
         default=None,
         description="share of training inputs that a fixed hash holds out if there is no `dev` file; null: a tenth, "
         "or about 2,000 pairs if that is less",
+        json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "tsv", "csv", "jsonl", "parallel"] = Field(
         default="auto",
@@ -66,7 +68,9 @@ class DataConfig(DataSection):
         description="column of the input, counted from 0, or its name in the first line, or JSONL field "
         "(`translation.en` within another); a list if an input has several columns, such as a lemma and its tags",
     )
-    target_field: str | int = Field(default=1, description="column or JSONL field of the output")
+    target_field: str | int = Field(
+        default=1, description="column or JSONL field of the output", json_schema_extra=only_with("autoencode", False)
+    )
     autoencode: bool = Field(
         default=False, description="whether the output is the input itself: a sequence autoencoder"
     )
@@ -237,7 +241,9 @@ class DecodingConfig(TextDecodingConfig):
         description="the most symbols of an output; null: max_length_ratio × source symbols + 10",
         json_schema_extra=COMMON,
     )
-    max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(default=3.0, description="see `max_length`")
+    max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(
+        default=3.0, description="see `max_length`", json_schema_extra=only_with("max_length", None)
+    )
     min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,
         description="the fewest symbols of an output as a multiple of the input's, if these are more than `min_length`",
