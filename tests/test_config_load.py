@@ -69,7 +69,7 @@ def test_an_unknown_key_suggests_what_was_meant_in_any_section(written, line, en
 
 
 def test_all_errors_are_reported_at_once_in_the_order_of_the_file(written):
-    path = written("sede: 1\ndata:\n  trian: a.tsv\n  format: csv\nmodel:\n  encoder: {size: 0, size: 2}\n")
+    path = written("sede: 1\ndata:\n  trian: a.tsv\n  format: xls\nmodel:\n  encoder: {size: 0, size: 2}\n")
     found = messages(path, "training.epohcs=3")
     assert [message.split(" ")[0] for message in found] == [
         "run.yaml:1:1:",
@@ -189,7 +189,7 @@ def test_an_empty_section_has_its_defaults_and_null_attention_is_none(written):
 @pytest.mark.parametrize("text", ["", "data:\n", "seed: 1\n"])
 def test_missing_data_is_asked_for_by_its_key(written, text):
     (message,) = messages(written(text))
-    assert message.startswith("run.yaml:1:1: data.train: missing (a TSV or JSONL file")
+    assert message.startswith("run.yaml:1:1: data.train: missing (a TSV, CSV or JSONL file")
     assert message.endswith("--set data.train=…")
 
 
