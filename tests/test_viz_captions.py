@@ -499,3 +499,9 @@ def test_the_page_says_what_its_colours_mean(tmp_path):
     page = driven(tmp_path / "a.html", permuted(), ("scale", "common"))
     assert page["legend"] == "weight 0.8; each word’s sum to 1"
     assert driven(tmp_path / "a.html", permuted(maps=np.ones((6, 6))), highest=2)["legend"] == "weight 2"
+
+
+def test_the_page_says_at_its_top_that_words_are_pointed_at(tmp_path):
+    caption = CaptionedImage(np.full((4, 8), 255, np.uint8), ["a", "b"], np.eye(2), grid=(1, 2))
+    page = plot_captioned_image(caption, tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page.index("Point at a word to see what it attended to") < page.index('<main id="captions">')
