@@ -165,15 +165,28 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
 
 
 def _check(configuration: Configuration) -> int:
+    from regard.tasks.fingerprints import fingerprints
     from regard.tasks.material import check_all
+    from regard.tasks.start import WarmStart
     from regard.tasks.table import task_of
+    from regard.tasks.trained_items import TrainedItems
 
     config = configuration.config
     task = task_of(config)
     task.draft(config)  # reports mistakes of the model before the data are read, as in training
-    data = check_all(task, config)
+    start = WarmStart.of(config)
+    config = config if start is None else start.config(config)
+    data = check_all(task, config, None if start is None else start.base)
     show(data.report)
     if data.report.has_errors:
         return 2
-    show(data.plan(task, config))
+    plan = data.plan(task, config)
+    if start is None:
+        show(plan)
+        return 0
+    plan = start.plan(plan, TrainedItems.of(task.items(data.material)[0]))
+    show(plan)
+    model = task.build(plan.config, data.material, name="model")
+    model.fingerprints = fingerprints(task.files(config))
+    show(start.begin(model))
     return 0

@@ -241,7 +241,8 @@ class TrainingConfig(Section):
     max_steps: Size | None = Field(default=None, description="the most optimiser steps, whatever `epochs` is")
     start_from: File | None = Field(
         default=None,
-        description="a run folder or a shipped model's name; training starts with its weights, as far as they fit",
+        description="a run folder or a shipped model's name; training starts with its weights, as far as they fit, and "
+        "knows its symbols and labels; for few new data, steps and learning rate follow from it",
     )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
     optimizer: Literal["adam", "adamw"] = Field(
@@ -250,7 +251,7 @@ class TrainingConfig(Section):
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,
         description="the rate after warm-up, before the schedule lowers it; without effect on `noam`",
-        json_schema_extra=only_with("schedule", unless="noam"),
+        json_schema_extra=FROM_DATA | only_with("schedule", unless="noam"),
     )
     betas: Annotated[tuple[Fraction, Fraction], Strict(False)] = Field(
         default=(0.9, 0.999), description="decay rates of the running means of the gradient and its square"

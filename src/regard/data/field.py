@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -63,6 +63,15 @@ class Field:
     normalisation: Normalisation | ColumnNormalisation
     units: Units
     vocabulary: Vocabulary
+
+    def extended(self, other: Field) -> Field:
+        """The other field with the symbols of this one before its own; this one if its symbols are a fixed inventory,
+        such as learned pieces, and the other one if the two split texts differently."""
+        if type(self.units) is not type(other.units):
+            return other
+        if self.units.inventory is not None:
+            return self
+        return replace(other, vocabulary=self.vocabulary.extended(other.vocabulary))
 
     @classmethod
     def build(

@@ -62,6 +62,14 @@ class Vocabulary:
         frequent = (symbol for symbol, count in counts.items() if count >= min_count)
         return cls(sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))[:max_symbols])
 
+    def extended(self, other: Vocabulary) -> Vocabulary:
+        """This vocabulary and the symbols of another one that it lacks, after its own, which keep their ids.
+
+        >>> Vocabulary(["b", "a"]).extended(Vocabulary(["c", "b"])).symbols
+        ('b', 'a', 'c')
+        """
+        return Vocabulary(dict.fromkeys((*self.symbols, *other.symbols)))
+
     def __len__(self) -> int:
         """The number of ids, specials included."""
         return len(SPECIALS) + len(self.symbols)

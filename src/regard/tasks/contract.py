@@ -178,6 +178,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The vocabularies by name, each with the beginning of the names of the weights with a row for each symbol."""
         return {}
 
+    def named_rows(self) -> Mapping[str, Sequence[str]]:
+        """The names of the rows of weights that are no rows of vocabularies, by the weight's name."""
+        return {}
+
     def unlike(self, other: Any) -> Sequence[str]:
         """What a model that starts from the weights of another one does otherwise: a line each."""
         return ()
@@ -372,6 +376,15 @@ class AbstractTask(ABC, Generic[ConfigT]):
     def items(self, material: Any) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
         """The items that are trained on and those that are held out; none of a task whose data are no items."""
         return (), ()
+
+    def continued(self, config: ConfigT, material: Any, base: Any) -> Any:
+        """The material of a training that starts from a model, whose symbols and labels stay known.
+
+        Args:
+            material: what `read` returned.
+            base: the model.
+        """
+        return material
 
     def checked(self, config: ConfigT, material: Any) -> Findings:
         """`check`, and an error for a file of held-out items that are trained on."""

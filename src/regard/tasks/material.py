@@ -38,23 +38,29 @@ class CheckedData(Generic[ConfigT]):
         return replace(plan, notes=(*plan.notes, note))
 
 
-def read_and_check(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[ConfigT]:
+def read_and_check(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) -> CheckedData[ConfigT]:
     """Reads the data of a training and checks them.
+
+    Args:
+        base: the model that the training starts from, if any.
 
     Raises:
         ConfigError: for settings that contradict the data.
         DataError: for the first item that cannot be read, unless `data.on_error` is skip.
     """
     if config.data.on_error == "skip":
-        return check_all(task, config)
-    material = task.read(config)
+        return check_all(task, config, base)
+    material = _material(task, config, base)
     return CheckedData(material, task.checked(config, material), 0)
 
 
-def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[ConfigT]:
+def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) -> CheckedData[ConfigT]:
     """Reads all data of a configuration and checks them; no defect keeps the check from finding the next.
 
     Defects are errors in the report, or warnings if `data.on_error` is skip.
+
+    Args:
+        base: as in `read_and_check`.
 
     Raises:
         ConfigError: for settings that contradict the data.
@@ -62,7 +68,7 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[Confi
     material, fatal = None, None
     with collecting() as defects:
         try:
-            material = task.read(config)
+            material = _material(task, config, base)
         except DataError as error:
             fatal = error
     found = defects.findings(left_out=config.data.on_error == "skip")
@@ -70,3 +76,8 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[Confi
         return CheckedData(None, Findings((*found, Finding.of_message("error", str(fatal)))), len(defects))
     report = task.checked(config, material)
     return CheckedData(material, replace(report, findings=(*found, *report.findings)), len(defects))
+
+
+def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> Any:
+    material = task.read(config)
+    return material if base is None else task.continued(config, material, base)

@@ -19,7 +19,7 @@ from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import Decision, check_data, inspect, take
 from regard.tasks.material import read_and_check
 from regard.tasks.memory import within_memory
-from regard.tasks.start import start_from
+from regard.tasks.start import WarmStart
 from regard.tasks.store import load_fingerprints
 from regard.tasks.table import task_of
 from regard.tasks.trained_items import ITEMS, TrainedItems
@@ -80,24 +80,28 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     for problem in configuration.unread:
         say(f"warning: {problem}")
     config = decision.config
+    start = WarmStart.of(config, None if decision.begins else folder)
+    config = config if start is None else start.config(config)
     torch.manual_seed(config.seed)
-    data = read_and_check(task, config)
+    data = read_and_check(task, config, None if start is None else start.base)
     say(data.report)
     if data.report.has_errors:
         raise DataError("A model cannot be trained on these data; see the errors above.")
+    trained_items = _trained_items(task, data.material, None if decision.begins else folder)
     plan = data.plan(task, config)
+    plan = plan if start is None else start.plan(plan, trained_items)
     say(plan)
     config = plan.config
     with within_memory(config.training.device):
         model = task.build(config, data.material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
-    model.trained_items = _trained_items(task, data.material, None if decision.begins else folder)
+    model.trained_items = trained_items
     if not decision.begins:
         before = load_fingerprints(folder)
         model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
         check_data(folder, model.fingerprints)
-    if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
-        start_from(model, config.training.start_from)
+    if start is not None and (decision.begins or read_state(folder) is None):
+        say(start.begin(model))
     trainee = task.trainee(model, data.material)
     check_ready(config.training, trainee)
     with processes.held(partial(Lock, folder)) as lock:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import Config
+from regard.config.place import KeyPath
+from regard.config.schema import is_set
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import checksum
@@ -16,13 +21,22 @@ from regard.layers import TokenEmbedding, TokenHead
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import training_files
 from regard.tasks.loading import find, load
-from regard.training.progress import say
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, value_of
+from regard.tasks.plan import WARMUP, Plan, planned_steps
+from regard.tasks.store import WEIGHTS
+from regard.tasks.trained_items import TrainedItems
 
 KEY_PATH = ("training", "start_from")
+SMALL_SHARE = 0.5
+"""New data with fewer than this share of the items of the former data are a small change."""
+STEPS_SHARE, RATE_SHARE, LEAST_VALIDATIONS = 0.25, 0.25, 5
+"""Shares of the steps and of the learning rate of a training from scratch that suit a small change (`docs/log.md`)."""
 WRAPPED = ("core", "content")
 """The names under which a pointer has its decoder, and a score with coverage or locations that of contents."""
 SHOWN = 10
 """The most symbols or weights that a message lists."""
+
+ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 def find_start(start: Path) -> Path:
@@ -37,55 +51,154 @@ def find_start(start: Path) -> Path:
         raise ConfigError(f"{start} is not a saved model. {error}", KEY_PATH) from None
 
 
-def start_from(model: AbstractModel[Any], start: Path) -> None:
-    """Copies the weights of a saved model into an untrained one, and prints which were copied and which were not.
-
-    A weight is copied if its name and shape agree; a pointer or coverage may be new, or gone. Rows that belong to
-    symbols (of embeddings and of the output layer) are copied by symbol, so the vocabularies may differ; other symbols
-    keep their initial values. From then on the model counts as trained on the data of both.
+@dataclass(frozen=True)
+class WarmStart:
+    """The model that a training starts from.
 
     Args:
-        model: the model that is about to be trained.
-        start: the value of `training.start_from`.
-
-    Raises:
-        ConfigError: if there is no such model, or no weight fits.
-        DataError: for a damaged model, and for held-out data that it was trained on.
+        folder: its folder.
+        base: the model; of a run that goes on, the run's own model, which knows the same symbols.
     """
-    folder = find_start(start)
-    base = load(folder, device="cpu")
-    if base.config.task != model.config.task:
-        raise ConfigError(f"{folder} is a model of another task, {base.config.task}", KEY_PATH)
-    held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}
-    if held_out & training_files(base.fingerprints):
-        raise DataError(
-            f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
-        )
-    lines = []
-    for side, (_, vocabulary) in model.vocabularies().items():
-        _, saved = base.vocabularies()[side]
-        added = [symbol for symbol in vocabulary.symbols if symbol not in saved]
-        note, count = f"; new: {_listed(added)}" if added else "", len(vocabulary.symbols)
-        lines.append(f"  {side}: {count - len(added):,} of {count:,} symbols are known{note}")
-    lines += [f"  {difference}" for difference in model.unlike(base)]
-    copied, skipped = _transfer(model, base)
-    if not copied:
-        raise ConfigError(f"no weight of {folder} fits this model:\n  {_listed(skipped)}", KEY_PATH)
-    lines.insert(0, f"  {copied:,} of {copied + len(skipped):,} weights are copied")
-    lines += [f"  not copied: {text}" for text in skipped[:SHOWN]]
-    if len(skipped) > SHOWN:
-        lines.append(f"  not copied: {len(skipped) - SHOWN:,} more")
-    say("\n".join([f"Training starts from {folder}:", *lines]))
-    model.fingerprints |= {f"start_from.{name}": value for name, value in base.fingerprints.items()}
-    if model.trained_items is not None:
-        model.trained_items |= base.trained_items
-    model.fingerprints["start_from"] = checksum(folder / "model.safetensors")
+
+    folder: Path
+    base: AbstractModel[Any]
+
+    @classmethod
+    def of(cls, config: Config, run: Path | None = None) -> WarmStart | None:
+        """The model that a configuration names; None if it names none.
+
+        Args:
+            run: the folder of a run that goes on; its own model is read, if it has one.
+
+        Raises:
+            ConfigError: if there is no such model, or it is one of another task.
+            DataError: for a damaged model.
+        """
+        start = config.training.start_from
+        if start is None:
+            return None
+        has_model = run is not None and (run / WEIGHTS).is_file()
+        folder = run if run is not None and has_model else find_start(start)
+        base = load(folder, device="cpu")
+        if base.config.task != config.task:
+            raise ConfigError(f"{folder} is a model of another task, {base.config.task}", KEY_PATH)
+        return cls(folder, base)
+
+    def config(self, config: ConfigT) -> ConfigT:
+        """The configuration in which sizes that it leaves open are those of the model."""
+        base = self.base.config
+        paths = [path for path in open_keys(config) if path[0] == "model" and _has(base, path)]
+        return adopted(config, base, paths)
+
+    def plan(self, plan: Plan[Any], trained: TrainedItems | None) -> Plan[Any]:
+        """The plan with fewer steps and a lower learning rate where they follow from the data, if those are a small
+        change to the model: fewer than half of the items that it was trained on, or nobody knows how many those were.
+
+        Args:
+            trained: the items of the training.
+        """
+        chosen, given = dict(plan.open.chosen), plan.open.given
+        notes = [f"start: {self.folder}; open sizes of the network are those of this model"]
+        known, training = self.base.trained_items, given.training
+        if known is not None and trained is not None and len(trained.hashes) > SMALL_SHARE * len(known.hashes):
+            notes.append("start: with so many items, steps and learning rate are those of a training from scratch")
+        else:
+            _lower(plan, chosen)
+            former = self.base.config.training.learning_rate
+            if is_set(given, ("training", "learning_rate")) and training.learning_rate >= former:
+                notes.append(
+                    f"warning: training.learning_rate={training.learning_rate:g} is as high as in the training of "
+                    f"{self.folder}, so the model may forget what it knows. Lower it, or leave it out"
+                )
+            notes.append(
+                "start: held-out figures are about the new data only; to see what the model forgets, evaluate it on "
+                "held-out items of the former data"
+            )
+        chosen_plan = replace(plan, open=OpenKeys(given, chosen), few_steps=0)
+        return replace(chosen_plan, notes=(*plan.notes, *notes))
+
+    def begin(self, model: AbstractModel[Any]) -> str:
+        """Copies weights into an untrained model, and says which were copied and which were not.
+
+        A weight is copied if its name and shape agree; a pointer or coverage may be new, or gone. Rows that belong to
+        symbols or labels are copied by name; those of other names keep their initial values. From then on the model
+        counts as trained on the data of both.
+
+        Raises:
+            ConfigError: if no weight fits.
+            DataError: for held-out data that the model was trained on.
+        """
+        folder, base = self.folder, self.base
+        held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}
+        if held_out & training_files(base.fingerprints):
+            raise DataError(
+                f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
+            )
+        lines = [_names(side, *names) for side, names in _named(model, base).items()]
+        lines += [f"  {difference}" for difference in model.unlike(base)]
+        copied, skipped = _transfer(model, base)
+        if not copied:
+            raise ConfigError(f"no weight of {folder} fits this model:\n  {_listed(skipped)}", KEY_PATH)
+        lines.insert(0, f"  {copied:,} of {copied + len(skipped):,} weights are copied")
+        lines += [f"  not copied: {text}" for text in skipped[:SHOWN]]
+        if len(skipped) > SHOWN:
+            lines.append(f"  not copied: {len(skipped) - SHOWN:,} more")
+        model.fingerprints |= {f"start_from.{name}": value for name, value in base.fingerprints.items()}
+        if model.trained_items is not None:
+            model.trained_items |= base.trained_items
+        model.fingerprints["start_from"] = checksum(folder / WEIGHTS)
+        return "\n".join([f"Training starts from {folder}:", *lines])
+
+
+def _lower(plan: Plan[Any], chosen: dict[str, Any]) -> None:
+    """A quarter of the steps and of the learning rate, where they were chosen or are open."""
+    config = plan.config
+    if "training.epochs" in chosen:
+        chosen["training.epochs"] = max(1, round(STEPS_SHARE * chosen["training.epochs"]))
+    training = config.training.model_copy(update={"epochs": chosen.get("training.epochs", config.training.epochs)})
+    steps = planned_steps(config.model_copy(update={"training": training}), plan.steps_per_epoch)
+    if "training.warmup_steps" in chosen:
+        chosen["training.warmup_steps"] = round(WARMUP * steps)
+    if "training.validate_every" in chosen:
+        chosen["training.validate_every"] = max(1, min(chosen["training.validate_every"], steps // LEAST_VALIDATIONS))
+    if config.training.schedule != "noam" and not is_set(plan.open.given, ("training", "learning_rate")):
+        chosen["training.learning_rate"] = RATE_SHARE * config.training.learning_rate
+
+
+def _has(config: Config, path: KeyPath) -> bool:
+    try:
+        value_of(config, path)
+    except AttributeError:
+        return False
+    return True
+
+
+def _named(model: AbstractModel[Any], base: AbstractModel[Any]) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """The names of symbols and labels here, and in the saved model, by what they are of."""
+    saved = base.vocabularies()
+    named: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+        side: (vocabulary.symbols, saved[side][1].symbols if side in saved else ())
+        for side, (_, vocabulary) in model.vocabularies().items()
+    }
+    rows, saved_rows = model.named_rows(), base.named_rows()
+    if rows:
+        weight = next(iter(rows))
+        named["labels"] = rows[weight], saved_rows.get(weight, ())
+    return named
+
+
+def _names(side: str, names: Sequence[str], saved: Sequence[str]) -> str:
+    """Which symbols or labels the saved model knows, and which are new."""
+    added, noun = [name for name in names if name not in set(saved)], "" if side == "labels" else " symbols"
+    note = f"; new: {_listed(added)}" if added else ""
+    return f"  {side}: {len(names) - len(added):,} of {len(names):,}{noun} are known{note}"
 
 
 @torch.no_grad()
 def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int, list[str]]:
     """How many weights were copied, and why each of the others was not."""
     source, symbolic = base.module.state_dict(), _symbolic(model.module)
+    named, saved_named = model.named_rows(), base.named_rows()
     names = Counter(map(_unwrapped, source))
     wrapped = {_unwrapped(name): weight for name, weight in source.items() if names[_unwrapped(name)] == 1}
     copied, skipped = 0, []
@@ -96,6 +209,14 @@ def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int,
         elif name in symbolic and saved.shape[1:] == weight.shape[1:]:
             side = next(side for side, (prefix, _) in model.vocabularies().items() if name.startswith(prefix))
             rows, saved_rows = _rows(model.vocabularies()[side][1], base.vocabularies()[side][1])
+            weight[rows] = saved[saved_rows].to(weight.dtype)
+            copied += 1
+        elif name in named and name in saved_named and saved.shape[1:] == weight.shape[1:]:
+            shared = [label for label in named[name] if label in saved_named[name]]
+            rows, saved_rows = (
+                torch.tensor([list(labels[name]).index(label) for label in shared], dtype=torch.long)
+                for labels in (named, saved_named)
+            )
             weight[rows] = saved[saved_rows].to(weight.dtype)
             copied += 1
         elif saved.shape == weight.shape:

@@ -79,13 +79,19 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         """That of the words, whose vectors the embedding has."""
         return {"words": ("embedding.", self.field.words.vocabulary)}
 
+    def named_rows(self) -> Mapping[str, Sequence[str]]:
+        """The labels, whose weights the output layer has."""
+        return {"head.weight": self.labels.names, "head.bias": self.labels.names}
+
     def unlike(self, other: DocumentModel) -> Sequence[str]:
         """Other normalisations of texts, and other labels."""
         lines = []
         if self.field.words.normalisation != other.field.words.normalisation:
             lines.append(f"texts were normalised differently ({other.field.words.normalisation}), which is not copied")
-        if self.labels != other.labels:
-            lines.append("the labels are others, so what the output layer has learned is of no use")
+        if self.labels.several != other.labels.several:
+            kinds = ["one label", "several labels"]
+            here, there = kinds[self.labels.several], kinds[other.labels.several]
+            lines.append(f"documents have {here} here and had {there} there, so the outputs mean something else")
         return lines
 
     @property

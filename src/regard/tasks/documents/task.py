@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from regard.config.tasks.documents import DocumentsConfig
@@ -65,6 +66,13 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
         """The documents."""
         return map(data_item, material.train), map(data_item, material.dev)
+
+    def continued(self, config: DocumentsConfig, material: TrainingData, base: DocumentModel) -> TrainingData:
+        """The documents with the words and labels that the model knows, too."""
+        words = base.field.words.extended(material.field.words)
+        names = dict.fromkeys((*base.labels.names, *material.labels.names))
+        labels = Labels(names, several=material.labels.several)
+        return replace(material, field=replace(material.field, words=words), labels=labels)
 
     def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
         """Chooses batches, steps and dropout by the number of words."""

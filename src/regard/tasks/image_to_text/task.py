@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -104,6 +105,13 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
             data_items(items_of(split.pictures, normalise), normalise) for split in (material.train, material.dev)
         )
         return train, dev
+
+    def continued(self, config: ImageToTextConfig, material: Material, base: ImageToText) -> Material:
+        """The pictures with the symbols that the model knows, too, and its pieces unless a file of pieces is named."""
+        if config.data.target.sentencepiece_model is not None:
+            return material
+        chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
+        return replace(material, target=base.target.extended(material.target), chosen=chosen)
 
     def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
         """Chooses sizes, batches and steps by the number of texts and the sizes of pictures."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,15 @@ class LabellingTask(AbstractTask[LabellingConfig]):
     def items(self, material: LabellingMaterial) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
         """The sentences."""
         return map(data_item, material.train), map(data_item, material.dev)
+
+    def continued(self, config: LabellingConfig, material: LabellingMaterial, base: Tagger) -> LabellingMaterial:
+        """The sentences with the tokens, characters and labels that the model knows, too."""
+        return replace(
+            material,
+            tokens=base.tokens.extended(material.tokens),
+            characters=base.characters.extended(material.characters),
+            labels=base.labels.extended(material.labels),
+        )
 
     def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: Findings) -> Plan[LabellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens, and the scheme of spans by the labels.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.data import Field, Findings, RunningText
@@ -55,6 +58,14 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     def check(self, config: LanguageModellingConfig, material: RunningText) -> Findings:
         """Checks the text."""
         return check(material)
+
+    def continued(self, config: LanguageModellingConfig, material: RunningText, base: LanguageModel) -> RunningText:
+        """The text with the symbols that the model knows, too."""
+        field, known = base.text.extended(material.field), material.field.vocabulary
+        if field.units.inventory is not None or field is material.field:
+            return material
+        numbers = np.concatenate([np.arange(len(SPECIALS)), field.vocabulary.ids(known.symbols)]).astype(np.int32)
+        return replace(material, field=field, ids=numbers[material.ids])
 
     def resolve(
         self, config: LanguageModellingConfig, material: RunningText, report: Findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,14 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         """The sentences with their sounds."""
         train, dev = ((data_item(each.utterance) for each in part) for part in (material.train, material.dev))
         return train, dev
+
+    def continued(self, config: TextToSpeechConfig, material: SpeechMaterial, base: SpeechModel) -> SpeechMaterial:
+        """The sentences with the units that the model knows, too, on the scales on which it has learned frames."""
+        material = replace(material, field=base.field.extended(material.field))
+        if base.config.data.front_end != config.data.front_end:
+            return material
+        linear = base.linear_scale if material.linear_scale is not None else None
+        return replace(material, scale=base.scale, linear_scale=linear or material.linear_scale)
 
     def resolve(
         self, config: TextToSpeechConfig, material: SpeechMaterial, report: Findings

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
-from regard.config.texts import check_directions
-from regard.data import Report
+from regard.config.texts import SideConfig, check_directions
+from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
@@ -96,6 +96,18 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
             for pairs in (material.train, material.dev)
         )
         return train, dev
+
+    def continued(self, config: TextToTextConfig, material: TrainingData, base: TextToText) -> TrainingData:
+        """The pairs with the symbols that the model knows, too, and its pieces unless a file of pieces is named."""
+
+        def extended(side: SideConfig, field: Field, saved: Field) -> Field:
+            return field if side.sentencepiece_model is not None else saved.extended(field)
+
+        source = extended(config.data.source, material.source, base.source)
+        is_shared = material.target is material.source
+        target = source if is_shared else extended(config.data.target, material.target, base.target)
+        chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
+        return replace(material, source=source, target=target, chosen=chosen)
 
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         """Chooses sizes, batches and steps by the number of symbols."""
