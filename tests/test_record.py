@@ -52,6 +52,46 @@ def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+LEADS = {
+    "no axes": ((), ()),
+    "no heads": ((2,), (2,)),
+    "queries of one sentence": ((1,), (2,)),
+    "keys of one sentence": ((2, 4), (1, 4)),
+    "keys of one head": ((2, 4), (2, 1)),
+    "queries of one head": ((2, 1), (2, 4)),
+    "five axes": ((3, 2, 4), (3, 2, 4)),
+    "five axes, shared keys": ((3, 2, 4), (1, 2, 1)),
+    "keys of fewer axes": ((2, 4), (4,)),
+    "six axes": ((2, 1, 2, 4), (2, 3, 2, 4)),
+    "grouped": ((2, 4), (2, 2)),
+    "grouped, no batch": ((4,), (2,)),
+    "grouped, five axes": ((3, 2, 4), (3, 2, 2)),
+    "grouped, six axes": ((2, 3, 2, 4), (2, 3, 2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LEADS)
+def test_axes_before_steps_broadcast_as_in_the_function(name):
+    of_query, of_key = LEADS[name]
+    grouped = name.startswith("grouped")
+    query, key, value = draw(*of_query, 3, 4), draw(*of_key, 5, 4, seed=1), draw(*of_key, 5, 4, seed=2)
+    whole = torch.broadcast_shapes(of_query, (*of_key[:-1], of_query[-1]) if grouped else of_key)
+    read = value.repeat_interleave(of_query[-1] // of_key[-1], -3) if grouped else value
+    one = (1,) * len(whole)
+    shapes = [None, (3, 5), (1, 5), (*whole, 3, 5), (*one, 3, 5), (*whole[:-1], *one[-1:], 1, 5), (*whole[1:], 3, 5)]
+    for shape in shapes:
+        for kind in (torch.bool, torch.float32):
+            mask = None if shape is None else draw(*shape, seed=3)
+            mask = mask > -1 if mask is not None and kind == torch.bool else mask
+            model = Attends(attn_mask=mask, enable_gqa=grouped)
+            plain = model(query, key, value)
+            with record_attention(model) as seen:
+                assert torch.equal(model(query, key, value).nan_to_num(), plain.nan_to_num())
+            (weights,) = seen.values()
+            assert weights.dim() == 4
+            close(weights.view(*whole, 3, 5) @ read, plain.nan_to_num(), atol=1e-5)
+
+
 BOOL = draw(1, 1, 5, 7, seed=3) > -0.5
 BOOL[..., 2, :] = False  # a query that may attend to nothing
 CALLS = {
@@ -517,6 +557,25 @@ def test_attention_in_a_compiled_function_is_named():
     with pytest.warns(UserWarning, match=r"functions that torch\.compile compiled"), record_attention(model):
         recorded = model(x)
     assert torch.equal(recorded, plain)
+
+
+@pytest.mark.parametrize("method", ["forward", "attend"])
+def test_attention_in_a_compiled_method_is_not_recorded_as_the_warning_says(method):
+    class Model(nn.Module):
+        def attend(self, x):
+            return imported_by_name(x, x, x) + imported_by_name(2 * x, x, x)
+
+        def forward(self, x):
+            return self.attend(x)
+
+    model, x = Model(), draw(1, 2, 3, 4)
+    setattr(model, method, torch.compile(getattr(model, method), backend="eager"))
+    for _ in range(2):  # compiled in the first call
+        said = r"not recorded in functions that torch\.compile compiled"
+        with pytest.warns(UserWarning, match=said) as given, record_attention(model) as seen:
+            model(x)
+        assert not seen
+        assert len(given) == 1
 
 
 def test_a_model_without_attention_and_names_that_match_nothing_are_named():

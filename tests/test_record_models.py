@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -24,9 +25,12 @@ from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.layers.eligibility import ineligible
 from regard.layers.recorders import active
+from regard.layers.zoneout import Zoneout
 from regard.models import (
     AbstractLanguageModel,
+    Encoded,
     fused,
+    recurrent_language_model,
     transformer_decoder,
     transformer_encoder,
     transformer_language_model,
@@ -116,6 +120,81 @@ def test_a_teacher_forced_pass_of_every_decoder_is_seen_and_its_gradients_stay(c
     shown.pop("mean", None)  # an ensemble's, of its members
     for own in shown.values():
         assert any(have_the_same_weights(seen.calls(name)[-1], own) for name in seen)
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "recurrent in blocks", "transformer"])
+def test_weights_of_language_models_stand_at_the_positions_of_the_text_whatever_the_lengths_of_contexts(kind):
+    if kind == "transformer":
+        model = transformer_language_model(
+            TokenEmbedding(9, 8), TokenHead(8, 9), num_layers=2, num_heads=2, feed_forward_size=8
+        )
+    else:
+        model = recurrent_language_model(9, size=8, past="attention", reach=3 if "blocks" in kind else 20)
+    model = prepared(model)
+    draw = torch.Generator().manual_seed(0)
+    context, lengths = torch.randint(9, (3, 6), generator=draw), torch.tensor([6, 2, 4])
+    mask = torch.arange(6) < lengths[:, None]
+    inputs = torch.randint(9, (3, 5), generator=draw)
+    with record_attention(model) as seen:
+        memory = model.prepare(Encoded(context, mask))
+        model(inputs, memory)
+    shown = model(inputs, memory, alignment=True).alignments
+    with record_attention(model) as alone:
+        for row, length in enumerate(lengths):
+            model(inputs[[row]], model.prepare(context[[row], :length]))
+    for name, own in zip(seen, shown.values(), strict=True):
+        read, written = seen.calls(name)
+        close(written, own)
+        for row, length in enumerate(lengths):  # as if each context stood alone
+            of_context, of_inputs = alone.calls(name)[2 * row : 2 * row + 2]
+            close(read[[row], :, : length - 1, : length - 1], of_context)
+            close(written[[row], :, :, : of_inputs.shape[3]], of_inputs)
+
+    with record_attention(model) as seen:
+        state = model.initial_state(memory)
+        steps = []
+        for x in inputs.unbind(1):
+            output, state = model.step(x, memory, state, alignment=True)
+            steps.append(output.alignments)
+    for name, key in zip(seen, shown, strict=True):
+        for weights, own in zip(seen.calls(name), steps, strict=True):
+            close(weights[:, :, 0], own[key])
+        close(seen.joined(name), shown[key])
+
+
+def dropped(module):
+    """The module in training, with dropout or zoneout wherever it can have some."""
+    for part in module.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.3
+        if isinstance(part, Zoneout):
+            part.p = 0.3
+    return module.train()
+
+
+@pytest.mark.parametrize("case", DECODERS, ids=lambda case: case.name)
+def test_a_training_pass_draws_what_it_draws_without_a_recorder(case):
+    decoder = dropped(prepared(case.make()))
+    encoded, rows = encode(case.sources()), len(case.sources())
+    draw = torch.Generator().manual_seed(0)
+    if case.num_tokens is not None:
+        inputs = torch.randint(case.num_tokens, (rows, 4), generator=draw)
+    else:
+        inputs = torch.randn(rows, 4, case.num_features or 1, generator=draw).double()
+
+    def run():
+        decoder.zero_grad()
+        torch.manual_seed(1)
+        output = decoder(inputs, decoder.prepare(encoded))
+        said = output.values if output.log_probabilities is None else output.log_probabilities
+        said.masked_fill(said.isinf(), 0).square().sum().backward()
+        return [said.detach(), torch.rand(2), *(p.grad.clone() for p in decoder.parameters() if p.grad is not None)]
+
+    expected = run()
+    with warnings.catch_warnings(action="ignore"), record_attention(decoder):
+        recorded = run()
+    for ours, theirs in zip(recorded, expected, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def is_language_model(decoder):

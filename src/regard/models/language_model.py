@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from regard import tree
 from regard.attention.contract import Tree
 from regard.attention.precision import widened
 from regard.errors import ShapeError
+from regard.layers import recorders
 from regard.layers.eligibility import overridden
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
@@ -245,6 +247,28 @@ def by_position(weights: Float[Tensor, "R H T S"], position: Int[Tensor, " R"] |
     real = (index >= 0) & (index < columns)
     index = index.clamp(min=0, max=columns - 1)[:, None, None].expand(rows, heads, steps, width)
     return weights.gather(-1, index).masked_fill(~real[:, None, None], 0)
+
+
+def recorded_by_position(
+    position: Int[Tensor, " R"] | None, *, is_left_padded: bool = False
+) -> AbstractContextManager[None]:
+    """Within it recorded weights have the columns of alignments, those of `by_position`.
+
+    Args:
+        position: as there.
+        is_left_padded: whether the read tokens are padded on the left, by -`position`; the steps are then moved, too.
+    """
+
+    def change(weights: Tensor) -> Tensor:
+        weights = by_position(weights, position)
+        if not is_left_padded or position is None:
+            return weights
+        steps = weights.shape[2]
+        index = torch.arange(steps, device=weights.device) - position[:, None]
+        moved = weights.gather(2, index.clamp(max=steps - 1)[:, None, :, None].expand_as(weights))
+        return moved.masked_fill((index >= steps)[:, None, :, None], 0)
+
+    return recorders.changed(change)
 
 
 def last_positions(leaf: Tensor, count: int, mask: Bool[Tensor, "R T"] | None = None) -> Tensor:

@@ -12,7 +12,7 @@ from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
 from regard.layers import Cell, Dropout, RecurrentStack, TokenEmbedding, TokenHead
 from regard.layers.recurrent import CellState
-from regard.models.language_model import AbstractLanguageModel, by_position
+from regard.models.language_model import AbstractLanguageModel, by_position, recorded_by_position
 from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.shapes import Bool, Float, Int
 
@@ -105,7 +105,8 @@ class RecurrentLanguageModel(AbstractLanguageModel):
         """The head's features, the alignment and the new cache from the stack's outputs (R, T, D)."""
         if self.past is None:
             return self.dropout(h), {}, RecurrentCache(cells, None)
-        features, weights, past = self.past(h, cache.past, mask=mask, alignment=alignment)
+        with recorded_by_position(position):
+            features, weights, past = self.past(h, cache.past, mask=mask, alignment=alignment)
         named = {} if weights is None else {"past": by_position(weights, position)}
         return self.dropout(features), named, RecurrentCache(cells, past)
 

@@ -15,7 +15,7 @@ from regard.attention.mechanism import Mechanism
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
 from regard.models import searches
-from regard.models.language_model import AbstractLanguageModel, by_position
+from regard.models.language_model import AbstractLanguageModel, by_position, recorded_by_position
 from regard.models.positions import Positions, divide_positions
 from regard.models.sublayers import (
     FEED_FORWARD,
@@ -246,7 +246,8 @@ class TransformerLanguageModel(AbstractLanguageModel):
         """All layers and the final norm."""
         named, after = {}, []
         for index, (layer, part) in enumerate(zip(self.layers, cache, strict=True)):
-            x, weights, kept = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
+            with recorded_by_position(position, is_left_padded=mask is not None):
+                x, weights, kept = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
             after.append(kept)
             if weights is not None:
                 named[f"self.{index}"] = by_position(weights, position)

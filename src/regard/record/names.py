@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -50,10 +50,11 @@ class Names:
         """Whether a module is one of the library's attentions, or a part of one."""
         return id(module._parameters) in self._parts
 
-    def caller(self) -> tuple[nn.Module, Site] | None:
+    def caller(self) -> tuple[nn.Module, Site] | Literal["compiled"] | None:
         """The module of the model in whose method this is called, and from where there.
 
-        None outside of the model, and in a module of this library, which reports its weights (`layers.recorders`).
+        "compiled" in the graph of a function that torch.compile compiled, in which places are those of the graph. None
+        outside of the model, and in a module of this library, which reports its weights (`layers.recorders`).
         """
         frame: FrameType | None = sys._getframe(1)
         site: list[tuple[CodeType, int]] = []
@@ -64,6 +65,8 @@ class Names:
                 if isinstance(first, nn.Module) and id(first._parameters) in self._names:
                     # the library's own code reports what its kernels compute
                     return None if frame.f_code.co_filename.startswith(_LIBRARY) else (first, tuple(site))
+                if isinstance(first, torch.fx.GraphModule):
+                    return "compiled"
             frame = frame.f_back
         return None
 

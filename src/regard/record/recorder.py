@@ -144,7 +144,9 @@ class _Recorder(recorders.AbstractRecorder):
     def see(self, weigh: Callable[..., Tensor], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Computes and keeps the weights of a call of torch's."""
         called = self.names.caller()
-        if called is None:
+        if called == "compiled":
+            self.has_compiled = True
+        if called is None or isinstance(called, str):
             return
         module, site = called
         if isinstance(module, AbstractAttention):  # reports by itself

@@ -8,9 +8,9 @@ A query that may attend to nothing has the weights 0. Temporary memory is bounde
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -117,32 +117,38 @@ def of_scaled_dot_product(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """As (B, H, T, S) of `scaled_dot_product_attention`: without heads H = 1, and further axes are a part of B."""
+    """As (B, H, T, S) of `scaled_dot_product_attention`: without heads H = 1, and further axes are a part of B.
+
+    Query, key and mask broadcast to each other, as in the products and sums that the function computes.
+    """
     if scale is None:
         scale = query.size(-1) ** -0.5  # nested tensors have no shape
     if query.is_nested:
         return _of_nested(keep, query, key, scale=scale, causal=is_causal)
     mask: Any = attn_mask._materialize(query.device) if isinstance(attn_mask, CausalBias) else attn_mask
-    query, key = _four_axes(query), _four_axes(key)
-    if mask is not None:
-        mask = _mask_with_four_axes(mask, value.dim())
-        if value.dim() > 4:
-            mask = mask.expand(*value.shape[:-2], *mask.shape[-2:]).flatten(0, -4)
-    return softmax_weights(query, key, mask, keep, scale=scale, causal=is_causal)
+    if mask is not None and mask.dim() < 2:
+        mask = mask.view(1, -1)
+    if enable_gqa and query.dim() == 3:  # heads without a batch
+        query, key = query[None], key[None]
+    of_key = (*key.shape[:-3], query.shape[-3]) if enable_gqa else key.shape[:-2]
+    lead = torch.broadcast_shapes(query.shape[:-2], of_key, () if mask is None else mask.shape[:-2])
+    query = query.expand(*lead, *query.shape[-2:])
+    parts = [None if x is None else _four_axes(x, lead) for x in (query, key, mask)]
+    return softmax_weights(
+        cast(Tensor, parts[0]), cast(Tensor, parts[1]), parts[2], keep, scale=scale, causal=is_causal
+    )
 
 
-def _four_axes(x: Tensor) -> Tensor:
-    """(·, T, D) as (B, H, T, D)."""
-    if x.dim() == 2:
-        return x[None, None]
-    return x[:, None] if x.dim() == 3 else x.flatten(0, -4)
+def _four_axes(x: Tensor, lead: Sequence[int]) -> Tensor:
+    """(…, ·, ·) as (B, ·, ·, ·), where `lead` are the axes of the weights before T and S, the last of them the heads.
 
-
-def _mask_with_four_axes(mask: Tensor, num_axes: int) -> Tensor:
-    """A mask that broadcasts to the weights of queries with so many axes."""
-    if num_axes == 3 and mask.dim() == 3:  # queries without heads
-        return mask[:, None]
-    return mask[(None,) * (4 - mask.dim())]
+    Heads stay as they are: keys may have fewer, and a mask one for all.
+    """
+    if len(lead) < 2:  # no heads
+        x = x.expand(*lead, *x.shape[-2:]).unsqueeze(-3)
+        return x if lead else x[None]
+    heads = x.shape[-3] if x.dim() > 2 else 1
+    return x.expand(*lead[:-1], heads, *x.shape[-2:]).flatten(0, -4)
 
 
 def _of_nested(keep: Keep, query: Tensor, key: Tensor, *, scale: float, causal: bool) -> Tensor:

@@ -38,13 +38,21 @@ from regard.ops.linear import Product
 from regard.ops.location.reference import location_energies
 
 
-def plan(attention: Any, memory: Any, state: Any, *, alignment: bool, generator: Generator | None) -> AbstractPlan:
-    """By which way attention takes the steps, from its first state."""
-    if refuse_look(attention, memory) is None:
-        return LookPlan(attention, memory, state, alignment)
-    if convolving.refuse(attention, memory) is None:
-        return convolving.ConvolvedPlan(attention, memory, state, alignment)
-    return StepPlan(attention, memory, state, tuple(dict(attention.named_parameters())), alignment, generator)
+def plan(
+    attention: Any, memory: Any, state: Any, *, alignment: bool, generator: Generator | None
+) -> tuple[AbstractPlan, bool]:
+    """By which way attention takes the steps, from its first state, and whether it reports its weights itself.
+
+    Where it does not, and they are recorded, the way gives alignments.
+    """
+    asked = alignment or recorders.wanted(attention)
+    with recorders.silent():  # the way is the one that is taken without a recorder
+        if refuse_look(attention, memory) is None:
+            return LookPlan(attention, memory, state, asked), False
+        if convolving.refuse(attention, memory) is None:
+            return convolving.ConvolvedPlan(attention, memory, state, asked), False
+    names = tuple(dict(attention.named_parameters()))
+    return StepPlan(attention, memory, state, names, alignment, generator), True
 
 
 def refuse_hand(attention: Any) -> str | None:
@@ -484,8 +492,6 @@ class OwnStepsBackward(AbstractAttendingBackward):
 def refuse_steps(attention: nn.Module) -> str | None:
     """Why attention's steps cannot be run backward one by one, or None."""
     for name, module in attention.named_modules(prefix="attention"):
-        if recorders.held(module):
-            return f"the weights of {name} are recorded"
         if hasattr(module, "parametrizations"):
             return f"{name} has parametrised weights"
         for key, value in module.__dict__.items():

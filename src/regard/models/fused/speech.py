@@ -18,6 +18,7 @@ from torch import Generator, Tensor
 
 from regard import tree
 from regard.errors import UnsupportedError
+from regard.layers import recorders
 from regard.models.fused import attending, stacks
 from regard.models.fused.contract import AbstractPlan
 from regard.models.fused.stacks import Cells, CellsBackward, StackPlan
@@ -41,7 +42,8 @@ def refuse(decoder: Any, *inputs: Tensor) -> str | None:
 
 def explain(decoder: Any) -> str:
     """What a fused pass does in its steps."""
-    reason = attending.refuse_hand(decoder.attention)
+    with recorders.silent():
+        reason = attending.refuse_hand(decoder.attention)
     way = "looks in buffers" if reason is None else f"takes its own step: {reason}"
     return f"a training pass is one fused node of the graph, in which attention {way}"
 
@@ -89,15 +91,19 @@ def run(
     """
     parts = [decoder.query_cells, decoder.output_cells]
     query, output = (None if stack is None else stacks.plan(stack, features) for stack in parts)
-    attention = attending.plan(decoder.attention, memory, state, alignment=alignment, generator=generator)
+    attention, reports = attending.plan(decoder.attention, memory, state, alignment=alignment, generator=generator)
     plan = SpeechPlan(query, output, attention, decoder.attention.context_size)
     flat = [weight for stack in parts if stack is not None for weight in stacks.flat_weights(stack)]
     structure: list[Any] = []
-    outputs, contexts, *results = _Frames.apply(  # type: ignore[no-untyped-call]
-        plan, structure, torch.is_grad_enabled(), features, fed, *flat, *attention.flat()
-    )
+    with recorders.joined() if reports else recorders.silent():
+        outputs, contexts, *results = _Frames.apply(  # type: ignore[no-untyped-call]
+            plan, structure, torch.is_grad_enabled(), features, fed, *flat, *attention.flat()
+        )
     leaves = iter([result.transpose(0, 1) for result in results])
     weights, auxiliary = tree.map(lambda _: next(leaves), structure[0])
+    if not reports and weights is not None:
+        recorders.report(decoder.attention, weights.transpose(1, 2))
+        weights = weights if alignment else None
     return outputs.transpose(0, 1), contexts.transpose(0, 1), weights, auxiliary
 
 
