@@ -438,8 +438,8 @@ def test_the_state_counts_its_steps():
 
 @EVERY
 def test_weights_are_refused_by_a_name_that_the_original_does_not_have(name):
-    with pytest.raises(DataError, match="no weight of the name 'kernel'"):
-        MECHANISMS[name]().from_tensorflow({"kernel": torch.zeros(1)})
+    with pytest.raises(DataError, match=r"missing: .*memory_layer/kernel.*\n  others: w_f_diag"):
+        MECHANISMS[name]().from_tensorflow({"w_f_diag": torch.zeros(1)})
 
 
 @EVERY
@@ -581,7 +581,7 @@ def test_a_clone_replaces_fields_and_checks_their_shapes():
         state.clone(cell_state=(h, torch.zeros(3, 5)))
     with pytest.raises(ShapeError, match="cell_state of tuple of 2; got tuple of 3"):
         state.clone(cell_state=(h, h, c))
-    with pytest.raises(ShapeError, match="of tuple of 2; got LSTMStateTuple of 2: give it the same structure"):
+    with pytest.raises(ShapeError, match=r"cell_state is a LSTMStateTuple\(c, h\), and this cell's state has h first"):
         state.clone(cell_state=tfa.LSTMStateTuple(c, h))
     with pytest.raises(ShapeError, match="state: a state has the fields cell_state"):
         state.clone(state=h)

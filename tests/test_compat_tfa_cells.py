@@ -35,10 +35,11 @@ def draw(*shape, seed=0):
 def test_a_cell_learns_the_width_of_its_inputs_from_the_first_call(name):
     cell = CELLS[name](5)
     assert not cell.built
-    assert not list(cell.parameters())
+    before = list(cell.parameters())  # an optimiser may hold them
     state = cell.get_initial_state(batch_size=2)
     output, after = cell(draw(2, 3), state)
     assert cell.built
+    assert all(old is new and type(new) is nn.Parameter for old, new in zip(before, cell.parameters(), strict=True))
     assert cell.input_size == 3
     assert output.shape == (2, cell.output_size) == (2, 5)
     assert type(after) is type(state)

@@ -55,7 +55,8 @@ def wrapper_weights(wrapper, weights):
         found |= {f"attention_mechanisms.{n}.{name}": value for name, value in ours.items()}
     for n, layer in enumerate(wrapper.attention_layers or ()):
         own = part(weights, f"layer.{n}.")
-        dense = layer if isinstance(layer, tfa.Dense) else tfa.Dense(1, use_bias="bias" in own)
+        width = own["kernel"].shape[1]
+        dense = layer if isinstance(layer, tfa.Dense) else tfa.Dense(width, use_bias="bias" in own)
         inner = "0." if isinstance(layer, nn.Sequential) else ""
         found |= {f"attention_layers.{n}.{inner}{name}": value for name, value in dense.from_tensorflow(own).items()}
     return found

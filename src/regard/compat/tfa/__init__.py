@@ -2,9 +2,10 @@
 tensors of torch: the same names, the same arguments in the same order, the same numbers.
 
 Cells are those of TensorFlow 1 by their own names, and Keras' with that word before it. Sizes of inputs may be left
-out, as there: a module then makes its weights in its first call, when a state dict is loaded, or as soon as it can
-learn the sizes from the memory and the cell, and an optimiser is made after that. Give `input_size` (`query_size` and
-`memory_size` of mechanisms) to have them at once.
+out, as there: weights then get their values in the first call, when a state dict is loaded, or as soon as the sizes are
+known from the memory and the cell. They are parameters from the beginning, so an optimiser may be made before that
+(torch's, except Adagrad and Muon, which read shapes at once and raise an error). Give `input_size` (`query_size` and
+`memory_size` of mechanisms) to have the values at once.
 """
 
 from regard.compat.tfa.arrays import TensorArray
@@ -34,7 +35,8 @@ from regard.compat.tfa.decoders.beam_search import (
 from regard.compat.tfa.decoders.beams import gather_tree, gather_tree_from_array, tile_batch
 from regard.compat.tfa.decoders.contract import BaseDecoder, Decoder
 from regard.compat.tfa.decoders.loop import dynamic_decode
-from regard.compat.tfa.layers import Dense
+from regard.compat.tfa.keras import Bidirectional, KerasGRU, KerasLSTM, KerasRNN
+from regard.compat.tfa.layers import Dense, Embedding
 from regard.compat.tfa.loss import SequenceLoss, sequence_loss
 from regard.compat.tfa.mechanisms import (
     AttentionMechanism,
@@ -99,11 +101,13 @@ __all__ = [
     "BeamSearchDecoder",
     "BeamSearchDecoderOutput",
     "BeamSearchDecoderState",
+    "Bidirectional",
     "CustomHelper",
     "CustomSampler",
     "Decoder",
     "Dense",
     "DropoutWrapper",
+    "Embedding",
     "FinalBeamSearchDecoderOutput",
     "GRUCell",
     "GreedyEmbeddingHelper",
@@ -114,8 +118,11 @@ __all__ = [
     "InferenceHelper",
     "InferenceSampler",
     "InputProjectionWrapper",
+    "KerasGRU",
     "KerasGRUCell",
+    "KerasLSTM",
     "KerasLSTMCell",
+    "KerasRNN",
     "LSTMCell",
     "LSTMStateTuple",
     "LuongAttention",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from regard.compat.tfa.layers.deferred import tensors
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.shapes import Float, describe
 
@@ -51,6 +52,7 @@ def sequence_loss(
     >>> sequence_loss(logits, torch.tensor([[1, 0]]), torch.tensor([[1.0, 0.0]]))
     tensor(0.2877)
     """
+    logits = tensors(logits)
     targets, weights = (torch.as_tensor(each, device=logits.device) for each in (targets, weights))
     _check(logits, targets, weights)
     _refuse(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
@@ -101,6 +103,7 @@ class SequenceLoss(nn.Module):
             y_pred: the logits.
             sample_weight: the weights; all 1 if None, which the original fails at.
         """
+        y_pred = tensors(y_pred)
         return sequence_loss(
             y_pred,
             y_true,

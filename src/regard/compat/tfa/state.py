@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.contract import Tree
 from regard.compat.tfa.arrays import TensorArray
-from regard.compat.tfa.cells import with_tuples
+from regard.compat.tfa.cells import check_order, with_tuples
 from regard.errors import ShapeError
 
 AlignmentHistory = TensorArray
@@ -52,6 +52,7 @@ class AttentionWrapperState(NamedTuple):
         if unknown := set(replaced) - set(self._fields):
             raise ShapeError(f"{', '.join(sorted(unknown))}: a state has the fields {', '.join(self._fields)}.")
         for name, value in replaced.items():
+            check_order(getattr(self, name), value, name)
             _check_same(getattr(self, name), value, name)
         return self._replace(**replaced)
 

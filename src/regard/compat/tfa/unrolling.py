@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
 from regard.compat.tfa.cells import as_cell, with_tuples
 from regard.compat.tfa.cells import initial_state as zero_state
-from regard.compat.tfa.layers.deferred import Type
+from regard.compat.tfa.layers.deferred import Type, tensors
 from regard.compat.tfa.state import carry
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import describe
@@ -56,7 +56,7 @@ def dynamic_rnn(
     (torch.Size([2, 5, 4]), False, True)
     """
     cell = as_cell(cell)
-    inputs = with_tuples(inputs)
+    inputs = with_tuples(tensors(inputs, cell if isinstance(cell, nn.Module) else None))
     rows, steps, first = _sizes(inputs, time_major)
     if not time_major:
         inputs = tree.map(lambda leaf: leaf.transpose(0, 1), inputs)
@@ -154,6 +154,7 @@ def reverse_sequence(
             [5, 4, 6]])
     """
     axis = 0 if time_major else 1
+    inputs = with_tuples(inputs)
     if sequence_length is None:
         return tree.map(lambda leaf: leaf.flip(axis), inputs)
     rows, steps, first = _sizes(inputs, time_major)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,9 +12,10 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cells import RNNCell, as_cell, initial_state, with_tuples
+from regard.compat.tfa.cells import RNNCell, as_cell, check_order, initial_state, with_tuples
 from regard.compat.tfa.layers import Dense
-from regard.compat.tfa.layers.deferred import Type, type_of
+from regard.compat.tfa.layers.deferred import Type, tensors, type_of
+from regard.compat.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
 from regard.compat.tfa.mechanisms import AttentionMechanism
 from regard.compat.tfa.state import AlignmentHistory, AttentionWrapperState
 from regard.errors import ShapeError, UnsupportedError
@@ -21,7 +24,7 @@ from regard.shapes import describe
 AttentionFunction = Callable[[Any, Tensor, Tree, Any], tuple[Tensor, Tensor, Tree]]
 
 
-class AttentionWrapper(RNNCell):
+class AttentionWrapper(FromTensorflow, RNNCell):
     """A recurrent cell with attention, which is fed what it attended to in the step before.
 
     s_t = cell(cell_input_fn(x_t, a_{t-1})),  c_t = attend(s_t),  a_t = layer([s_t; c_t]), or a_t = c_t without a layer.
@@ -92,6 +95,7 @@ class AttentionWrapper(RNNCell):
         self.initial_cell_state = with_tuples(initial_cell_state)
         self._build()
         if initial_cell_state is not None:
+            check_order(getattr(self.cell, "state_size", None), self.initial_cell_state, "initial_cell_state")
             self._check_rows(
                 tree.rows(self.initial_cell_state),
                 "initial_cell_state",
@@ -128,6 +132,30 @@ class AttentionWrapper(RNNCell):
             if isinstance(layer, Dense) and not layer.built and self.attention_fn is compute_attention:
                 memory = next(tree.leaves(mechanism.values))
                 layer.build(size + mechanism.context_size, like=memory)
+
+    def array_names(self) -> list[str]:
+        """Those of the attention layers, of the cell and of the mechanisms."""
+        layers = [("attention_layer", each) for each in self.attention_layers or ()]
+        mechanisms = [("attention_mechanism", each) for each in self.attention_mechanisms]
+        parts = [*layers, ("cell", self.cell), *mechanisms]
+        return [f"{role}/{name}" for role, part in parts for name in parts_of(part, role).array_names()]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """Of attention layers and mechanisms the arrays in their scopes, of the cell the others.
+
+        Several layers, or mechanisms of one kind, take their arrays one after the other.
+        """
+        state: dict[str, Tensor] = {}
+        parts_of(self.cell, "cell")
+        for n, layer in enumerate(self.attention_layers or ()):
+            names = ("attention_layer", "attention_layers", "_attention_layers", getattr(layer, "name", ""))
+            state |= taken(arrays, layer, f"attention_layers.{n}", partial(_is_in_scope, names=names))
+        scopes = [_scopes(mechanism) for mechanism in self.attention_mechanisms]
+        for n, (mechanism, own) in enumerate(zip(self.attention_mechanisms, scopes, strict=True)):
+            others = {scope for each in scopes for scope in each} - own
+            belongs = partial(_is_of_mechanism, own=own, others=others)
+            state |= taken(arrays, mechanism, f"attention_mechanisms.{n}", belongs)
+        return state | taken(arrays, self.cell, "cell", lambda array: True)
 
     def _item_or_tuple(self, parts: Sequence[Any]) -> Any:
         return tuple(parts) if self.is_multi else parts[0]
@@ -172,7 +200,7 @@ class AttentionWrapper(RNNCell):
         Raises:
             ShapeError: if a memory has another number of rows.
         """
-        like = next(tree.leaves(inputs), None)
+        like = next(tree.leaves(tensors(inputs, self)), None)
         rows = int(batch_size) if like is None and batch_size is not None else None
         if like is not None:
             rows, dtype = like.shape[0], like.dtype if like.is_floating_point() else dtype
@@ -208,6 +236,7 @@ class AttentionWrapper(RNNCell):
         """
         if not isinstance(state, AttentionWrapperState):
             state = _as_state(state)
+        inputs = tensors(inputs, self)
         cell_output, cell_state = self.cell(self.cell_input_fn(inputs, state.attention), state.cell_state)
         self._check_rows(len(cell_output), "the cell's output", "tile_batch(memory, beam_width)")
         states, histories = state.attention_state, state.alignment_history
@@ -264,6 +293,23 @@ def compute_attention(
     if attention_layer is None:
         return context, alignments, after
     return attention_layer(torch.cat([cell_output, context], 1)), alignments, after
+
+
+def _is_in_scope(array: Array, *, names: tuple[str, ...]) -> bool:
+    return array.has(*names)
+
+
+def _scopes(mechanism: AttentionMechanism) -> set[str]:
+    """The names under which TensorFlow keeps the arrays of a mechanism."""
+    kind = type(mechanism).__name__
+    return {kind, re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower(), mechanism.name}
+
+
+def _is_of_mechanism(array: Array, *, own: set[str], others: set[str]) -> bool:
+    generic = ("attention_mechanism", "attention_mechanisms", "memory_layer", "query_layer")
+    if array.has(*own):
+        return True
+    return (array.has(*generic) or array.path[-1].startswith("attention_")) and not array.has(*others)
 
 
 def _joined(inputs: Tensor, attention: Tensor) -> Tensor:

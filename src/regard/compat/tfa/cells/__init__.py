@@ -1,6 +1,14 @@
 """Cells of TensorFlow 1 and of Keras, and what is put around them."""
 
-from regard.compat.tfa.cells.contract import LSTMStateTuple, RNNCell, TorchCell, as_cell, initial_state, with_tuples
+from regard.compat.tfa.cells.contract import (
+    LSTMStateTuple,
+    RNNCell,
+    TorchCell,
+    as_cell,
+    check_order,
+    initial_state,
+    with_tuples,
+)
 from regard.compat.tfa.cells.dropout import DropoutWrapper
 from regard.compat.tfa.cells.gru import GRUCell, KerasGRUCell
 from regard.compat.tfa.cells.lstm import BasicLSTMCell, KerasLSTMCell, LSTMCell
@@ -25,6 +33,7 @@ __all__ = [
     "ResidualWrapper",
     "TorchCell",
     "as_cell",
+    "check_order",
     "initial_state",
     "with_tuples",
 ]

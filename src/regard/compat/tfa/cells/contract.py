@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, checked_width, type_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, checked_width, first_weight, tensors, type_of
+from regard.compat.tfa.layers.originals import FromTensorflow, Pool, parts_of, prefixed
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Float, describe
 
@@ -53,13 +54,12 @@ class RNNCell(nn.Module):
         Raises:
             ShapeError: with neither inputs nor batch_size.
         """
-        like = next(tree.leaves(inputs), None)
+        like = next(tree.leaves(tensors(inputs, self)), None)
         if like is not None:
             return _zeros(self.state_size, like.shape[0], like if like.is_floating_point() else like.float())
         if batch_size is None:
             raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
-        weight = next((p for p in self.parameters() if p.is_floating_point()), None)
-        like = torch.empty(0) if weight is None else weight
+        like = first_weight(self)
         return _zeros(self.state_size, int(batch_size), like.new_empty(0, dtype=type_of(dtype) or like.dtype))
 
     def zero_state(self, batch_size: int, dtype: Type = None) -> Tree:
@@ -86,11 +86,10 @@ class DeferredCell(RNNCell, DeferredModule):
         self.units, self.name = checked_width("units", units), name
         self.dtype = type_of(dtype)
         self.input_size: int | None = None
-        self._wanted_size = input_size
 
     @property
     def built(self) -> bool:
-        """Whether the weights have been made."""
+        """Whether the weights have values."""
         return self.input_size is not None
 
     @property
@@ -111,6 +110,11 @@ class DeferredCell(RNNCell, DeferredModule):
         """Makes the weights if they are not there yet, and refuses inputs of another width and a state that is not
         (R, D) in every tensor.
         """
+        if not isinstance(inputs, Tensor):
+            raise ShapeError(
+                f"{type(self).__name__} takes a tensor (R, F); got {type(inputs).__name__}. Make one of it, with "
+                "torch.as_tensor."
+            )
         if not self.built:
             self.build(inputs.shape[-1], like=inputs)
         if inputs.dim() != 2 or inputs.shape[1] != self.input_size:
@@ -148,11 +152,12 @@ class TorchCell(RNNCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Float[Tensor, "R D"], Tree]:
         """h and the new state."""
+        check_order(self.state_size, state, f"The state of {type(self.cell).__name__}")
         new = self.cell(inputs, state)
         return (new[0], new) if isinstance(self.cell, nn.LSTMCell) else (new, new)
 
 
-class AbstractCellWrapper(RNNCell):
+class AbstractCellWrapper(FromTensorflow, RNNCell):
     """A cell around a cell, whose state it has."""
 
     def __init__(self, cell: Any) -> None:
@@ -169,6 +174,14 @@ class AbstractCellWrapper(RNNCell):
         """The cell's."""
         size: int = self.cell.output_size
         return size
+
+    def array_names(self) -> list[str]:
+        """The cell's."""
+        return parts_of(self.cell, "cell").array_names()
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """The cell's."""
+        return prefixed("cell", parts_of(self.cell, "cell").take(arrays))
 
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
         """The cell's."""
@@ -195,6 +208,35 @@ def as_cell(cell: Any, name: str = "cell") -> Any:
     )
 
 
+def is_named_state(state: Any) -> bool:
+    """Whether a state, or its sizes, is an `LSTMStateTuple`, or TensorFlow's own."""
+    return getattr(state, "_fields", None) == LSTMStateTuple._fields
+
+
+def check_order(sizes: Any, state: Any, name: str) -> None:
+    """Refuses a pair without names where c is first, and one with names where h is.
+
+    Args:
+        sizes: the cell's `state_size`.
+        name: of the state, for the error.
+    """
+    if not isinstance(sizes, (tuple, list)) or not isinstance(state, (tuple, list)) or len(sizes) != len(state):
+        return
+    if is_named_state(sizes) and not is_named_state(state):
+        raise ShapeError(
+            f"{name} is a {type(state).__name__} of 2, and nothing says which of them is c: TensorFlow 1's LSTM has c "
+            "first, Keras' and torch's h. Give LSTMStateTuple(c=…, h=…)."
+        )
+    if is_named_state(state) and not is_named_state(sizes):
+        raise ShapeError(
+            f"{name} is a {type(state).__name__}(c, h), and this cell's state has h first, as Keras' and torch's: give "
+            "(state.h, state.c)."
+        )
+    if not is_named_state(sizes):
+        for number, (size, part) in enumerate(zip(sizes, state, strict=True)):
+            check_order(size, part, f"{name}[{number}]")
+
+
 def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
     """The first state of a cell, by whichever of the calls it has; zeros of its state's sizes if it has none."""
     if hasattr(cell, "get_initial_state"):
@@ -205,11 +247,11 @@ def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
 
 
 def with_tuples(state: Any) -> Tree:
-    """A state with tuples in the place of lists, which trees do not have."""
+    """A state with tuples in the place of lists, and tensors in that of NumPy's arrays, which trees do not have."""
     if isinstance(state, (list, tuple)):
         parts = [with_tuples(part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
-    return state
+    return state if isinstance(state, Tensor) or not hasattr(state, "__array__") else tensors(state)
 
 
 def _zeros(size: Any, rows: int, like: Tensor) -> Tree:

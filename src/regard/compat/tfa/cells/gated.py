@@ -13,25 +13,29 @@ from torch import Tensor, nn
 
 from regard.compat.tfa.cells.contract import DeferredCell
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import Type, check_type, placed
+from regard.compat.tfa.layers.deferred import Type, check_type, deferred, materialize, target
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
+from regard.compat.tfa.layers.originals import FromTensorflow, Shape
 from regard.errors import UnsupportedError
 from regard.shapes import Float
 
 
-class AbstractGatedCell(DeferredCell):
+class AbstractGatedCell(FromTensorflow, DeferredCell):
     """A cell with weights `weight_ih` (gates · D, F), `weight_hh` (gates · D, D) and `bias` (gates · D)."""
 
-    weight_ih: nn.Parameter | None
-    weight_hh: nn.Parameter | None
-    bias: nn.Parameter | None
+    weight_ih: nn.Parameter
+    weight_hh: nn.Parameter
+    bias: nn.Parameter
 
     def __init__(
         self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
     ) -> None:
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
         for weight in ("weight_ih", "weight_hh", "bias"):
-            self.register_parameter(weight, None)
+            self._defer(weight)
+
+    def _defer(self, weight: str) -> None:
+        self.register_parameter(weight, deferred(f"The {weight} of {type(self).__name__}", self.dtype))
 
     def build(self, input_size: int, *, like: Tensor | None = None) -> None:
         """Makes the weights for so many inputs, unless they have been made.
@@ -41,14 +45,15 @@ class AbstractGatedCell(DeferredCell):
         """
         if self.built:
             return
-        rows = self.num_gates * self.units
-        self.weight_ih = nn.Parameter(torch.empty(rows, input_size))
-        self.weight_hh = nn.Parameter(torch.empty(rows, self.units))
-        self.bias = nn.Parameter(torch.zeros(rows))
+        rows, place = self.num_gates * self.units, target(self, self.dtype, like)
+        materialize(self.weight_ih, rows, input_size)
+        materialize(self.weight_hh, rows, self.units)
+        materialize(self.bias, rows)
         self.input_size = input_size
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
+            nn.init.zeros_(self.bias)
             self.reset_parameters()
-        placed(self, self.dtype, like)
+        self.to(**place)
 
     def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
         """As in the base; inputs and state of another type than the weights are refused too."""
@@ -57,6 +62,20 @@ class AbstractGatedCell(DeferredCell):
         for name, values in (("inputs", inputs), *(("The state", part) for part in state)):
             check_type(name, values, weight)
 
+    def array_names(self) -> list[str]:
+        """Those of `array_shapes`."""
+        return list(self.array_shapes())
+
+    def array_shapes(self) -> dict[str, Shape]:
+        """The arrays of the original and their shapes, in the order of its `get_weights()`."""
+        raise NotImplementedError
+
+    def widths(self, *, joint: bool = False) -> Any:
+        """F and D, or with `joint` F + D and D; F is a letter before it is known."""
+        if self.input_size is None:
+            return "F + D" if joint else "F", self.units
+        return self.input_size + joint * self.units, self.units
+
     def reset_parameters(self) -> None:
         """The initial weights."""
         raise NotImplementedError
@@ -64,9 +83,6 @@ class AbstractGatedCell(DeferredCell):
     @property
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
         """`weight_ih`, `weight_hh` and `bias`."""
-        assert self.weight_ih is not None
-        assert self.weight_hh is not None
-        assert self.bias is not None
         return self.weight_ih, self.weight_hh, self.bias
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
@@ -16,9 +14,9 @@ from regard.compat.tfa.cells.gated import (
     unless_tanh,
 )
 from regard.compat.tfa.layers.activations import Activation
-from regard.compat.tfa.layers.deferred import Type
+from regard.compat.tfa.layers.deferred import DeferredParameter, Type, materialize
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
-from regard.compat.tfa.layers.originals import tensors_of
+from regard.compat.tfa.layers.originals import Pool, Shape
 from regard.errors import UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.layers.cells.reset_before import reset_before
@@ -91,14 +89,16 @@ class GRUCell(AbstractGatedCell):
             new = (1 - z) * n + z * state
         return new, new
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: gates/kernel, gates/bias, candidate/kernel, candidate/bias.
+    def array_shapes(self) -> dict[str, Shape]:
+        """gates/kernel, gates/bias, candidate/kernel, candidate/bias."""
+        width, size = self.widths(joint=True)
+        gates: dict[str, Shape] = {"gates/kernel": (width, 2 * size), "gates/bias": (2 * size,)}
+        return gates | {"candidate/kernel": (width, size), "candidate/bias": (size,)}
 
-        Differentiable, so that gradients can be compared too.
-        """
-        names = ("gates/kernel", "candidate/kernel", "gates/bias", "candidate/bias")
-        gates, candidate, *biases = tensors_of(weights, *names, layer=self)
-        joint, bias = torch.cat([gates.T, candidate.T]), torch.cat(biases)
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From the kernels and biases of gates and candidate."""
+        gates, gate_bias, candidate, candidate_bias = arrays.pick(self.array_shapes())
+        joint, bias = torch.cat([gates.T, candidate.T]), torch.cat([gate_bias, candidate_bias])
         return {"weight_ih": joint[:, : -self.units], "weight_hh": joint[:, -self.units :], "bias": bias}
 
 
@@ -144,6 +144,8 @@ class KerasGRUCell(AbstractGatedCell):
         self.reset_after, self.bias_initializer = reset_after, bias_initializer
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
         self.register_parameter("bias_hh", None)
+        if reset_after:
+            self._defer("bias_hh")
         if input_size is not None:
             self.build(input_size)
 
@@ -153,8 +155,9 @@ class KerasGRUCell(AbstractGatedCell):
         fill(weight_ih, self.kernel_initializer)
         fill(weight_hh, self.recurrent_initializer)
         fill(bias, self.bias_initializer)
-        if self.reset_after:
-            self.bias_hh = nn.Parameter(torch.zeros_like(bias))
+        if self.bias_hh is not None:
+            if isinstance(self.bias_hh, DeferredParameter):
+                materialize(self.bias_hh, *bias.shape)
             fill(self.bias_hh, self.bias_initializer)
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, Tree]:
@@ -168,18 +171,19 @@ class KerasGRUCell(AbstractGatedCell):
             (new,) = CELLS["gru"].step(inputs, (h,), (weight_ih, weight_hh, bias, self.bias_hh))
         return new, new if isinstance(state, Tensor) else (new,)
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: kernel, recurrent_kernel, bias (gates z, r, n)."""
+    def array_shapes(self) -> dict[str, Shape]:
+        """kernel, recurrent_kernel, bias."""
+        width, size = self.widths()
+        bias: Shape = (2, 3 * size) if self.reset_after else (3 * size,)
+        return {"kernel": (width, 3 * size), "recurrent_kernel": (size, 3 * size), "bias": bias}
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From kernel, recurrent_kernel and bias, whose gates are z, r, n."""
 
         def ordered(gates: Tensor) -> Tensor:
             z, r, n = gates.chunk(3, -1)
             return torch.cat([r, z, n], -1)
 
-        kernel, recurrent_kernel, bias = tensors_of(weights, "kernel", "recurrent_kernel", "bias", layer=self)
-        bias = ordered(bias)
+        kernel, recurrent_kernel, bias = map(ordered, arrays.pick(self.array_shapes()))
         biases = {"bias": bias[0], "bias_hh": bias[1]} if self.reset_after else {"bias": bias}
-        return {
-            "weight_ih": ordered(kernel).T,
-            "weight_hh": ordered(recurrent_kernel).T,
-            **biases,
-        }
+        return {"weight_ih": kernel.T, "weight_hh": recurrent_kernel.T, **biases}

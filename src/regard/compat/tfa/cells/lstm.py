@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.attention.contract import Tree
-from regard.compat.tfa.cells.contract import LSTMStateTuple
+from regard.compat.tfa.cells.contract import LSTMStateTuple, check_order
 from regard.compat.tfa.cells.gated import (
     AbstractGatedCell,
     fill_jointly,
@@ -20,7 +19,7 @@ from regard.compat.tfa.cells.gated import (
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
-from regard.compat.tfa.layers.originals import tensors_of
+from regard.compat.tfa.layers.originals import Pool, Shape
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float
@@ -41,6 +40,18 @@ class AbstractLSTMCell(AbstractGatedCell):
         i, f, g, o = (linear(inputs, weight_ih, bias) + linear(h, weight_hh)).chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * activation(g)
         return o.sigmoid() * activation(c), c
+
+    def _pair(self, state: Any) -> Any:
+        """The two tensors of a state.
+
+        Raises:
+            ShapeError: for anything but two, of which a tensor of two rows is none, or for a pair in another order.
+        """
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            kind = f"{type(state).__name__} of {len(state)}" if hasattr(state, "__len__") else type(state).__name__
+            raise ShapeError(f"The state of an LSTM is a pair of tensors (R, D); got {kind}. Begin with zero_state.")
+        check_order(self.state_size, state, f"The state of {type(self).__name__}")
+        return state
 
     @property
     def state_size(self) -> Any:
@@ -112,13 +123,18 @@ class LSTMCell(AbstractLSTMCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, LSTMStateTuple]:
         """h and the new state."""
-        c, h = _pair(state)
+        c, h = self._pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, LSTMStateTuple(c, h)
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: kernel, bias (gates i, g, f, o)."""
-        kernel, bias = tensors_of(weights, "kernel", "bias", layer=self)
+    def array_shapes(self) -> dict[str, Shape]:
+        """kernel, bias."""
+        width, size = self.widths(joint=True)
+        return {"kernel": (width, 4 * size), "bias": (4 * size,)}
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From kernel and bias, whose gates are i, g, f, o."""
+        kernel, bias = arrays.pick(self.array_shapes())
         i, g, f, o = torch.cat([kernel, bias[None]]).T.chunk(4)
         f = torch.cat([f[:, :-1], f[:, -1:] + self.forget_bias], 1)
         joint = torch.cat([i, f, g, o])
@@ -207,26 +223,19 @@ class KerasLSTMCell(AbstractLSTMCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """h and the new state (h, c)."""
-        h, c = _pair(state)
+        h, c = self._pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, (h, c)
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: kernel, recurrent_kernel, bias (gates i, f, g, o)."""
-        kernel, recurrent_kernel, bias = tensors_of(weights, "kernel", "recurrent_kernel", "bias", layer=self)
+    def array_shapes(self) -> dict[str, Shape]:
+        """kernel, recurrent_kernel, bias."""
+        width, size = self.widths()
+        return {"kernel": (width, 4 * size), "recurrent_kernel": (size, 4 * size), "bias": (4 * size,)}
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From kernel, recurrent_kernel and bias, whose gates are i, f, g, o."""
+        kernel, recurrent_kernel, bias = arrays.pick(self.array_shapes())
         return {"weight_ih": kernel.T, "weight_hh": recurrent_kernel.T, "bias": bias}
-
-
-def _pair(state: Any) -> Any:
-    """The two tensors of a state.
-
-    Raises:
-        ShapeError: for anything but two; a tensor of two rows would be two.
-    """
-    if not isinstance(state, (tuple, list)) or len(state) != 2:
-        kind = f"{type(state).__name__} of {len(state)}" if hasattr(state, "__len__") else type(state).__name__
-        raise ShapeError(f"The state of an LSTM is a pair of tensors (R, D); got {kind}. Begin with zero_state.")
-    return state
 
 
 def _refuse_joined(state_is_tuple: bool) -> None:

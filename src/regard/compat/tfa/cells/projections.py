@@ -10,9 +10,26 @@ from regard.attention.contract import Tree
 from regard.compat.tfa.cells.contract import AbstractCellWrapper
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.dense import Dense
+from regard.compat.tfa.layers.originals import Pool, base_of, prefixed
 
 
-class OutputProjectionWrapper(AbstractCellWrapper):
+class AbstractProjectionWrapper(AbstractCellWrapper):
+    """A cell with a linear layer, `projection`, whose arrays are those directly in the wrapper's scope."""
+
+    projection: Dense
+
+    def array_names(self) -> list[str]:
+        """The layer's, then the cell's."""
+        return [f"projection/{name}" for name in self.projection.array_names()] + super().array_names()
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """The layer's and the cell's."""
+        scopes = ("projection", "output_projection_wrapper", "input_projection_wrapper")
+        own = arrays.part(lambda array: base_of(array.path[-2:][0]) in scopes, self.projection)
+        return prefixed("projection", self.projection.take(own)) | super().take(arrays)
+
+
+class OutputProjectionWrapper(AbstractProjectionWrapper):
     """A cell whose output goes through a linear layer with bias, `projection`.
 
     Args:
@@ -43,7 +60,7 @@ class OutputProjectionWrapper(AbstractCellWrapper):
         return self.projection(output), new
 
 
-class InputProjectionWrapper(AbstractCellWrapper):
+class InputProjectionWrapper(AbstractProjectionWrapper):
     """A cell whose input comes through a linear layer with bias, `projection`.
 
     Args:

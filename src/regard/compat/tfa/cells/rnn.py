@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
@@ -15,7 +13,7 @@ from regard.compat.tfa.cells.gated import (
 )
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.deferred import Type
-from regard.compat.tfa.layers.originals import tensors_of
+from regard.compat.tfa.layers.originals import Pool, Shape
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float
 
@@ -59,7 +57,12 @@ class BasicRNNCell(AbstractGatedCell):
             new = self.activation(linear(inputs, weight_ih, bias) + linear(state, weight_hh))
         return new, new
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: kernel, bias."""
-        kernel, bias = tensors_of(weights, "kernel", "bias", layer=self)
+    def array_shapes(self) -> dict[str, Shape]:
+        """kernel, bias."""
+        width, size = self.widths(joint=True)
+        return {"kernel": (width, size), "bias": (size,)}
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From kernel and bias."""
+        kernel, bias = arrays.pick(self.array_shapes())
         return {"weight_ih": kernel.T[:, : -self.units], "weight_hh": kernel.T[:, -self.units :], "bias": bias}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cells.contract import RNNCell, as_cell, initial_state
-from regard.compat.tfa.layers.deferred import Type
-from regard.errors import ShapeError, UnsupportedError
+from regard.compat.tfa.cells.contract import DeferredCell, RNNCell, as_cell, initial_state
+from regard.compat.tfa.layers.deferred import Type, first_weight
+from regard.compat.tfa.layers.originals import Array, FromTensorflow, Pool, in_order, parts_of, prefixed
+from regard.errors import DataError, ShapeError, UnsupportedError
 
 
-class MultiRNNCell(RNNCell):
+class MultiRNNCell(FromTensorflow, RNNCell):
     """Cells one above the other; each is fed the output of the one below. The state is a tuple, one entry for each.
 
     Args:
@@ -39,6 +42,9 @@ class MultiRNNCell(RNNCell):
                 "each layer, as [GRUCell(n) for _ in range(layers)]."
             )
         self.cells: Any = nn.ModuleList(as_cell(cell) for cell in cells)
+        for below, cell in pairwise(self.cells):
+            if isinstance(cell, DeferredCell) and isinstance(below, DeferredCell) and below.built:
+                cell.build(below.output_size, like=first_weight(below))
 
     @property
     def state_size(self) -> Any:
@@ -50,6 +56,37 @@ class MultiRNNCell(RNNCell):
         """That of the highest cell."""
         size: int = self.cells[-1].output_size
         return size
+
+    def array_names(self) -> list[str]:
+        """Those of the cells, from the lowest."""
+        cells = [parts_of(cell, f"cells[{n}]") for n, cell in enumerate(self.cells)]
+        return [f"cell_{n}/{name}" for n, cell in enumerate(cells) for name in cell.array_names()]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """Of each cell the arrays of one scope: those of cell_0, cell_1, …, or as Keras has numbered the cells."""
+        cells = [parts_of(cell, f"cells[{n}]") for n, cell in enumerate(self.cells)]
+        scopes = {array.name: self._scope(array, cells) for array in arrays.arrays}
+        groups = in_order(scope for scope in scopes.values() if scope is not None)
+        if len(groups) != len(cells):
+            raise DataError(
+                f"The arrays are those of {len(groups)} cells, {', '.join(groups) or 'none'}, and the stack has "
+                f"{len(cells)}.\n  arrays: {', '.join(scopes)}"
+            )
+        state: dict[str, Tensor] = {}
+        for n, (cell, group) in enumerate(zip(cells, groups, strict=True)):
+            own = arrays.part(lambda array, group=group: scopes[array.name] == group, cell)  # type: ignore[misc]
+            state |= prefixed(f"cells.{n}", cell.take(own))
+            own.finish()
+        return state
+
+    def _scope(self, array: Array, cells: Sequence[FromTensorflow]) -> str | None:
+        """The part of an array's name that tells the cell, with what stands before it."""
+        names = {name for cell in cells for name in cell.array_names()}
+        own = max((len(name.split("/")) for name in names if array.ends_with(name)), default=0)
+        for end, part in enumerate(array.path, 1):
+            if re.fullmatch(r"cell_\d+", part) or (part.isdigit() and array.path[: end - 1][-1:] == ("cells",)):
+                return "/".join(array.path[:end])
+        return "/".join(array.path[:-own]) if own else None
 
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
         """Those of the cells, a tuple."""

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from regard.compat.tfa.cells import as_cell
 from regard.compat.tfa.decoders.contract import BaseDecoder
+from regard.compat.tfa.layers.deferred import first_weight, tensors
+from regard.compat.tfa.layers.originals import FromTensorflow, Pool, parts_of, taken
 from regard.compat.tfa.samplers.contract import Sampler
 from regard.compat.tfa.samplers.contrib import Helper
 from regard.compat.tfa.structure import flatten
@@ -30,7 +32,7 @@ class BasicDecoderOutput(NamedTuple):
     sample_id: Any
 
 
-class BasicDecoder(BaseDecoder):
+class BasicDecoder(FromTensorflow, BaseDecoder):
     """Takes a step of the cell, applies the output layer, and asks the sampler for samples and the next inputs.
 
     In the form of tensorflow-addons, `BasicDecoder(cell, sampler, output_layer)`, it is called with inputs and
@@ -103,6 +105,24 @@ class BasicDecoder(BaseDecoder):
         self._given_state = initial_state
         self._dtype: torch.dtype | None = None
 
+    def array_names(self) -> list[str]:
+        """Those of the cell and of the output layer."""
+        parts = [("cell", self.cell), *([] if self.output_layer is None else [("output_layer", self.output_layer)])]
+        return [f"{role}/{name}" for role, part in parts for name in parts_of(part, role).array_names()]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """Of the output layer the arrays in its scope, of the cell the others."""
+        state = {}
+        if self.output_layer is not None:
+            names = ("output_layer", getattr(self.output_layer, "name", ""))
+            state = taken(
+                arrays,
+                self.output_layer,
+                "output_layer",
+                lambda array: array.has(*names) and not array.has("attention_wrapper"),
+            )
+        return state | taken(arrays, self.cell, "cell", lambda array: True)
+
     def initialize(self, inputs: Any = None, initial_state: Any = None, **kwargs: Any) -> tuple[Tensor, Any, Any]:
         """Asks the sampler for the first inputs.
 
@@ -118,6 +138,7 @@ class BasicDecoder(BaseDecoder):
             raise RegardError(
                 "The decoder needs the cell's first state: decoder(inputs, initial_state=cell.get_initial_state(…))."
             )
+        state = tensors(state)
         self._dtype = next((leaf.dtype for leaf in flatten(state) if isinstance(leaf, Tensor)), None)
         if isinstance(self.sampler, Helper) or (
             inputs is None and not kwargs and not isinstance(self.sampler, Sampler)
@@ -170,6 +191,6 @@ def width_of(layer: OutputLayer | None, size: int) -> int:
     for name in ("out_features", "units"):
         if isinstance(width := getattr(layer, name, None), int):
             return width
-    like = next(layer.parameters(), torch.empty(0)) if isinstance(layer, nn.Module) else torch.empty(0)
+    like = first_weight(layer) if isinstance(layer, nn.Module) else torch.empty(0)
     with torch.no_grad():
         return int(layer(like.new_zeros(1, size)).shape[-1])

@@ -14,6 +14,7 @@ from regard.compat.tfa.cells import as_cell
 from regard.compat.tfa.decoders.basic import OutputLayer, width_of
 from regard.compat.tfa.decoders.beams import gather_tree, placed
 from regard.compat.tfa.decoders.contract import BaseDecoder
+from regard.compat.tfa.layers.deferred import tensors
 from regard.compat.tfa.samplers.contract import tokens_and_end
 from regard.compat.tfa.samplers.embedding import embedding_of
 from regard.compat.tfa.structure import flatten, map_structure
@@ -209,6 +210,7 @@ class BeamSearchDecoder(BaseDecoder):
         start_tokens = begun.get("start_tokens") if start_tokens is None else start_tokens
         end_token = begun.get("end_token") if end_token is None else end_token
         initial_state = begun.get("initial_state") if initial_state is None else initial_state
+        embedding, initial_state = tensors(embedding), tensors(initial_state)
         leaves = [leaf for leaf in flatten(initial_state) if isinstance(leaf, Tensor)]
         if not leaves:
             raise ShapeError("initial_state is missing: give the cell's first state, a row for each hypothesis.")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.compat.tfa.arrays import TensorArray
+from regard.compat.tfa.layers.deferred import tensors
 from regard.compat.tfa.structure import map_structure
 from regard.errors import ConfigError, RegardError, ShapeError
 from regard.shapes import Float, Int, describe
@@ -43,15 +44,24 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
     def tiled(leaf: Any) -> Any:
         if isinstance(leaf, TensorArray):
             return TensorArray(tuple(map(tiled, leaf.steps)))
+        leaf = tensors(leaf)
         if not isinstance(leaf, Tensor):
             leaf = torch.as_tensor(leaf)
         if leaf.dim() < 1:
             raise ShapeError("t must have rows to repeat, (B, …); got a scalar.")
         return leaf.repeat_interleave(count, 0)
 
-    if isinstance(t, list) and t and not isinstance(t[0], Tensor | TensorArray | list | tuple | dict):
-        return tiled(t)  # a vector, as lengths may be given
-    return map_structure(tiled, t)
+    return map_structure(tiled, _with_vectors(t))
+
+
+def _with_vectors(t: Any) -> Any:
+    """A structure with tensors in the place of lists of numbers, as lengths may be given."""
+    if isinstance(t, list) and t and all(isinstance(each, (int, float)) for each in t):
+        return torch.as_tensor(t)
+    if isinstance(t, (list, tuple)):
+        parts = [_with_vectors(each) for each in t]
+        return type(t)(*parts) if hasattr(t, "_fields") else type(t)(parts)
+    return {key: _with_vectors(each) for key, each in t.items()} if isinstance(t, dict) else t
 
 
 def gather_tree(

@@ -2,5 +2,6 @@
 
 from regard.compat.tfa.layers.deferred import DeferredModule
 from regard.compat.tfa.layers.dense import Dense
+from regard.compat.tfa.layers.embedding import Embedding
 
-__all__ = ["DeferredModule", "Dense"]
+__all__ = ["DeferredModule", "Dense", "Embedding"]

@@ -9,14 +9,25 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, checked_width, placed, type_of
+from regard.compat.tfa.layers.deferred import (
+    DeferredModule,
+    DeferredParameter,
+    Type,
+    check_type,
+    checked_width,
+    deferred,
+    materialize,
+    target,
+    tensors,
+    type_of,
+)
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
-from regard.compat.tfa.layers.originals import tensors_of
+from regard.compat.tfa.layers.originals import FromTensorflow, Pool
 from regard.errors import ShapeError
 from regard.shapes import Float, describe
 
 
-class Dense(DeferredModule):
+class Dense(FromTensorflow, DeferredModule):
     """y = activation(W x + b), as `tf.keras.layers.Dense` and `tf.layers.Dense`.
 
     The weight is (units, inputs), as in `torch.nn.Linear`: the transpose of TensorFlow's kernel.
@@ -35,7 +46,7 @@ class Dense(DeferredModule):
     torch.Size([2, 4])
     """
 
-    weight: nn.Parameter | None
+    weight: nn.Parameter
     bias: nn.Parameter | None
 
     def __init__(
@@ -56,15 +67,15 @@ class Dense(DeferredModule):
         self.kernel_initializer = kernel_initializer or "glorot_uniform"
         self.bias_initializer = bias_initializer or "zeros"
         self.dtype = type_of(dtype)
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
+        self.weight = deferred(f"The weight of {name}", self.dtype)
+        self.register_parameter("bias", deferred(f"The bias of {name}", self.dtype) if use_bias else None)
         if input_size is not None:
             self.build(input_size)
 
     @property
     def built(self) -> bool:
-        """Whether the weights have been made."""
-        return self.weight is not None
+        """Whether the weights have values."""
+        return not isinstance(self.weight, DeferredParameter)
 
     @property
     def out_features(self) -> int:
@@ -83,29 +94,40 @@ class Dense(DeferredModule):
         """
         if self.built:
             return
-        self.weight = nn.Parameter(torch.empty(self.units, input_size))
-        fill(self.weight, self.kernel_initializer)
-        if self.use_bias:
-            self.bias = nn.Parameter(torch.empty(self.units))
-            fill(self.bias, self.bias_initializer)
-        placed(self, self.dtype, like)
+        place = target(self, self.dtype, like)
+        materialize(self.weight, self.units, input_size)
+        if self.bias is not None:
+            materialize(self.bias, self.units)
+        with torch.inference_mode(False):
+            self.reset_parameters()
+        self.to(**place)
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: kernel and, if there is one, bias."""
-        kernel, *bias = tensors_of(weights, "kernel", *(["bias"] if self.use_bias else []), layer=self)
+    def reset_parameters(self) -> None:
+        """The initial weights."""
+        fill(self.weight, self.kernel_initializer)
+        if self.bias is not None:
+            fill(self.bias, self.bias_initializer)
+
+    def array_names(self) -> list[str]:
+        """kernel and, if there is one, bias."""
+        return ["kernel", "bias"][: 1 + self.use_bias]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """From kernel and bias."""
+        shapes = {"kernel": (self.weight.shape[1] if self.built else "F", self.units), "bias": (self.units,)}
+        kernel, *bias = arrays.pick({name: shapes[name] for name in self.array_names()})
         return {"weight": kernel.T} | ({"bias": bias[0]} if bias else {})
 
     def forward(self, inputs: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows D"]:
         """Outputs (…, units)."""
+        inputs = tensors(inputs, self)
         if not self.built:
             self.build(inputs.shape[-1], like=inputs)
-        weight = self.weight
-        assert weight is not None
-        if inputs.shape[-1] != weight.shape[1]:
+        if inputs.shape[-1] != self.weight.shape[1]:
             raise ShapeError(
-                f"{self.name} was built for {weight.shape[1]} inputs.\n{describe({'inputs': ('R F', inputs)})}\n"
+                f"{self.name} was built for {self.weight.shape[1]} inputs.\n{describe({'inputs': ('R F', inputs)})}\n"
                 "  Give it inputs of that width, or make another layer."
             )
-        check_type("inputs", inputs, weight)
-        outputs = linear(inputs, weight, self.bias)
+        check_type("inputs", inputs, self.weight)
+        outputs = linear(inputs, self.weight, self.bias)
         return outputs if self.activation is None else self.activation(outputs)

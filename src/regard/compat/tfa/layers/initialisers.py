@@ -45,6 +45,7 @@ INITIALISERS: dict[str, Callable[[Tensor], Any]] = {
     "he_normal": _normal(lambda inputs, outputs: 2 / inputs),
     "lecun_uniform": _uniform(lambda inputs, outputs: 1 / inputs),
     "lecun_normal": _normal(lambda inputs, outputs: 1 / inputs),
+    "uniform": lambda weight: nn.init.uniform_(weight, -0.05, 0.05),
     "random_uniform": lambda weight: nn.init.uniform_(weight, -0.05, 0.05),
     "random_normal": lambda weight: nn.init.normal_(weight, 0.0, 0.05),
     "orthogonal": nn.init.orthogonal_,

@@ -90,8 +90,11 @@ class BahdanauAttention(ComposedAttention):
             size=self.units,
             normalised=self.normalize,
         )
-        fill_vector(mechanism, self.kernel_initializer)
         return with_function(mechanism, self.function, self.score_mask_value)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        """v by `kernel_initializer`."""
+        fill_vector(mechanism, self.kernel_initializer)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""
@@ -163,11 +166,11 @@ class BahdanauMonotonicAttention(ReadingAttention):
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         """`regard.attention.monotonic` with the additive score."""
-        mechanism = reader(
-            self, query_size=query_size, memory_size=memory_size, size=self.units, normalised=self.normalize
-        )
+        return reader(self, query_size=query_size, memory_size=memory_size, size=self.units, normalised=self.normalize)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        """v by `kernel_initializer`."""
         fill_vector(mechanism, self.kernel_initializer)
-        return mechanism
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""

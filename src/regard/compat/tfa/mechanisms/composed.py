@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,24 +11,34 @@ from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
 from regard.attention.contract import Look, Memory, State, Tree, initial_position
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, checked_width, placed
+from regard.compat.tfa.layers.deferred import (
+    DeferredModule,
+    DeferredParameter,
+    Type,
+    adopt,
+    check_type,
+    checked_width,
+    defer,
+    target,
+)
+from regard.compat.tfa.layers.originals import FromTensorflow, Pool, Shape
 from regard.compat.tfa.mechanisms.contract import AttentionMechanism
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
 from regard.shapes import Bool, Float, describe
 
 
-class ComposedAttention(AttentionMechanism, DeferredModule):
+class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
     """A mechanism of the old calls whose numbers are those of a `Mechanism`, which is in `mechanism`.
 
-    The weights are made when the widths of memory and query are known: from `memory_size` and `query_size`, from the
-    memory and the cell of the wrapper, from a state dict, or from the first query. The keys are computed anew when the
-    weights have changed, by a step of an optimiser or by loading.
+    The weights get their values when the widths of memory and query are known: from `memory_size` and `query_size`,
+    from the memory and the cell of the wrapper, from a state dict, or from the first query. The keys are computed anew
+    when the weights have changed, by a step of an optimiser or by loading.
 
     Args:
         units: the width of keys and projected queries.
         dtype, name, score_mask_value: as in `AttentionMechanism`.
-        query_size, memory_size: Q and M, if the weights are to be made at once.
+        query_size, memory_size: Q and M, if the weights are to have values at once.
         query_layer, memory_layer: modules in the place of the linear layers without bias that map queries and memory to
             `units` features.
     """
@@ -54,7 +65,8 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         if query_layer is not None and not self.projects_query:
             raise UnsupportedError(f"{type(self).__name__} does not project its queries: leave query_layer out.")
         self.units = units
-        self.mechanism: Mechanism | None = None
+        self.mechanism: Mechanism
+        self._is_built = False
         self._given = {"query_layer": query_layer, "memory_layer": memory_layer}
         self._sizes = {"query_size": query_size, "memory_size": memory_size}
         self._query_size = query_size if self.projects_query else units
@@ -63,31 +75,40 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         self._stamp: tuple[bool, tuple[tuple[int, int], ...]] = (False, ())
 
     def _begin(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
-        """Makes the weights if their sizes are known, and keeps the memory, if any."""
+        """Makes the weights, with values if their sizes are known, and keeps the memory, if any."""
+        with torch.random.fork_rng(devices=[]):  # a stand-in of any size, whose values are of no use
+            stand_in = self.compose(self._query_size or 1, self._memory_size or 1)
+        defer(stand_in, self, self.name, self.dtype)
+        self.mechanism = self._with_given_layers(stand_in)
         if self._memory_size is not None and self._query_size is not None:
             self.build(query_size=self._query_size, memory_size=self._memory_size)
-        super()._begin(memory, memory_sequence_length)
+        self._set_up(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        """The mechanism, with initial weights."""
+        """The mechanism."""
+        raise NotImplementedError
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        """Sets the weights whose first values are not those of `compose`."""
         raise NotImplementedError
 
     @property
     def built(self) -> bool:
-        """Whether the weights have been made."""
-        return self.mechanism is not None
+        """Whether the weights have values."""
+        return self._is_built
 
     @property
     def query_layer(self) -> nn.Module | None:
-        """What projects queries to `units` features, once it has been made; None where nothing does."""
-        score: Any = None if self.mechanism is None else self.mechanism.score
-        return score.query_projection if score is not None and self.projects_query else None
+        """What projects queries to `units` features; None where nothing does."""
+        score: Any = self.mechanism.score
+        return score.query_projection if self.projects_query else None
 
     @property
-    def memory_layer(self) -> nn.Module | None:
-        """What projects the memory to `units` features, once it has been made."""
-        score: Any = None if self.mechanism is None else self.mechanism.score
-        return None if score is None else score.key_projection
+    def memory_layer(self) -> nn.Module:
+        """What projects the memory to `units` features."""
+        score: Any = self.mechanism.score
+        layer: nn.Module = score.key_projection
+        return layer
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
         """The widths of the projections."""
@@ -100,7 +121,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         return {"query_size": query_size, "memory_size": memory_size}
 
     def build(self, query_size: int, memory_size: int, *, like: Tensor | None = None) -> None:
-        """Makes the weights, unless they have been made.
+        """Makes the values of the weights, unless there are some.
 
         Args:
             query_size, memory_size: Q and M.
@@ -108,16 +129,24 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         """
         if self.built:
             return
-        mechanism = self.compose(query_size, memory_size)
+        with torch.inference_mode(False), torch.no_grad():
+            mechanism = self.compose(query_size, memory_size)
+            self.initialise(mechanism)
+            mechanism.to(**target(self.mechanism, self.dtype, like))
+        mechanism = self._with_given_layers(mechanism)
+        adopt(mechanism, self.mechanism)
+        self.mechanism = mechanism.train(self.training)
+        self._query_size, self._memory_size, self._is_built = query_size, memory_size, True
+
+    def _with_given_layers(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism with the layers that the constructor was given in the place of its own."""
         score: Any = mechanism.score
         if (layer := self._given["memory_layer"]) is not None:
             score.key_projection = layer
         if (layer := self._given["query_layer"]) is not None:
             bias = score.query_projection.bias
             score.query_projection = layer if bias is None else Shifted(layer, bias)
-        placed(mechanism, self.dtype, like)
-        self.mechanism = mechanism.train(self.training)
-        self._query_size, self._memory_size = query_size, memory_size
+        return mechanism
 
     def build_for(self, query_size: int, like: Tensor | None = None) -> None:
         """Makes the weights for queries of that width, if there is a memory or `memory_size`."""
@@ -159,9 +188,8 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
                 )
             assert self._memory_size is not None
             self.build(query_size=query_size, memory_size=self._memory_size, like=self._like())
-            assert self.mechanism is not None
             weight = next(self.mechanism.score.parameters(), None)
-            if weight is not None:
+            if weight is not None and not isinstance(weight, DeferredParameter):
                 check_type("memory", self._values, weight)
             self._memory = self.mechanism.prepare(self._values, mask=self._mask)
             self._stamp = torch.is_grad_enabled(), self._versions()
@@ -176,8 +204,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         """Which weights the keys are computed from, and how often each was written to."""
         if torch.compiler.is_compiling():
             return ()
-        score: Any = self.mechanism.score if self.mechanism is not None else None
-        weights = score.key_projection.parameters() if score is not None else ()
+        weights = self.memory_layer.parameters()
         return tuple((id(weight), 0 if weight.is_inference() else weight._version) for weight in weights)
 
     @property
@@ -237,7 +264,6 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
                 + f"\n  Give units={query.shape[-1]}, the width of the cell's output."
             )
         memory = self._prepared(query.shape[-1])
-        assert self.mechanism is not None
         check_type("query", query, self._values)
         if self.is_monotonic and state.shape != (len(query), self.alignments_size):
             raise ShapeError(
@@ -252,30 +278,66 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
     def probability_fn(self, score: Float[Tensor, "R S"], state: Tree) -> Float[Tensor, "R S"]:
         """Alignments from scores, by the alignment of `mechanism`; that of a reader adds its bias to them."""
         memory = self._prepared()
-        assert self.mechanism is not None
         look = Look(score[:, :0], memory, initial_position(len(score), score.device), None, self._generator(score))
         support = None if self._mask is None else self._mask[:, None]
         leaf = state[:, None] if self.is_monotonic else None
         weights, _, _ = self.mechanism.alignment(score[:, None], support, look, leaf)
         return weights[:, 0]
 
-    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict from the arrays of the original: query_layer/kernel, memory_layer/kernel and attention_v,
-        attention_g, attention_b and attention_score_bias, of those that there are.
-
-        Raises:
-            DataError: for an array of another name.
+    def array_names(self) -> list[str]:
+        """attention_v, attention_g, attention_b, attention_score_bias, query_layer/kernel and memory_layer/kernel, of
+        those that there are.
         """
-        renamed = {}
-        for name, value in weights.items():
-            if name not in _NAMES[self.projects_query]:
+        order = _ORDER if self.projects_query else _MULTIPLIED
+        return [name for name in order if self._has(self._places[name][0])]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """By the names of `array_names`.
+
+        A layer that was given its memory, or queries, before it had a name of its own has a kernel without the layer's
+        name: that of queries is in the scope of the wrapper, or of two kernels the one in more scopes.
+        """
+        names, units = self.array_names(), self.units
+        bare = [a for a in arrays.arrays if a.path[-1] == "kernel" and not a.has("query_layer", "memory_layer")]
+        lacking = [
+            name for name in names if name.endswith("/kernel") and not any(a.ends_with(name) for a in arrays.arrays)
+        ]
+        if len(bare) == len(lacking) == 2:  # queries first
+            bare.sort(key=lambda array: -len(array.path))
+            if len(bare[0].path) == len(bare[1].path):
                 raise DataError(
-                    f"{type(self).__name__} has no weight of the name {name!r}: those of the original are "
-                    f"{', '.join(_NAMES[self.projects_query])}."
+                    f"Nothing tells which of {bare[0].name} and {bare[1].name} projects queries and which the memory: "
+                    "name them query_layer/kernel and memory_layer/kernel."
                 )
-            place, change = _NAMES[self.projects_query][name]
-            renamed[f"mechanism.{place}"] = change(torch.as_tensor(value))
-        return renamed
+        if len(bare) == len(lacking):
+            for array, name in zip(bare, lacking, strict=True):
+                place = arrays.arrays.index(array)
+                arrays.arrays[place] = replace(array, path=tuple(name.split("/")))
+        sizes: dict[str, Shape] = {
+            "attention_v": (units,),
+            "attention_g": (),
+            "attention_b": (units,),
+            "attention_score_bias": (),
+            "query_layer/kernel": ("Q" if self._query_size is None else self._query_size, units),
+            "memory_layer/kernel": ("M" if self._memory_size is None else self._memory_size, units),
+        }
+        picked = arrays.pick({name: sizes[name] for name in names})
+        places = [self._places[name] for name in names]
+        return {f"mechanism.{place}": change(array) for (place, change), array in zip(places, picked, strict=True)}
+
+    @property
+    def _places(self) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
+        """The weights of additive or of multiplicative mechanisms: an original's names to ours, and what becomes of
+        them.
+        """
+        return _NAMES[self.projects_query]
+
+    def _has(self, place: str) -> bool:
+        """Whether there is a weight of that name; a given layer has its arrays as the original's own."""
+        try:
+            return self.mechanism.get_parameter(place) is not None
+        except AttributeError:
+            return False
 
     def _generator(self, like: Tensor) -> Generator | None:
         """Of a mechanism that draws random numbers; torch's own if None."""
@@ -307,7 +369,12 @@ _NAMES: dict[bool, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
     },
     False: {**_KEYS, "attention_g": ("score.dot.scale", lambda g: g)},
 }
-"""The weights of additive and of multiplicative mechanisms: the original's names to ours, and what becomes of them."""
+_ORDER = (
+    *("attention_v", "attention_score_bias", "attention_g", "attention_b"),
+    *("query_layer/kernel", "memory_layer/kernel"),
+)
+"""In the order in which the original makes them."""
+_MULTIPLIED = ("attention_g", "attention_score_bias", "memory_layer/kernel")
 
 
 def units_of(units: int | None, num_units: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.layers.deferred import Type, type_of
+from regard.compat.tfa.layers.deferred import Type, tensors, type_of
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, describe, keep_mask
 
@@ -62,14 +63,18 @@ class AttentionMechanism(nn.Module):
         self._values: Tree = None
         self._keys: Tensor | None = None
         self._mask: Tensor | None = None
-        self._begin(memory, memory_sequence_length)
+        self._set_up(memory, memory_sequence_length)
 
-    def _begin(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
+    def _set_up(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
         """Keeps the memory that the constructor was given, if any."""
         if memory is not None:
             self.setup_memory(memory, memory_sequence_length)
         elif memory_sequence_length is not None:
-            raise UnsupportedError("memory_sequence_length without memory: give both, or both to setup_memory.")
+            warnings.warn(
+                "memory_sequence_length without memory has no effect, as in tensorflow-addons: give it to "
+                "setup_memory(memory, memory_sequence_length).",
+                stacklevel=4,
+            )
 
     @property
     def query_layer(self) -> nn.Module | None:
@@ -135,7 +140,7 @@ class AttentionMechanism(nn.Module):
         Raises:
             ShapeError: for lengths and a mask, lengths of 0, or a memory of fewer than three axes.
         """
-        memory = _with_tuples(memory)
+        memory = _with_tuples(tensors(memory, self))
         _check_tensors(memory)
         for leaf in tree.leaves(memory):
             if leaf.dim() < 3:
@@ -149,6 +154,8 @@ class AttentionMechanism(nn.Module):
             raise ShapeError(
                 "Give memory_sequence_length or memory_mask, not both: each says which positions may be attended to."
             )
+        if memory_mask is not None:
+            memory_mask = torch.as_tensor(memory_mask, device=first.device)
         lengths = None
         if memory_sequence_length is not None:
             lengths = torch.as_tensor(memory_sequence_length, device=first.device)

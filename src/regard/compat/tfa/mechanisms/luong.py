@@ -81,8 +81,11 @@ class LuongAttention(ComposedAttention):
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         """`regard.attention.luong`."""
         mechanism = luong(query_size=query_size, memory_size=memory_size, learned_scale=self.scale)
-        fill_keys(mechanism)
         return with_function(mechanism, self.function, self.score_mask_value)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        """W as a layer of Keras."""
+        fill_keys(mechanism)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""
@@ -148,11 +151,11 @@ class LuongMonotonicAttention(ReadingAttention):
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         """`regard.attention.monotonic` with the bilinear score."""
-        mechanism = reader(
-            self, query_size=query_size, memory_size=memory_size, score="general", learned_scale=self.scale
-        )
+        return reader(self, query_size=query_size, memory_size=memory_size, score="general", learned_scale=self.scale)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        """W as a layer of Keras."""
         fill_keys(mechanism)
-        return mechanism
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""

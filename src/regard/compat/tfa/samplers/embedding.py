@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import embedding as looked_up
 from torch.nn.functional import gumbel_softmax
 
+from regard.compat.tfa.layers.deferred import tensors
 from regard.compat.tfa.samplers.contract import Sampler, none_finished, tokens_and_end
 from regard.compat.tfa.samplers.draws import Draws
 from regard.errors import ConfigError, RegardError, ShapeError
@@ -49,6 +50,7 @@ class GreedyEmbeddingSampler(Sampler):
         Raises:
             RegardError: without an embedding, or tokens of another shape.
         """
+        embedding = tensors(embedding)
         self._embed = embedding_of(self.embedding_fn, embedding)
         table = embedding if isinstance(embedding, Tensor) and self.embedding_fn is None else None
         device = None if table is None else table.device
@@ -190,6 +192,7 @@ class SoftmaxEmbeddingSampler(GreedyEmbeddingSampler):
             start_tokens: (B,) ids.
             end_token: one id.
         """
+        embedding = tensors(embedding)
         if not isinstance(embedding, Tensor) or embedding.dim() != 2:
             raise ShapeError("embedding must be a table (N, E): distributions are multiplied by it.")
         self._table = embedding
@@ -239,6 +242,7 @@ def embedding_of(function: Embedding | None, embedding: Any) -> Embedding:
     """
     if function is not None:
         return function
+    embedding = tensors(embedding)
     if embedding is None:
         raise RegardError("Give an embedding, a table (N, E), or an embedding_fn from ids to inputs.")
     if not isinstance(embedding, Tensor):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.compat.tfa.arrays import TensorArray
+from regard.compat.tfa.layers.deferred import tensors
 from regard.compat.tfa.samplers.contract import Sampler
 from regard.compat.tfa.samplers.draws import Draws
 from regard.compat.tfa.samplers.embedding import embedding_of
@@ -56,7 +57,7 @@ class TrainingSampler(Sampler):
                 type or range, and for a mask with a real step after padding.
         """
         time = 0 if self.time_major else 1
-        self.inputs = inputs
+        self.inputs = inputs = tensors(inputs)
         first = next(iter(flatten(inputs)), None)
         if not isinstance(first, Tensor) or first.dim() < 2:
             got = type(first).__name__ if not isinstance(first, Tensor) else tuple(first.shape)
@@ -216,6 +217,7 @@ class ScheduledOutputTrainingSampler(TrainingSampler):
         time = 0 if self.time_major else 1
         self._auxiliary = None
         if auxiliary_inputs is not None:
+            inputs, auxiliary_inputs = tensors(inputs), tensors(auxiliary_inputs)
             inputs = map_structure(lambda x, y: torch.cat([x, y], -1), inputs, auxiliary_inputs)
             self._auxiliary = map_structure(lambda each: TensorArray(each.unbind(time)), auxiliary_inputs)
         return super().initialize(inputs, sequence_length, mask)
