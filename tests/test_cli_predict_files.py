@@ -157,7 +157,7 @@ def test_an_interrupted_prediction_leaves_what_was_there(model: str) -> None:
         stderr=subprocess.PIPE,
     )
     with open("in", "w") as pipe:
-        pipe.write("ab\n")
+        pipe.write("ab\n" * 100)  # as many as are read before the output is begun
         pipe.flush()
         limit = time.monotonic() + 60
         while not list(Path().glob(".out.tsv.*")) and time.monotonic() < limit:

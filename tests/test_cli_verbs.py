@@ -312,7 +312,7 @@ def test_predict_writes_a_file_with_output(tasks, capsys):
         (["ab", "--alignments"], "--format jsonl"),
         (["--input", "nowhere"], "nowhere: no such file"),
         (["--input", "latin.txt"], "latin.txt:2: not UTF-8: byte 0xE9 at byte 3 of the line."),
-        (["--input", "latin.txt", "--output", "latin.txt"], "would overwrite --input"),
+        (["--input", "latin.txt", "--output", "latin.txt"], "would overwrite latin.txt, which is read"),
         (["ab", "--beam", "x"], "beam='x': expected a whole number from 1 to 1000000"),
         (["ab", "--length-penalty", "gmnt"], "length_penalty='gmnt': expected one of none, average, gnmt"),
     ],

@@ -11,7 +11,7 @@ import typer
 
 from regard.cli import inputs, options
 from regard.cli.inputs import CHUNK_ROWS
-from regard.cli.standard import check_output, plain, results, say
+from regard.cli.standard import check_output, format_of_output, plain, results, say
 from regard.errors import DataError, RegardError
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ def align(
         raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
     if output_fields is not None and len(output_fields) > 1:
         raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
-    kind = format or SUFFIXES.get(output.suffix.lower() if output else "", "pharaoh")
+    kind = format_of_output(output, SUFFIXES, "pharaoh", format)
     flags = {"scores": scores, "reverse": reverse, "symmetrise": symmetrise, "json_": json_, "first": first}
     _refuse(kind, output, **flags, references=references, format=format, threshold=threshold)
     path = file or source
     assert path is not None
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=(path, target, references, Path(reverse or "")))
     loaded = options.load(model, device)
     pairs = loaded.pairs(
         path, target=target, source_field=fields, target_field=output_fields[0] if output_fields else None

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
-from regard.cli.standard import check_output, results, say
+from regard.cli.standard import check_output, format_of_output, results, say
 
 
 def bench(
@@ -31,6 +31,7 @@ def bench(
             f"{threads!r}: give numbers from 1 to 1024 separated by commas, for example 1,2", param_hint="'--threads'"
         )
     check_output(output, overwrite=overwrite)
+    format_of_output(output, {".md": "markdown"}, "markdown")
     from regard import bench as benchmarks
 
     pictures = None if output is None or str(output) == "-" else output.with_suffix("")

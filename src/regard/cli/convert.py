@@ -52,6 +52,9 @@ def convert(
     from regard.conversion import convert as run
 
     files = {name: Path(value) for name, value in _pairs("--file", file).items()}
+    for each in (path, *files.values()):
+        if each.exists() and not (each.is_file() or each.is_dir()):
+            raise ConfigError(f"{each} is a pipe or a device; a model is read from a file or a folder.")
     facts: dict[str, Any] = {}
     for name, value in _pairs("--fact", fact).items():
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.standard import check_output, show
+from regard.cli.standard import check_output, format_of_output, show
 from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def synthetic(
     from regard.data.synthetic import generate, write
 
     check_output(file, overwrite=overwrite)
+    format_of_output(file, {".tsv": "tsv", ".tab": "tsv"}, "tsv")
     pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
     file.parent.mkdir(parents=True, exist_ok=True)
     show(f"{file}  {write(file, pairs):,} pairs")

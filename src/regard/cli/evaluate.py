@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import inputs, options
-from regard.cli.standard import check_output, plain, results, say
+from regard.cli.standard import check_output, format_of_output, plain, results, say
 from regard.errors import RegardError
 
 
@@ -86,8 +86,10 @@ def evaluate(
     metrics = None if metric is None else [name.strip().lower() for name in metric.split(",")]
     if bleu_tokenize is not None and metrics is not None and "bleu" not in metrics:
         raise RegardError("--bleu-tokenize is for BLEU: add --metric bleu.")
-    check_output(output, overwrite=overwrite)
-    check_output(table, overwrite=overwrite)
+    read = [file, source, *(target or ()), boxes]
+    check_output(output, overwrite=overwrite, inputs=read)
+    check_output(table, overwrite=overwrite, inputs=read)
+    as_json = format_of_output(output, {".json": "json", ".txt": "text"}, "text", "json" if json_ else None) == "json"
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--source-field": ("source_field", fields),
@@ -113,7 +115,7 @@ def evaluate(
         say(f"warning: {warning}")
     worst_entries = evaluation.worst[:worst]
     with results(output) as stream:
-        if json_:
+        if as_json:
             figures = {
                 **evaluation.metrics,
                 **evaluation.details,

@@ -15,7 +15,7 @@ import typer
 from regard.cli import inputs, options
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
-from regard.cli.standard import check_output, lines, plain, results, safe, say
+from regard.cli.standard import check_output, format_of_output, lines, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from regard.tasks.contract import AbstractModel, Prediction
 
 LONGEST_NAME = 200
+SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+"""Formats of outputs by the suffix of the file."""
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
@@ -119,9 +121,8 @@ def predict(
     if argument and source_field is not None:
         raise RegardError("--source-field names columns of a file; arguments have none.")
     source = input or STDIN
-    if output is not None and output.exists() and source.exists() and output.samefile(source):
-        raise RegardError(f"{output}: --output would overwrite --input.")
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, inputs=[input])
+    format = format_of_output(output, SUFFIXES, "", format) or None
     opened = None if argument else lines(source)  # a file that is missing is noticed before the model is loaded
     loaded = options.load(model, device, options.settings(context))
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields

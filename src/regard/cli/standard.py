@@ -7,12 +7,20 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from regard.errors import DataError, RegardError, printable
+
+OTHER_SUFFIXES = {
+    ".bz2", ".conll", ".conllu", ".csv", ".doc", ".docx", ".feather", ".flac", ".gz", ".htm", ".html", ".jpeg", ".jpg",
+    ".json", ".jsonl", ".md", ".mp3", ".ndjson", ".npy", ".npz", ".ods", ".onnx", ".parquet", ".pdf", ".pickle", ".pkl",
+    ".png", ".pq", ".pt", ".pth", ".safetensors", ".sqlite", ".svg", ".tab", ".tsv", ".wav", ".xls", ".xlsx", ".xml",
+    ".xz", ".yaml", ".yml", ".zip", ".zst",
+}  # fmt: skip
+"""Suffixes that say what a file holds; a verb that does not write this refuses it."""
 
 
 def say(text: str) -> None:
@@ -104,18 +112,72 @@ def hush() -> None:
         sys.stdout = io.StringIO()
 
 
-def check_output(path: Path | None, *, overwrite: bool) -> None:
-    """Refuses an output that would replace a file, before it is computed."""
-    if path is not None and path.is_file() and not overwrite:
+def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuses an output that cannot be written or would replace a file, before it is computed.
+
+    Args:
+        inputs: files that are read; they are never replaced.
+    """
+    if path is None or str(path) == "-":
+        return
+    target = _target(path)
+    if target.is_dir():
+        raise RegardError(f"{path} is a folder; give the name of a file.")
+    if next((above for above in target.parents if above.exists()), Path("/")).is_file():
+        raise RegardError(f"{path}: what should be its folder is a file.")
+    for given in inputs:
+        if given is not None and target.is_file() and given.is_file() and target.samefile(given):
+            raise RegardError(f"{path}: --output would overwrite {given}, which is read.")
+    if target.is_file() and not overwrite:
         raise RegardError(f"{path}: the file exists; choose another name or add --overwrite.")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise RegardError(f"{path}: there is no permission to write this file.")
+
+
+def format_of_output(path: Path | None, formats: Mapping[str, str], default: str, chosen: str | None = None) -> str:
+    """The format of an output: the chosen one, else that of the file's suffix, else the default.
+
+    Args:
+        formats: the formats by suffix.
+        chosen: from --format.
+
+    Raises:
+        RegardError: for a suffix that names another format than the chosen one, or a kind of file that is not written.
+    """
+    suffix = "" if path is None or str(path) == "-" else path.suffix.lower()
+    named = formats.get(suffix)
+    if named is None and suffix in OTHER_SUFFIXES:
+        known = listed(sorted(each for each in formats if each))
+        raise RegardError(
+            f"{path}: a file that ends in {suffix} is not written here" + (f"; {known} are." if known else ".")
+        )
+    if chosen is not None and named is not None and named != chosen:
+        raise RegardError(f"{path}: the suffix {suffix} is that of {named}, but --format is {chosen}.")
+    return chosen or named or default
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _target(path: Path) -> Path:
+    """The file that a path means, whose links are followed."""
+    try:
+        return path.resolve()
+    except (RuntimeError, OSError):  # RuntimeError until Python 3.12
+        raise RegardError(f"{path} is a symbolic link that leads back to itself.") from None
 
 
 @contextmanager
-def results(path: Path | None) -> Iterator[TextIO]:
+def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: None) -> Iterator[TextIO]:
     """The stream for results: stdout, in UTF-8 whatever the locale, or a file.
 
     A file is written under a temporary name and renamed at the end, so a verb that stops early leaves the old file, if
     any, as it was. A pipe or a device is written directly.
+
+    Args:
+        partial: the file, if any, in which what has been written is kept if Ctrl-C or SIGTERM stops the verb.
 
     Raises:
         RegardError: if stdout is closed.
@@ -130,34 +192,41 @@ def results(path: Path | None) -> Iterator[TextIO]:
             yield safe(sys.stdout)
             sys.stdout.flush()
         return
-    target = path.resolve()
+    target = _target(path)
     is_regular = target.is_file() or not target.exists()
-    partial = target.with_name(f".{target.name}.{os.getpid()}") if is_regular else target
+    temporary = target.with_name(f".{target.name}.{os.getpid()}") if is_regular else target
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _named(path, partial):
-            with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        with _named(path, temporary):
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 yield file
             if is_regular:
-                os.replace(partial, target)
+                os.replace(temporary, target)
+    except KeyboardInterrupt:
+        kept = partial() if is_regular else None
+        if kept is not None:
+            os.replace(temporary, kept)
+        raise
     finally:
         if is_regular:
-            partial.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def _named(path: Path, partial: Path) -> Iterator[None]:
+def _named(path: Path, temporary: Path) -> Iterator[None]:
     """Adds the file's name to an error of the system inside the block, such as a full disk."""
     try:
         yield
     except OSError as error:
-        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(partial)):
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(temporary)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines, without their ends, of a UTF-8 file, or of stdin for `-`. The file is opened at once, and read lazily.
+    """The lines, without their ends, of a UTF-8 file, which may be compressed, of a pipe, or of stdin for `-`.
+
+    The file is opened at once, and read lazily.
 
     Raises:
         DataError: for a line that is not UTF-8, or a file that cannot be read.
@@ -165,11 +234,15 @@ def lines(path: Path) -> Iterator[str]:
     name = "stdin" if str(path) == "-" else str(path)
     if name == "stdin" and sys.stdin is None:
         raise DataError("stdin is closed; give texts as arguments, or a file with --input.")
-    try:
-        stream: Any = sys.stdin.buffer if name == "stdin" else path.open("rb")
-    except OSError as error:
-        from regard.data.text_file import reason
+    if name == "stdin":
+        return _decoded(sys.stdin.buffer, name)
+    from regard.data.text_file import open_pipe, open_text, reason
 
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it.")
+    try:
+        stream: Any = io.BufferedReader(open_text(path)) if path.is_file() else open_pipe(path)
+    except OSError as error:
         raise DataError(f"{path}: {reason(path, error)}") from None
     return _decoded(stream, name)
 

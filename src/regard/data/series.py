@@ -17,7 +17,7 @@ from regard.data.calendar import Step, Times, find_step
 from regard.data.defects import item_or_defect, readable
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.text_file import reason
+from regard.data.text_file import reason, regular
 from regard.errors import DataError
 from regard.lazy import optional
 
@@ -317,7 +317,7 @@ def _read_parquet(path: Path, time_format: str | None, **options: Any) -> tuple[
     if not path.is_file():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     try:
-        frame = pandas.read_parquet(path)
+        frame = pandas.read_parquet(regular(path))
     except Exception as error:  # pyarrow raises many kinds for damaged files
         raise DataError(f"{path}: not a Parquet file ({error!s:.200}).") from None
     if not isinstance(frame.index, pandas.RangeIndex):

@@ -7,7 +7,11 @@ import gzip
 import lzma
 import os
 import shutil
+import stat
+import sys
 import tempfile
+import threading
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -42,18 +46,24 @@ FOREIGN = {
 """How files begin that are no text in UTF-8, and what is said of them."""
 ENCODINGS = ("cp1252", "cp1251", "cp1250", "koi8_r", "shift_jis", "gb18030", "euc_kr")
 """In which of these the reader may recognise a text that is not UTF-8."""
+STDIN = "-"
+PATIENCE = 2.0
+"""Seconds until it is said that a pipe is waited for."""
+_copies: dict[tuple[int, int], Any] = {}
+"""Temporary files with what pipes held, by device and inode of the pipe."""
 
 
 def open_text(path: Path) -> IO[bytes]:
     """Opens a file of text for reading, unbuffered, at the position after its byte order mark.
 
-    Files compressed by gzip, bzip2 or xz, and zip archives of one file, are unpacked into a temporary file.
+    Files compressed by gzip, bzip2 or xz, and zip archives of one file, are unpacked into a temporary file. What a pipe
+    holds is copied into one.
 
     Raises:
         DataError: for a file that is missing, damaged, or no text.
     """
     try:
-        file: IO[bytes] = path.open("rb", buffering=0)
+        file: IO[bytes] = regular(path).open("rb", buffering=0)
     except OSError as error:
         raise DataError(f"{path}: {reason(path, error)}") from None
     try:
@@ -76,6 +86,65 @@ def open_text(path: Path) -> IO[bytes]:
         file.close()
         raise
     return file
+
+
+def regular(path: Path) -> Path:
+    """The file itself, or, of a pipe or of `-`, which is stdin, a temporary file with all that it holds.
+
+    A pipe is read once in a process, and by all readers of the path from the same copy.
+
+    Raises:
+        DataError: for a device, which has no end, or if stdin is closed.
+    """
+    is_stdin = str(path) == STDIN
+    if is_stdin and sys.stdin is None:
+        raise DataError("stdin is closed; name a file.")
+    key = (-1, -1)
+    if not is_stdin:
+        try:
+            status = path.stat()
+        except OSError:
+            return path  # opening it says what is wrong
+        key = status.st_dev, status.st_ino
+        if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+            return path
+        if not stat.S_ISFIFO(status.st_mode) and not _is_terminal(path):
+            raise DataError(f"{path} is a device; a file is needed.")
+    if key not in _copies:
+        copy = tempfile.NamedTemporaryFile(prefix="regard-")  # noqa: SIM115 - it lives as long as the process
+        with open_pipe(path) as pipe:
+            shutil.copyfileobj(pipe, copy, 1 << 20)
+        copy.flush()
+        _copies[key] = copy
+    return Path(_copies[key].name)
+
+
+def _is_terminal(path: Path) -> bool:
+    with path.open("rb", buffering=0) as file:
+        return file.isatty()
+
+
+def open_pipe(path: Path) -> IO[bytes]:
+    """Opens a pipe, or stdin for `-`, once there is something to read, and warns if that takes long.
+
+    Raises:
+        OSError: if it cannot be opened.
+    """
+    name = "stdin" if str(path) == STDIN else f"the pipe {path}"
+    message = f"waiting for {name}, into which nothing has been written yet; Ctrl-C stops."
+    timer = threading.Timer(PATIENCE, lambda: warnings.warn(message, stacklevel=1))
+    timer.daemon = True
+    timer.start()
+    try:
+        if str(path) == STDIN:
+            pipe: Any = sys.stdin.buffer
+        else:
+            pipe = path.open("rb")
+        if hasattr(pipe, "peek"):
+            pipe.peek(1)
+        return pipe
+    finally:
+        timer.cancel()
 
 
 def suffix_of(path: Path) -> str:

@@ -8,8 +8,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +106,9 @@ def _opened(path: Path) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(_QUIET)
         try:
-            file = stack.enter_context(path.open("rb"))
+            file: IO[bytes] = stack.enter_context(path.open("rb"))
+            if not file.seekable():  # a pipe
+                file = BytesIO(file.read())
             picture = stack.enter_context(image.open(file))
         except image.DecompressionBombError as error:
             found = re.search(r"\d+", str(error))
@@ -171,6 +174,8 @@ def _num_frames(picture: Any) -> int:
 
 def _no_picture(path: Path) -> str:
     """What a file is that is no picture."""
+    if not path.is_file():
+        return "what the pipe holds is no picture of a kind that Pillow reads."
     with path.open("rb") as file:
         head = file.read(1024)
     if not head:

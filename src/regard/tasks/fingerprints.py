@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.data.text_file import reason
+from regard.data.text_file import reason, regular
 from regard.errors import DataError
 from regard.files import checksum
 
@@ -24,7 +24,7 @@ def fingerprint(path: Path | str) -> str:
     try:
         if Path(path).is_dir():
             return _of_folder(Path(path), sorted(Path(path).rglob("*")))
-        return checksum(Path(path))
+        return checksum(regular(Path(path)))
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
 

@@ -63,6 +63,13 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     config = configuration.config
     inspection = partial(inspect, config, folder, overwrite=overwrite)
     task, metric = task_of(config), _select(config)
+    for file in task.files(config):
+        if file.path.exists() and not (file.path.is_file() or file.path.is_dir()):
+            raise ConfigError(
+                f"{file.path} is a pipe or a device, and a training needs files, which it reads again when it is "
+                "continued; write the data into a file first.",
+                tuple(file.key.split(".")),
+            )
     with within_memory(config.training.device):
         draft = task.draft(config)  # reports mistakes before the data is read
     check_precision(config.training.precision, choose(config.training.device), draft)
