@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+import regard
 from regard.cli import run
 from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, Place, keys_of, places
@@ -220,3 +221,25 @@ def test_absurd_numbers_are_refused_before_anything_is_allocated(tmp_path, monke
 def test_numbers_of_threads_are_bounded_in_measurements_too(capsys):
     assert run(["bench", "additive", "--threads", "1,1000000000"]) == 2
     assert "give numbers from 1 to 1024" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_training_of_python_takes_a_file_nested_dicts_or_a_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = TASK_CASES["text_to_text"]
+    case.write(tmp_path)
+    values = {**case.sections, "training": {**LOOP, "max_steps": 1}}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
+    given = (values, "a.yaml", Path("a.yaml"), load("a.yaml"))
+    saved = [regard.train(each, f"runs/{number}") for number, each in enumerate(given)]
+    assert {outcome.steps for outcome in saved} == {1}
+    texts = {(tmp_path / f"runs/{n}/config.yaml").read_text() for n in range(4)}
+    assert len(texts) == 1
+    for wrong, message in (
+        ({"data": {"trian": "train.tsv"}}, r"^the configuration: data.trian: unknown key; did you mean 'train'\?$"),
+        ({**values, "seed": object()}, "the configuration has a value that no file can have"),
+        ("train.tsv", "the file has data, not a configuration"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            regard.train(wrong, "runs/new")
+    with pytest.raises(TypeError, match=r"expected a YAML file, nested dicts, or what .* returns; got 3"):
+        regard.train(3, "runs/new")

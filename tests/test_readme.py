@@ -97,3 +97,8 @@ def test_the_constraint_is_a_version_that_the_package_allows():
     pinned = re.fullmatch(r"torch==(\d+)\.(\d+)\.(\d+)\n", read("constraints.txt"))
     lowest = re.search(r"torch>=(\d+)\.(\d+)", " ".join(PROJECT["dependencies"]))
     assert tuple(map(int, pinned.groups()[:2])) >= tuple(map(int, lowest.groups()))
+
+
+def test_the_score_of_ones_own_runs_by_itself():
+    (block,) = [block for block in blocks("README.md", "python") if "class BoundedScore" in block]
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})

@@ -158,3 +158,16 @@ def test_what_differs_is_found_even_where_it_is_nan(wrong):
         require_close(actual, torch.ones(2, 3).double(), "it", 1e-6)
     with pytest.raises(AssertionError, match="shape"):
         require_close(actual, torch.ones(2, 2), "it", 1e-6)
+
+
+@pytest.mark.parametrize(("broken", "error"), [("undefined_name", NameError), ("import no_such_module", ImportError)])
+def test_a_name_or_a_package_that_is_missing_is_no_broken_law(broken, error):
+    class Broken(Nearest):
+        def step(self, query, memory, state, **options):
+            exec(broken)
+            return super().step(query, memory, state, **options)
+
+    with pytest.raises(error) as caught:
+        check_mechanism(Broken(5), query_size=5, memory_size=5)
+    (note,) = caught.value.__notes__
+    assert note.startswith("Broken could not run: this is no broken law; it was raised while ")

@@ -7,7 +7,7 @@ from regard.lazy import on_demand
 if TYPE_CHECKING:
     from regard.config.configuration import Configuration
     from regard.config.description import json_schema
-    from regard.config.reading import from_preset, load, presets
+    from regard.config.reading import from_preset, from_values, load, presets
     from regard.config.reference import describe
     from regard.config.schema import Config
     from regard.config.writing import ABSENT, differences, dump, save
@@ -20,6 +20,7 @@ __all__ = [
     "differences",
     "dump",
     "from_preset",
+    "from_values",
     "json_schema",
     "load",
     "presets",
@@ -31,7 +32,7 @@ __getattr__ = on_demand(  # the settings of searches are read without what reads
     {
         "configuration": ["Configuration"],
         "description": ["json_schema"],
-        "reading": ["from_preset", "load", "presets"],
+        "reading": ["from_preset", "from_values", "load", "presets"],
         "reference": ["describe"],
         "schema": ["Config"],
         "writing": ["ABSENT", "differences", "dump", "save"],

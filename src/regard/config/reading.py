@@ -7,10 +7,13 @@ configuration all paths are absolute.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from regard.config.configuration import Configuration
 from regard.config.document import Document, parse, parse_value
@@ -19,6 +22,7 @@ from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, re
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.tasks import SCHEMAS
 from regard.config.validation import unread_settings, validate, value_at
+from regard.config.writing import written
 from regard.errors import ConfigError
 
 MAX_BYTES = 16 << 20
@@ -72,6 +76,23 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     for text in overrides:
         document = _without_options(document, text)
     return _build(document, overrides, name=name, origin=origin, inherited=True)
+
+
+def from_values(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Configuration:
+    """Reads nested dicts, with the keys of a file; relative paths start from the working directory.
+
+    Raises:
+        ConfigError: as in `load`, with the name of the key.
+
+    >>> from_values({"data": {"train": "pairs.tsv"}, "training": {"epochs": 3}}).config.training.epochs
+    3
+    """
+    origin = "the configuration"
+    try:
+        document = parse(written(values), origin=origin, folder=Path.cwd(), lines=False)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{origin} has a value that no file can have: {str(error).splitlines()[0]}") from None
+    return _build(document, overrides, name="configuration", origin=origin, inherited=False)
 
 
 def preset_text(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +43,12 @@ _Dumper.add_representer(  # unquoted, line breaks other than \n would be read as
 
 def dump(config: Config) -> str:
     """The whole configuration as YAML, every key in the order of the schema."""
-    return yaml.dump(_plain(config.model_dump()), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return written(config.model_dump())
+
+
+def written(values: Mapping[str, Any]) -> str:
+    """Nested dicts as YAML that is read as the same values."""
+    return yaml.dump(_plain(dict(values)), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def save(config: Config, path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.config import Config, Configuration
+from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.closing import closing
@@ -32,7 +33,12 @@ from regard.training.progress import say
 from regard.training.readiness import check_ready
 
 
-def train(configuration: Configuration, folder: Path | str, *, overwrite: bool = False) -> Outcome:
+def train(
+    configuration: Configuration | Config | Mapping[str, Any] | Path | str,
+    folder: Path | str,
+    *,
+    overwrite: bool = False,
+) -> Outcome:
     """Trains a model in a run folder, or continues the run in it.
 
     The folder gets `config.yaml`, the best model with its vocabularies, `metrics.jsonl`, `pictures/`, the
@@ -40,7 +46,8 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
     the run did not write are never replaced or deleted.
 
     Args:
-        configuration: from `regard.config.load` or `from_preset`.
+        configuration: the path of a YAML file, nested dicts with its keys, or what `regard.config.load` and
+            `from_preset` return.
         folder: the run folder. A run of the same configuration is continued, or reported as finished; so is one that
             only ends later (with `training.epochs`, `max_steps` or `early_stopping` raised).
         overwrite: replaces the run in the folder, after everything about the new one is checked. The old run is kept
@@ -52,11 +59,27 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
         DataError: for data that cannot be trained on, or that changed since the run began; for damaged files.
         RegardError: for a folder that another process is training in, or that cannot be written to.
     """
+    configuration = _configuration(configuration)
     try:
         with processes.joined(choose(configuration.config.training.device)), processes.silence():
             return _train(configuration, Path(folder), overwrite=overwrite)
     except ConfigError as error:
         raise configuration.located(error) from None
+
+
+def _configuration(given: Configuration | Config | Mapping[str, Any] | Path | str) -> Configuration:
+    """The configuration that `train` was given."""
+    if isinstance(given, Configuration):
+        return given
+    if isinstance(given, Config):
+        return Configuration(given)
+    if isinstance(given, Mapping):
+        return from_values(given)
+    if isinstance(given, str | Path):
+        return load(given)
+    raise TypeError(
+        f"configuration: expected a YAML file, nested dicts, or what regard.config.load returns; got {given!r:.60}."
+    )
 
 
 def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Outcome:

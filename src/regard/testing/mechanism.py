@@ -48,6 +48,7 @@ def check_mechanism(
 
     Raises:
         AssertionError: for a broken law; the text has its name and docstring, and the difference.
+        NameError, ImportError: of the mechanism's own code, with a note that has the law that was checked.
         ValueError: for an unknown law, an exemption without a reason, or another dtype.
 
     >>> from regard.attention import bahdanau
@@ -84,9 +85,12 @@ def chosen_laws(
 
 
 def keep_law(name: str, law: Callable[[SubjectT], None], subject: SubjectT, described: str) -> None:
-    """Checks a law; any error becomes an AssertionError that names the law."""
+    """Checks a law; an error becomes an AssertionError that names the law, except one that no law is about."""
     try:
         law(subject)
+    except (NameError, ImportError) as error:
+        error.add_note(f"{described} could not run: this is no broken law; it was raised while {name} was checked.")
+        raise
     except Exception as error:
         reason = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         raise AssertionError(
