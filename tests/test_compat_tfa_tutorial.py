@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.compat import tfa
-from regard.errors import DataError, ShapeError, UnsupportedError
+from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 
 GOLDEN = Path(__file__).parent / "golden" / "tensorflow_addons" / "tutorial"
 KINDS = pytest.mark.parametrize("kind", ["luong", "bahdanau"])
@@ -464,3 +464,5 @@ def test_arrays_of_numpy_and_lists_are_taken_as_keras_takes_them():
         tfa.GRUCell(3)(inputs[:, 0], torch.zeros(2, 3))
     with pytest.raises(ShapeError, match="memory must be a tensor"):
         tfa.LuongAttention(4, memory.tolist())
+    with pytest.raises(ConfigError, match="units, the first argument, must be a whole number, 1 or more; got ndarray"):
+        tfa.LuongAttention(memory, 4)

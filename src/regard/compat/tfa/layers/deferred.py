@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import index
 from typing import Any, Self
 
 import numpy as np
@@ -201,10 +202,14 @@ def checked_width(name: str, value: Any) -> int:
     Raises:
         ConfigError: for anything but a whole number above 0, such as a tensor in its place.
     """
-    if isinstance(value, Tensor) or not hasattr(value, "__index__") or value < 1:
-        kind = type(value).__name__ if isinstance(value, Tensor) else repr(value)
-        raise ConfigError(f"{name} must be a whole number, 1 or more; got {kind}.")
-    return int(value)
+    try:
+        width = 0 if isinstance(value, Tensor) else index(value)
+    except TypeError:
+        width = 0
+    if width < 1:
+        shown = type(value).__name__ if hasattr(value, "__array__") else repr(value)
+        raise ConfigError(f"{name} must be a whole number, 1 or more; got {shown}.")
+    return width
 
 
 def check_type(name: str, values: Tensor, weight: Tensor) -> None:
