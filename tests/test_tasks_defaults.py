@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,14 +12,17 @@ import pytest
 
 from regard.cli import run
 from regard.config import from_preset, presets
+from regard.config import load as load_configuration
 from regard.config.keys import keys
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
 from regard.tasks.open_keys import is_set
 from regard.tasks.plan import FEW_STEPS
+from regard.tasks.table import TASKS
 from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.reading import read_data
+from task_cases import TASK_CASES
 
 
 def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -144,6 +148,40 @@ def test_steps_and_epochs_of_the_plan_agree(training: dict[str, int], length: st
 def test_the_remedy_for_few_steps_is_about_the_key_that_makes_them_few(training: dict[str, int], remedy: str) -> None:
     (warning,) = resolve(opened(**training, warmup_steps=0), *words(3_600)).warnings
     assert warning.endswith(f"steps are few; most models need 1,000 or more. {remedy}")
+
+
+@pytest.mark.parametrize("held_out", [30, 360, 1_000, 20_000])
+@pytest.mark.parametrize("training", [{}, {"epochs": 3}, {"max_steps": 500}])
+def test_validations_take_a_tenth_of_the_time_or_are_five(held_out: int, training: dict[str, int]) -> None:
+    plan = resolve(opened(**training), *words(3_600), held_out=held_out)
+    validations = plan.steps / plan.config.training.validate_every
+    share = validations * plan.validation_cost / (plan.steps / plan.steps_per_epoch)
+    assert plan.validation_cost == pytest.approx(0.8 * held_out / 3_600, rel=0.01)
+    assert validations <= 5.1 or share <= 0.12
+    assert validations >= 4.9
+    assert any("of the time of the training" in line for line in plan.warnings) == (share / (1 + share) >= 0.25)
+
+
+def test_a_given_time_between_validations_stays_and_its_price_is_told() -> None:
+    plan = resolve(opened(validate_every=10, epochs=3), *words(3_600), held_out=360)
+    assert plan.config.training.validate_every == 10
+    (warning,) = [line for line in plan.warnings if "validations" in line]
+    assert warning.startswith("warning: 36 validations take about 49% of the time of the training.")
+    assert "Raise training.validate_every; left out" in warning
+    plan = resolve(opened(validate_every=None, epochs=3), *words(3_600), held_out=36_000)
+    assert any(line.startswith("warning: 3 validations take about") for line in plan.warnings)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_says_what_its_validations_cost(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    TASK_CASES[task].write(tmp_path)
+    path = tmp_path / "run.yaml"
+    path.write_text(json.dumps({"task": task, **TASK_CASES[task].sections}))
+    config = load_configuration(path).config
+    material = TASKS[task].read(config)
+    plan = TASKS[task].resolve(config, material, TASKS[task].check(config, material))
+    assert 0.0 < plan.validation_cost < 10.0
 
 
 def test_a_continued_run_keeps_what_was_resolved_before() -> None:

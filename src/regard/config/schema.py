@@ -336,7 +336,7 @@ class TrainingConfig(Section):
     tensorboard: bool = Field(default=False, description="also write TensorBoard events (extra `log`)")
     samples: Annotated[int, Field(ge=0)] = Field(
         default=4,
-        description="number of outputs shown, and of pictures drawn each time that the steps have grown by half",
+        description="number of outputs shown, and of pictures drawn each time that the steps have tripled",
     )
 
 

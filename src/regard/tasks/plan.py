@@ -12,6 +12,10 @@ from regard.tasks.open_keys import OpenKeys
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""
+VALIDATION_SHARE, LEAST_VALIDATIONS = 0.1, 5
+"""Validations that follow from the data take at most this share of the time of a training, but there are so many."""
+SLOW_VALIDATIONS = 0.25
+"""From this share on, the plan warns."""
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 
@@ -30,6 +34,7 @@ class Plan(Generic[ConfigT]):
         steps_per_epoch: optimiser steps per epoch.
         notes: further lines.
         few_steps: with fewer optimiser steps most models stay untrained.
+        validation_cost: the time of a validation, in epochs of training (`choose_steps`).
     """
 
     open: OpenKeys[ConfigT]
@@ -39,6 +44,7 @@ class Plan(Generic[ConfigT]):
     steps_per_epoch: int
     notes: tuple[str, ...] = ()
     few_steps: int = FEW_STEPS
+    validation_cost: float = 0.0
 
     @property
     def config(self) -> ConfigT:
@@ -58,6 +64,16 @@ class Plan(Generic[ConfigT]):
             lines.append(
                 f"warning: {_counted(self.steps, 'step')} are few; most models need {self.few_steps:,} or more. "
                 f"{self._remedy()}"
+            )
+        validations = self.steps // (training.validate_every or self.steps_per_epoch)
+        cost = validations * self.validation_cost * self.steps_per_epoch
+        if (share := cost / max(self.steps + cost, 1)) >= SLOW_VALIDATIONS:
+            remedy = "Fewer held-out items are enough to choose the best weights"
+            if is_set(self.open.given, ("training", "validate_every")):
+                remedy = "Raise training.validate_every; left out, it follows from the data"
+            lines.append(
+                f"warning: {_counted(validations, 'validation')} take about {share:.0%} of the time of the training. "
+                f"{remedy}"
             )
         if 2 * training.warmup_steps > self.steps:
             lines.append(
@@ -107,13 +123,17 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def choose_steps(open_keys: OpenKeys[Any], *, batches: int, steps: float, validations: int) -> int:
+def choose_steps(
+    open_keys: OpenKeys[Any], *, batches: int, steps: float, validations: int, validation_cost: float = 0.0
+) -> int:
     """Chooses epochs, warm-up and the time between validations, and returns the steps per epoch.
 
     Args:
         batches: of an epoch.
         steps: how many the training should have; as many as `max_steps` if that is more.
-        validations: how often it should be validated.
+        validations: how often it should be validated, at most: fewer times if that took more than a tenth of the time.
+        validation_cost: the time of a validation, in epochs of training. It is estimated from the number of items, and
+            not measured, so that it is the same in every run.
     """
     config = open_keys.given
     steps_per_epoch = max(1, math.ceil(batches / config.training.accumulation))
@@ -123,6 +143,8 @@ def choose_steps(open_keys: OpenKeys[Any], *, batches: int, steps: float, valida
     open_keys.choose("training.warmup_steps", round(WARMUP * planned))
     if config.training.schedule == "noam" and (size := size_of(open_keys.config.model)) is not None:
         open_keys.choose("training.noam_size", size)
+    affordable = planned * VALIDATION_SHARE / (1 - VALIDATION_SHARE) / max(validation_cost * steps_per_epoch, 1e-9)
+    validations = min(validations, max(int(affordable), LEAST_VALIDATIONS))
     open_keys.choose("training.validate_every", max(1, round(planned / validations)))
     return steps_per_epoch
 

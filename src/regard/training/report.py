@@ -18,9 +18,10 @@ from regard.training.progress import Display
 from regard.training.tally import SYMBOLS, Tally
 from regard.training.trainee import Validation
 
-GROWTH = 1.5
-"""Pictures are drawn when training has taken so many times the steps of the last ones: all at the beginning, where the
-alignment forms, and few later. Drawn at every validation, they took as long as the training of a small model."""
+GROWTH = 3
+"""Pictures are drawn when training has taken so many times the steps of the last ones: most at the beginning, where the
+alignment forms, and few later. Drawn at every validation, they took as long as the training of a small model; drawn
+each time that the steps had grown by half, those of documents took a quarter of it."""
 
 
 class RunReport:

@@ -169,7 +169,7 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
 
     samples: Annotated[int, Field(ge=0)] = Field(
         default=1,
-        description="number of forecasts shown, and of pictures drawn each time that the steps have grown by half",
+        description="number of forecasts shown, and of pictures drawn each time that the steps have tripled",
     )
     sequence_teacher_forcing: Probability = Field(
         default=1.0,

@@ -26,6 +26,8 @@ REFERENCE = 500_000
 BATCH_WORDS, BATCH_GROWTH = 3_000, 0.5
 BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 1_000
 VALIDATIONS = 20
+VALIDATED = 0.5
+"""The time in which a document is validated in that in which it is trained on (measured: 0.48)."""
 DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.2, 0.5
 """Dropout at the reference, its decrease for ten times as many words, and its range."""
 
@@ -35,6 +37,7 @@ def resolve(
     words: NDArray[np.int64],
     sentences: NDArray[np.int64],
     *,
+    held_out: int = 0,
     chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> Plan[DocumentsConfig]:
     """Chooses values for the keys that the configuration leaves open.
@@ -42,6 +45,7 @@ def resolve(
     Args:
         config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         words, sentences: (documents,) of the training documents; those without words do not count.
+        held_out: the number of held-out documents.
         chosen: values that were chosen before, by dotted key (`TrainingData.chosen`).
     """
     kept = words > 0
@@ -54,6 +58,8 @@ def resolve(
     batch_words = open_.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
     batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
+    cost = VALIDATED * held_out / max(len(words), 1)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{int(kept.sum()):,} documents, {num_words:,} words"
-    return Plan(open_, amount, f"of up to {batch_words:,} words", "training.batch_words", steps_per_epoch)
+    batch = f"of up to {batch_words:,} words"
+    return Plan(open_, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)

@@ -77,7 +77,7 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
         """Chooses batches, steps and dropout by the number of words."""
         words = material.train_words
-        return resolve(config, words.num_words, words.num_sentences, chosen=material.chosen)
+        return resolve(config, words.num_words, words.num_sentences, held_out=len(material.dev), chosen=material.chosen)
 
     def build(self, config: DocumentsConfig, material: TrainingData, *, name: str) -> DocumentModel:
         """An untrained model for the words and labels of the training documents."""

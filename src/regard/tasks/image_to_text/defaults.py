@@ -28,6 +28,8 @@ REFERENCE = 9_000
 PICTURES, LEAST_PICTURES, MOST_PICTURES = 16, 8, 64
 STEPS, STEPS_GROWTH, LEAST_STEPS = 20_000, 0.4, 3_000
 VALIDATIONS = 25
+VALIDATED = 1.0
+"""The time in which a picture is validated, greedily, in that in which it is trained on."""
 LARGE = 100_000
 """Texts from which on decoders are larger."""
 ROOM, EXTRA_SYMBOLS = 1.2, 10
@@ -39,6 +41,7 @@ def resolve(
     shapes: NDArray[np.int64],
     lengths: NDArray[np.int64],
     *,
+    held_out: int = 0,
     chosen: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan[ImageToTextConfig]:
     """Chooses values for the keys that the configuration leaves open.
@@ -47,6 +50,7 @@ def resolve(
         config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         shapes: (texts, 2) height and width of the picture of each training text.
         lengths: (texts,) symbols of each.
+        held_out: the number of held-out pictures that are validated.
         chosen: values that were chosen before, by dotted key.
     """
     count = len(lengths)
@@ -70,6 +74,8 @@ def resolve(
     pixels = open_.choose("training.batch_pixels", two_digits(max(pictures * mean, 1)))
     batches = len(bucket_pictures(shapes, batch_pixels=pixels, seed=config.seed, epoch=0))
     goal = max(STEPS * growth**STEPS_GROWTH, LEAST_STEPS)
-    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
+    cost = VALIDATED * config.decoding.validation_beam * held_out / max(count, 1)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{count:,} texts, {int(lengths.sum()) + count:,} symbols"
-    return Plan(open_, amount, f"of up to {pixels:,} pixels", "training.batch_pixels", steps_per_epoch)
+    batch = f"of up to {pixels:,} pixels"
+    return Plan(open_, amount, batch, "training.batch_pixels", steps_per_epoch, validation_cost=cost)

@@ -117,7 +117,9 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         """Chooses sizes, batches and steps by the number of texts and the sizes of pictures."""
         kept = material.kept
         shapes = material.train.sizes[material.train.owners[kept]]
-        return resolve(config, shapes, material.train.lengths[kept], chosen=material.chosen)
+        most, held_out = config.training.validation_pictures, len(material.dev.pictures)
+        held_out = held_out if most is None else min(most, held_out)
+        return resolve(config, shapes, material.train.lengths[kept], held_out=held_out, chosen=material.chosen)
 
     def adopt(self, config: ImageToTextConfig, resolved: ImageToTextConfig) -> ImageToTextConfig:
         """A configuration whose open keys have the values that a former run resolved them to."""

@@ -71,7 +71,8 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         self, config: LanguageModellingConfig, material: RunningText, report: Findings
     ) -> Plan[LanguageModellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
-        return resolve(config, material.train.num_tokens, chosen=chosen(config.data, material))
+        train, held_out = material.train.num_tokens, material.held_out.num_tokens
+        return resolve(config, train, held_out=held_out, chosen=chosen(config.data, material))
 
     def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
         """An untrained model for the vocabulary of the text."""

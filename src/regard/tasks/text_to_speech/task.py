@@ -33,6 +33,8 @@ DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 3_000, 8_000, 1_000
 """Frames of three quarters of an hour, the frames of a batch and the steps; both grow with the root of the frames."""
 VALIDATIONS = 20
+SPOKEN, FORCED = 1.5, 0.3
+"""The times in which a sentence is read aloud and teacher-forced in a validation, in that in which it is trained on."""
 ALIGNED = 1_500
 """Steps by which an alignment should have formed at r = 3 with three quarters of an hour; more for a smaller r."""
 
@@ -116,7 +118,10 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         keys = OpenKeys(config, dict(material.chosen))
         size = keys.choose("training.batch_frames", max(two_digits(BATCH_FRAMES * growth), int(frames.max())))
         batches = len(bucket(units, frames, batch_tokens=size, seed=config.seed, epoch=0))
-        steps = choose_steps(keys, batches=batches, steps=max(LEAST_STEPS, STEPS * growth), validations=VALIDATIONS)
+        spoken = min(config.training.validation_sentences, len(material.dev))
+        cost = (SPOKEN * spoken + FORCED * len(material.dev)) / max(len(frames), 1)
+        goal = max(LEAST_STEPS, STEPS * growth)
+        steps = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
         r = config.model.decoder.num_frames
         keys.choose("training.align_by", two_digits(ALIGNED * max(growth, 0.2) * max(1, 3 / r)))
         if config.model.attention.recipe in LOCATION_RELATIVE and config.training.alignment_losses.guided_attention:
@@ -124,7 +129,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         front_end = front_end_of(config.data.front_end)
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"
-        return Plan(keys, amount, f"of up to {size:,} frames", "training.batch_frames", steps)
+        batch = f"of up to {size:,} frames"
+        return Plan(keys, amount, batch, "training.batch_frames", steps, validation_cost=cost)
 
     def build(self, config: TextToSpeechConfig, material: SpeechMaterial, *, name: str) -> SpeechModel:
         """An untrained model for the units of the training sentences."""

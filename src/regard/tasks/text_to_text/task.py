@@ -112,7 +112,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         """Chooses sizes, batches and steps by the number of symbols."""
         lengths = report.train.source.lengths, report.train.target.lengths
-        return resolve(config, *lengths, chosen=material.chosen)
+        return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen)
 
     def adopt(self, config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
         """A configuration whose open keys have the values that a former run resolved them to."""
