@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import regard
+from regard.audio import read_wave, synthetic_speech, write_wave
 from regard.config import from_preset
-from regard.data import collecting, open_pairs, write_synthetic_pictures
+from regard.data import collecting, open_pairs, read_ljspeech, write_synthetic_pictures
 from regard.errors import DataError
 from regard.tasks.material import check_all, read_and_check
 from regard.tasks.table import task_of
@@ -96,6 +100,36 @@ def ink(folder: Path) -> tuple[str, str, list[str]]:
     return "formulas", "ink", ["03.inkml:1: not XML", "05.inkml: expected an annotation", "07.inkml: trace 0"]
 
 
+def wave_of_floats(samples: Any) -> bytes:
+    data = np.asarray(samples, "<f4").tobytes()
+    form = struct.pack("<IHHIIHH", 16, 3, 1, 16000, 64000, 4, 32)
+    chunks = b"WAVEfmt " + form + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+
+def recordings(folder: Path) -> tuple[str, str, list[str]]:
+    (folder / "wavs").mkdir()
+    rows, labels = [], ["id\tindex\tstart\tend\tletter"]
+    for number in range(20):
+        speech = synthetic_speech("so it", seed=number)
+        write_wave(folder / "wavs" / f"s{number:02}.wav", speech.samples, speech.sample_rate)
+        rows.append(f"s{number:02}|So It|so it")
+        for index, (start, end) in enumerate(speech.intervals):
+            labels.append(f"s{number:02}\t{index}\t{start:.4f}\t{end:.4f}\t{'so it'[index]}")
+    wavs, tone = folder / "wavs", np.sin(np.arange(8000) / 5)
+    (wavs / "s01.wav").write_bytes(wave_of_floats(np.where(np.arange(8000) == 9, np.nan, tone)))
+    (wavs / "s02.wav").write_bytes(wave_of_floats(0 * tone))
+    (wavs / "s03.wav").write_bytes((wavs / "s03.wav").read_bytes()[:300])
+    (wavs / "s04.wav").write_bytes(b"RIFF no sound of any kind")
+    rows[5], rows[6], rows[7], rows[8] = "s05", "s06|a|b|c", "s00|a|so it", "s08|So It|"
+    rows[9], rows[10], rows[11], rows[12] = "gone|a|b", "s10.wav|a|so it", "sub/s11|a|b", "|a|b"
+    rows[13], labels[14 * 5 + 3] = "s13|a|other", "s14\t2\tlate\t0.5\t "
+    (folder / "metadata.csv").write_text("\n".join(rows))
+    (folder / "letters.tsv").write_text("\n".join(labels) + "\n")
+    found = [f"metadata.csv:{line}: " for line in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)]
+    return "speech", "metadata.csv", [*found, "letters.tsv: s13: unit 0", "letters.tsv:74: start: expected seconds"]
+
+
 def coco(folder: Path) -> tuple[str, str, list[str]]:
     write_synthetic_pictures(folder / "drawn", count=40)
     images = [f'{{"id": {i}, "file_name": "pictures/{i:06}.png"}}' for i in range(40)]
@@ -108,7 +142,7 @@ def coco(folder: Path) -> tuple[str, str, list[str]]:
     return "captioning", "drawn/coco.json", [f"coco.json: {place}" for place in found]
 
 
-FILES = (pairs, json_pairs, parallel, labelled, documents, running_text, series, pictures, ink, coco)
+FILES = (pairs, json_pairs, parallel, labelled, documents, running_text, series, pictures, ink, coco, recordings)
 
 
 @pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
@@ -137,7 +171,7 @@ def test_one_check_names_every_defect_and_training_may_go_on_without_them(tmp_pa
 
 
 def test_a_report_groups_defects_by_kind_with_their_number_and_the_first_places(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("a\tb\n" + "one\n" * 9 + "a\tb\tc\n")
+    (tmp_path / "a.tsv").write_text("here\tda\n" + "one\n" * 9 + "a\tb\tc\n")
     with collecting() as defects:
         assert len(open_pairs(tmp_path / "a.tsv")) == 1
     many, one = defects.findings(left_out=True)[1:]
@@ -182,3 +216,62 @@ def test_a_training_without_the_items_that_cannot_be_read_says_how_many_they_wer
     shown = capsys.readouterr().err
     assert "left out: 2 items that cannot be read" in shown
     assert "58 sentences" not in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["s{i:02}|p{speaker}|so it"] * 12, r"names? 3 speakers \('p225' 4 times.*grep '\|p225\|' metadata.csv"),
+        (["id|text|normalized text", *["s{i:02}|So It|so it"] * 12], "1: the first line names the columns"),
+        (["s{i:02}|a|b|c"] * 12, "1: expected id.text.normalised; got 4 columns.*no quoting"),
+        (["s{i:02},So It,so it"] * 12, "separated by [|], not by commas"),
+        (["s{i:02}.wav|So It|so it"] * 12, "An id has no suffix: s00"),
+        (["deep{i:02}|So It|so it"] * 12, "There is .*wavs/p1/deep00.wav; sounds stand in .*wavs itself"),
+        (["p1/deep{i:02}|So It|so it"] * 12, "Sounds stand in .*wavs itself: move them"),
+    ],
+    ids=["speakers", "header", "four columns", "commas", "suffixes", "sub-folders", "paths"],
+)
+def test_tables_of_sentences_of_other_forms_are_refused_with_the_reason(
+    tmp_path: Path, lines: list[str], message: str
+) -> None:
+    (tmp_path / "wavs" / "p1").mkdir(parents=True)
+    for number in range(12):
+        for name in (f"s{number:02}", f"p1/deep{number:02}"):
+            write_wave(tmp_path / "wavs" / f"{name}.wav", synthetic_speech("so it").samples, 16000)
+    rows = [line.format(i=number, speaker=225 + number % 3) for number, line in enumerate(lines)]
+    (tmp_path / "metadata.csv").write_bytes(b"\xef\xbb\xbf" + "\n".join(rows).encode())
+    config = from_preset("speech", [f"data.train={tmp_path}/metadata.csv"]).config
+    report = check_all(task_of(config), config).report
+    assert report.has_errors
+    assert re.search(f"(?s){message}", str(report))
+
+
+def test_one_speaker_or_short_texts_are_no_table_of_speakers(tmp_path: Path) -> None:
+    (tmp_path / "wavs").mkdir()
+    for number in range(6):
+        write_wave(tmp_path / "wavs" / f"s{number}.wav", synthetic_speech("so it").samples, 16000)
+    for middle in (["p225"] * 6, ["yes", "no", "stop", "go", "left", "right"]):
+        (tmp_path / "metadata.csv").write_text("\n".join(f"s{i}|{word}|so it" for i, word in enumerate(middle)))
+        assert len(read_ljspeech(tmp_path / "metadata.csv")) == 6
+
+
+def test_sounds_that_are_too_loud_cut_off_or_shifted_are_named(tmp_path: Path) -> None:
+    recordings(tmp_path)
+    speech = synthetic_speech("so it").samples.numpy()
+    peak = np.abs(speech).max()
+    sounds = {"s00": 3.2 * speech / peak, "s15": 40000 * speech / peak, "s16": np.clip(9 * speech / peak, -1, 1)}
+    sounds["s17"] = 0.3 * speech + 0.2
+    for name, samples in sounds.items():
+        (tmp_path / "wavs" / f"{name}.wav").write_bytes(wave_of_floats(samples))
+    told: list[str] = []
+    read, _ = read_wave(tmp_path / "wavs/s00.wav", report=told.append)
+    np.testing.assert_allclose(read.numpy(), speech / peak, atol=1e-6)
+    assert "its peak is 3.20" in told[0]
+    config = from_preset("speech", [f"data.train={tmp_path}/metadata.csv", "data.on_error=skip"]).config
+    report = str(check_all(task_of(config), config).report)
+    assert "warning: 2 sounds are changed alike when they are read:" in report
+    assert "s00.wav: its peak is 3.20" in report
+    assert "s15.wav: its peak is 40000.00" in report
+    assert "s16.wav: doubtful: peaks are cut off" in report
+    assert "s17.wav: doubtful: a constant offset of 0.200" in report
+    assert report.count("doubtful") == 2

@@ -173,20 +173,18 @@ def test_differences_leave_out_what_is_not_heard_and_what_has_no_label():
         health.timing_differences(health.UnitTimes(np.zeros((2, 4)), np.zeros((2, 4))), LABELS)
 
 
-def test_errors_are_medians_around_the_lag_of_all_sentences():
+def test_errors_keep_the_lag_which_stands_beside_them():
     nan = np.nan
     first = health.TimingDifferences(np.array([0.1, nan]), np.array([0.03, 0.05]))
     second = health.TimingDifferences(np.array([-0.2, 0.0]), np.array([0.01, nan]))
     errors = health.timing_errors([first, second])
     assert (errors.num_units, errors.num_missing) == (4, 1)
     assert errors.lag_ms == pytest.approx(30)
-    assert errors.boundary_ms == pytest.approx((20 + 20) / 2)  # of 0, 20, 20, 500
+    assert errors.boundary_ms == pytest.approx((30 + 50) / 2)  # of 10, 30, 50, 500
+    assert errors.lagless_ms == pytest.approx((20 + 20) / 2)  # of 0, 20, 20, 500
     assert errors.near_share == 0.75
     assert errors.centre_ms == pytest.approx((100 + 500 + 200 + 0) / 4)
-    plain = health.timing_errors([first, second], lag=0)
-    assert plain.boundary_ms == pytest.approx((30 + 50) / 2)
-    assert plain.near_share == 0.75
-    assert "lag +30 ms" in str(errors)
+    assert "lag +30 ms, without it 20 ms" in str(errors)
 
 
 def test_without_units_there_are_no_errors_and_without_times_all_are_missing():
@@ -208,8 +206,94 @@ def test_an_alignment_on_its_labels_has_no_errors_and_a_late_one_has_a_lag():
     assert errors.centre_ms == pytest.approx(0, abs=1e-9)
     late = hard(0, 0, *path, size=4)
     errors = health.timing_errors([health.timing_differences(health.unit_times(late, steps), labels)])
-    assert errors.lag_ms == pytest.approx(20)
-    assert errors.boundary_ms == pytest.approx(0, abs=1e-9)
+    assert errors.lag_ms == errors.boundary_ms == pytest.approx(20)
+    assert errors.lagless_ms == pytest.approx(0, abs=1e-9)
+
+
+def spread(alignment, width):
+    """Weights that are spread over neighbouring units, as those of a mixture with wide components."""
+    size = alignment.shape[-1]
+    distance = np.arange(size)[:, None] - np.arange(size)
+    weights = alignment @ np.exp(-((distance / width) ** 2) / 2)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def spoken_path(random, *, count=30):
+    """The unit of each step of a sentence of uneven units, some of them long pauses, and its labels."""
+    durations = random.integers(2, 9, count)
+    durations[[8, 19]] = 40  # steps of 10 ms
+    steps = health.StepTimes(sample_rate=1000, hop_length=10)
+    ends = steps.edges(durations.sum())[durations.cumsum()]
+    starts = np.concatenate([[0.0], ends[:-1]])
+    return np.repeat(np.arange(count), durations), Intervals(tuple("abcdefghij" * 3), starts, ends), steps
+
+
+def test_the_figures_of_timing_rank_alignments_as_their_speech_is_heard():
+    path, labels, steps = spoken_path(np.random.default_rng(0))
+    size, seconds = len(labels), len(path) / 100
+    late = lambda alignment, count: alignment[np.clip(np.arange(len(path)) - count, 0, len(path) - 1)]  # noqa: E731
+    perfect = hard(*path, size=size)
+    even = hard(*(np.arange(len(path)) * size // len(path)), size=size)
+    no_pauses = hard(*np.minimum(np.arange(len(path)) // 6, size - 1), size=size)
+    alignments = {
+        "perfect": perfect,
+        "soft": spread(perfect, 0.5),
+        "reading 60 ms ahead": late(perfect, -6),
+        "lagging by two steps": late(perfect, 2),
+        "reading far ahead": late(spread(perfect, 1.5), -22),
+        "lagging mixture": late(spread(perfect, 1.5), 17),
+        "diagonal": even,
+        "without the pauses": no_pauses,
+    }
+    errors = {
+        name: health.timing_errors([health.timing_differences(health.unit_times(weights, steps), labels)])
+        for name, weights in alignments.items()
+    }
+    baseline = health.timing_errors([health.timing_differences(health.diagonal_times(size, seconds), labels)])
+    formed = [name for name, each in errors.items() if each.is_better_than(baseline)]
+    assert formed == ["perfect", "soft", "reading 60 ms ahead", "lagging by two steps"]
+    centres = [errors[name].centre_ms for name in ("perfect", "lagging by two steps", "lagging mixture")]
+    assert centres == sorted(centres)
+    boundaries = [errors[name].boundary_ms for name in ("perfect", "lagging by two steps", "lagging mixture")]
+    assert boundaries == sorted(boundaries)
+    # what flattered it: its boundaries are even once the lag is gone
+    assert errors["lagging mixture"].lagless_ms < baseline.lagless_ms
+    assert errors["lagging mixture"].lag_ms == pytest.approx(170, abs=20)
+
+
+def test_blurred_speech_has_less_contrast_and_speech_without_pauses_keeps_none():
+    random = np.random.default_rng(0)
+    sounds = random.normal(0, 1, (12, 20))
+    frames = np.repeat(sounds, 8, axis=0)
+    silence = np.full((12, 20), -8.0)
+    recorded = np.concatenate([silence, frames[:40], silence, frames[40:], silence])
+    own = lambda mel, path: health.clarity_scores([health.clarity(mel, recorded, path)])  # noqa: E731
+    same = own(recorded, np.stack([np.arange(len(recorded))] * 2, 1))
+    assert (same.contrast_ratio, same.pauses_kept, same.pause_frames) == (1.0, 1.0, 12)
+    blurred = recorded.copy()
+    spoken = recorded[:, 0] > -8
+    blurred[spoken] = 0.5 * recorded[spoken] + 0.5 * recorded[spoken].mean(0)
+    assert own(blurred, np.stack([np.arange(len(recorded))] * 2, 1)).contrast_ratio == pytest.approx(0.5, abs=0.02)
+    # the same sounds in a row: the pause of the recording is paired with the sounds around it
+    hasty = np.concatenate([silence, frames, silence])
+    at = np.arange(len(recorded))
+    path = np.stack([np.where(at < 52, at, np.where(at < 64, 52, at - 12)), at], 1)
+    hurried = own(hasty, path)
+    assert hurried.pauses_kept == 0
+    assert hurried.contrast_ratio == pytest.approx(1)
+    assert "0% of the recordings' pauses kept" in str(hurried)
+    never = health.clarity_scores([health.clarity(frames, frames, np.stack([np.arange(96)] * 2, 1))])
+    assert "no pauses within sentences" in str(never)
+    assert math.isnan(never.pauses_kept)
+    with pytest.raises(ShapeError, match=r"\(T, M\)"):
+        health.spectral_contrast(np.zeros(3))
+
+
+def test_pitch_without_voiced_frames_is_said_in_words():
+    errors = health.pitch_errors([0.0, 100.0], [100.0, 0.0], [[0, 0], [1, 1]])
+    assert str(errors).startswith("pitch not compared: no frames voiced in both, voicing differs")
+    assert "nan" not in str(errors)
+    assert "nan" not in str(health.PitchErrors.joined([]))
 
 
 def test_baselines_fill_the_sentence():
@@ -231,7 +315,7 @@ def test_baselines_fill_the_sentence():
 
 def test_a_better_alignment_is_better_than_all_baselines():
     def errors(ms):
-        return health.TimingErrors(1, 0, 0, 0, ms, 0)
+        return health.TimingErrors(1, 0, ms, ms, 0, 0, 0)
 
     assert errors(40).is_better_than(errors(50), errors(41))
     assert not errors(45).is_better_than(errors(50), errors(41))
@@ -393,11 +477,12 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
         **{name: getattr(sentences[0], name) for name in health.SpokenSentence.__slots__ if name != "alignment"},
         alignment=health.summary(np.eye(3)),
     )
-    diagonal = health.TimingErrors(4, 0, 0.0, 0.0, 100.0, 0.2)
+    diagonal = health.TimingErrors(4, 0, 100.0, 100.0, 0.2, 0.0, 100.0)
     scores = health.SpeechScores(sentences, {"diagonal": diagonal})
     assert scores.is_aligned
     figures = scores.figures()
-    assert figures["boundary_ms"] == pytest.approx(10)
+    assert figures["boundary_ms"] == pytest.approx(50)
+    assert figures["lagless_boundary_ms"] == pytest.approx(10)
     assert figures["mcd_db"] == 6
     assert figures["resynthesis_mcd_db"] == 4
     assert figures["reading_errors"] == pytest.approx(100 / 6)
@@ -405,7 +490,8 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
     assert figures["focus_rate"] == 1
     assert "duration_ms" not in figures
     text = str(scores)
-    assert "better than diagonal" in text
+    assert "nearer to the labels in centres and boundaries than diagonal" in text
+    assert text.index("mel cepstral") < text.index("reading errors") < text.index("centres")
     assert "NOT" not in text
     assert "mel cepstral distortion 6.00 dB; 4.00 dB" in text
     path = scores.write(tmp_path / "new" / "scores.tsv")
@@ -414,17 +500,17 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
     assert [*path.parent.iterdir()] == [path]
     rows = [dict(zip(header, row, strict=True)) for row in (first, second)]
     assert [row["id"] for row in rows] == ["a", "b"]
-    assert [float(row["boundary_ms"]) for row in rows] == [10, 10]  # around the lag of all
-    assert {float(row["lag_ms"]) for row in rows} == {50}
+    assert [float(row["boundary_ms"]) for row in rows] == pytest.approx([40, 60])
+    assert [float(row["lag_ms"]) for row in rows] == pytest.approx([40, 60])
     assert [row["resynthesis_mcd_db"] for row in rows] == ["4", ""]
     assert [row["skipped"] for row in rows] == ["0", "1"]
     assert [row["focus_rate"] for row in rows] == ["1", ""]
 
 
 def test_scores_say_when_an_alignment_is_no_better_than_a_baseline():
-    scores = health.SpeechScores([sentence("a", 0.0)], {"means": health.TimingErrors(4, 0, 0.0, 0.0, 1.0, 0.9)})
+    scores = health.SpeechScores([sentence("a", 0.0)], {"means": health.TimingErrors(4, 0, 1.0, 1.0, 0.9, 0.0, 1.0)})
     assert scores.is_aligned is False
-    assert "NOT better than means" in str(scores)
+    assert "NOT nearer to the labels in centres and boundaries than means" in str(scores)
 
 
 def test_scores_of_nothing_have_no_figures():

@@ -41,6 +41,7 @@ from regard.layers import items
 from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import check_data
+from regard.tasks.material import check_all
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
@@ -173,16 +174,20 @@ def test_stereo_of_8_kHz_is_read_and_said(copied: Path) -> None:
     material = TASK.read(config)
     assert [("2 channels" in text, "8,000 Hz" in text) for text in material.messages] == [(True, False), (False, True)]
     assert len(material.train[0].mel) == 81
-    assert "2 changes to sounds as they were read; the first: " in str(TASK.check(config, material))
+    report = str(TASK.check(config, material))
+    assert "train-0.wav: 2 channels are averaged" in report
+    assert "train-0.wav: resampled from 8,000 Hz" in report
 
 
 def test_a_silent_recording_is_an_error_and_an_unlike_one_a_warning(copied: Path) -> None:
     write_wave(copied / "wavs/train-0.wav", torch.zeros(8000), 16000)
     write_wave(copied / "wavs/train-1.wav", synthetic_speech("see a bee" * 5).samples, 16000)
     config = configuration(copied).config
-    report = TASK.check(config, TASK.read(config))
+    with pytest.raises(DataError, match=r"train.csv:1: .*train-0.wav: the recording is silent"):
+        TASK.read(config)
+    report = check_all(TASK, config).report
     assert report.has_errors
-    assert "train: 1 recordings are silent" in str(report)
+    assert "train-0.wav: the recording is silent" in str(report)
     assert "three times as long or as short" in str(report)
 
 
@@ -865,20 +870,44 @@ def test_every_front_end_makes_sound(name: str) -> None:
 # what is measured
 
 
+@pytest.mark.parametrize(
+    ("front_end", "expected"),
+    [
+        ("regard", "cannot read spectrograms of data.front_end=regard. For them train with data.front_end=regard-22k"),
+        ("keithito", "cannot read spectrograms of data.front_end=keithito"),
+        ("regard-22k", "or by HiFi-GAN's published vocoders"),
+    ],
+)
+def test_a_plan_says_which_vocoders_can_make_sound(data: Path, front_end: str, expected: str) -> None:
+    config = configuration(data, f"data.front_end={front_end}").config
+    plan = check_all(TASK, config).plan(TASK, config)
+    assert expected in str(plan)
+
+
 def test_an_evaluation_has_figures_beside_baselines_and_a_table(trained: Path, data: Path, tmp_path: Path) -> None:
     model = load(trained, device="cpu")
     evaluation = model.evaluate(data / "test.csv", joined=3, table=tmp_path / "table.tsv")
     metrics = evaluation.metrics
-    for name in ("boundary_ms", "diagonal_boundary_ms", "mean_durations_boundary_ms", "mcd_db", "resynthesis_mcd_db"):
+    for name in (
+        "contrast",
+        "centre_ms",
+        "boundary_ms",
+        "diagonal_centre_ms",
+        "diagonal_boundary_ms",
+        "mean_durations_boundary_ms",
+        "mcd_db",
+        "resynthesis_mcd_db",
+    ):
         assert metrics[name] > 0
     assert metrics["mcd_db"] > metrics["resynthesis_mcd_db"]
     assert {"pitch_cents", "voicing_error", "duration_ratio", "reading_errors", "joined_reading_errors"} <= set(metrics)
     assert metrics["sentences"] == 3
     rows = (tmp_path / "table.tsv").read_text().splitlines()
-    assert rows[0].startswith("id\tboundary_ms")
+    assert rows[0].startswith("id\tmcd_db\tresynthesis_mcd_db\tcontrast\tpauses_kept")
     assert [row.split("\t")[0] for row in rows[1:]] == ["test-0", "test-1", "test-2"]
     text = str(evaluation)
-    assert "mean durations: boundaries" in text
+    assert text.startswith("mel cepstral distortion")
+    assert "mean durations: centres" in text
     assert "3 sentences joined: reading errors" in text
     assert evaluation.joined is not None
     assert evaluation.joined.num_units.tolist() == [15]
@@ -893,7 +922,7 @@ def test_elsewhere_labels_stand_beside_the_table_or_are_left_out(trained: Path, 
     model = load(trained, device="cpu")
     stereo(copied / "wavs/test-0.wav")
     here = model.evaluate(copied / "test.csv", sound=False)
-    assert [note[:23] for note in here.notes if "changes" in note] == ["2 changes to sounds as "]
+    assert [note.split(": ")[2].split()[0] for note in here.notes[:2]] == ["2", "resampled"]
     assert here.metrics["labelled_units"] > 0
     (copied / "letters.tsv").unlink()
     without = model.evaluate(copied / "test.csv", sound=False)

@@ -79,6 +79,20 @@ def test_the_picture_has_the_symbols_as_rows_and_time_across():
     assert stop.patches[0].get_data().values == pytest.approx(np.linspace(0, 0.9, 10)[:9])
 
 
+@pytest.mark.parametrize("count", [20, 77, 154, 300])
+def test_every_symbol_of_a_long_sentence_has_a_label_that_covers_no_other(count):
+    symbols = [chr(ord("a") + i % 26) for i in range(count)]
+    alignment = np.eye(count)
+    sentence = AlignedSpeech(np.zeros((count, 4)), alignment, symbols, sample_rate=16000, hop_length=200)
+    figure = draw_speech(sentence)
+    figure.canvas.draw()
+    ticks = figure.axes[1].yaxis.get_major_ticks()
+    assert [tick.label1.get_text() for tick in ticks] == symbols
+    boxes = [tick.label1.get_window_extent() for tick in ticks]
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[i + 1 : i + 4])
+    assert min(box.x0 for box in boxes) > 0
+
+
 def test_labels_are_outlined_and_their_boundaries_go_through_the_spectrogram():
     mel, alignment, *_ = draw_speech(spoken()).axes
     outlines = alignment.collections[1].get_paths()

@@ -6,8 +6,8 @@
 
 CORPUS has `metadata_train.csv`, `metadata_dev.csv`, `phones.tsv` and `wavs`. All runs have the sizes, the optimiser and
 the losses of the preset `speech` and the settings below; Tacotron 2, but the last. `train` continues what was stopped.
-`report` prints a row for each run: the first validation from which on the median error of boundaries was below that of
-both baselines (the diagonal; mean durations), with the minutes of computing up to there, and the figures of `regard
+`report` prints a row for each run: the first validation from which on errors of centres and boundaries were below those
+of both baselines (the diagonal; mean durations), with the minutes of computing up to there, and the figures of `regard
 evaluate` of the saved model on all held-out sentences: teacher-forced for alignments, free-running for the rest.
 `picture` draws the teacher-forced alignments of a held-out sentence, with the labels' ends of phones in red.
 
@@ -65,8 +65,8 @@ MECHANISMS: dict[str, tuple[str, ...]] = {
     "tacotron1": ("model.architecture=tacotron1", "model.attention.recipe=bahdanau"),
 }
 COLUMNS = (
-    "mechanism", "aligned at step", "CPU min", "steps", "CPU min", "boundaries ms", "within 50 ms", "focus",
-    "reading errors", "clean", "x5 errors", "x5 clean", "MCD dB",
+    "mechanism", "aligned at step", "CPU min", "steps", "CPU min", "centres ms", "boundaries ms", "within 50 ms",
+    "focus", "reading errors", "clean", "x5 errors", "x5 clean", "MCD dB", "contrast", "pauses kept",
 )  # fmt: skip
 
 
@@ -117,6 +117,7 @@ def row(name: str, corpus: Path, runs: Path) -> list[str]:
         "" if found is None else f"{share * cpu:.1f}",
         f"{last['step']:,}",
         f"{cpu:.1f}",
+        f"{figures['centre_ms']:.0f}",
         f"{figures['boundary_ms']:.0f}",
         f"{figures['near_share']:.0%}",
         f"{figures['focus_rate']:.2f}",
@@ -125,14 +126,19 @@ def row(name: str, corpus: Path, runs: Path) -> list[str]:
         f"{figures['joined_reading_errors']:.2f}",
         f"{figures['joined_clean_share']:.0%}",
         f"{figures['mcd_db']:.1f}",
+        f"{figures['contrast']:.2f}",
+        f"{figures['pauses_kept']:.0%}",
     ]
 
 
 def first_aligned(validations: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first from which on boundaries were always nearer than those of both baselines."""
+    """The first from which on centres and boundaries were always nearer than those of both baselines."""
     found = None
     for line in validations:
-        is_better = line["boundary_ms"] < min(line["diagonal_boundary_ms"], line["mean_durations_boundary_ms"])
+        is_better = all(
+            line[name] < min(line[f"diagonal_{name}"], line[f"mean_durations_{name}"])
+            for name in ("centre_ms", "boundary_ms")
+        )
         found = (found or line) if is_better else None
     return found
 

@@ -31,11 +31,12 @@ def read_wave(
     """The samples of a file in [-1, 1], float32, one channel, and their rate.
 
     WAV files of PCM or floats are read without any package; others (FLAC, OGG, compressed WAV) need soundfile.
-    Channels are averaged. Samples of another rate than the one that is asked for are resampled.
+    Channels are averaged. A sound of floats that goes beyond ±1 is divided by its peak. Samples of another rate than
+    the one that is asked for are resampled.
 
     Args:
         sample_rate: in Hz; None: the file's own.
-        report: is told what was changed in the sound (channels, sample rate), in a sentence that names the file;
+        report: is told what was changed in the sound (channels, peak, sample rate), in a sentence that names the file;
             None: it is a warning.
 
     Raises:
@@ -63,6 +64,9 @@ def read_wave(
     if channels.shape[1] > 1:
         tell(f"{file}: {channels.shape[1]} channels are averaged to one.")
     samples = torch.from_numpy(channels.mean(1) if channels.shape[1] > 1 else channels[:, 0].copy())
+    if (peak := float(samples.abs().max())) > 1:
+        tell(f"{file}: its peak is {peak:.2f}, and samples reach from -1 to 1 only: the whole sound is divided by it.")
+        samples = samples / peak
     if sample_rate is None or rate == sample_rate:
         return samples, rate
     lost = f"; it has nothing above {rate / 2:,.0f} Hz" if rate < sample_rate else ""

@@ -9,7 +9,7 @@ from regard.data.caption_scores import CaptionScores, caption_scores, caption_wo
 from regard.data.checks import Report, check
 from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
-from regard.data.defects import Defects, collecting, item_or_defect
+from regard.data.defects import Defects, collecting
 from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
 from regard.data.documents import Document, Documents, hold_out_documents, read_documents
 from regard.data.extended import ExtendedVocabulary, Extension
@@ -157,7 +157,6 @@ __all__ = [
     "group",
     "hold_out",
     "hold_out_documents",
-    "item_or_defect",
     "join_texts",
     "join_units",
     "open_pairs",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 
-from regard.data.finding import NUM_EXAMPLES, Finding, Severity
+from regard.data.finding import Finding, Severity
 from regard.errors import DataError
 
 Kind = tuple[str, int]
@@ -44,7 +44,8 @@ class Defects:
         items = f"{count:,} item{'s' * (count > 1)} cannot be read, with {kinds:,} kind{'s' * (kinds > 1)} of defect"
         hint = "they are left out" if left_out else "data.on_error=skip leaves such items out of a training"
         total = Finding(severity, f"{items}; {hint}", count)
-        return (total, *(_finding(severity, list(messages)) for messages in self._kinds.values()))
+        text = "items have the same kind of defect"
+        return (total, *(Finding.of_messages(severity, text, list(each)) for each in self._kinds.values()))
 
 
 _collected: ContextVar[Defects | None] = ContextVar("collected", default=None)
@@ -115,15 +116,3 @@ def _kind(error: BaseException) -> Kind:
     while trace.tb_next is not None:
         trace = trace.tb_next
     return trace.tb_frame.f_code.co_filename, trace.tb_lineno
-
-
-def _finding(severity: Severity, messages: list[str]) -> Finding:
-    """The finding of one kind: the whole message of the only item, or the first items and how many more there are."""
-    first = Finding.of_message(severity, messages[0])
-    if len(messages) == 1:
-        return first
-    shown = [message.partition("\n")[0] for message in messages[:NUM_EXAMPLES]]
-    if more := len(messages) - len(shown):
-        shown.append(f"… and {more:,} more")
-    text = f"{len(messages):,} items have the same kind of defect:"
-    return Finding(severity, text, len(messages), details=(*shown, *first.details))

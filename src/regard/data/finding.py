@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from regard.errors import one_line
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-NUM_EXAMPLES = 3
+NUM_EXAMPLES, MOST_HINTS = 3, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,22 @@ class Finding:
         """The finding that one error is, with the whole of its message."""
         first, *hints = (line.strip() for line in message.splitlines())
         return cls(severity, first, 1, details=tuple(hints))
+
+    @classmethod
+    def of_messages(cls, severity: Severity, text: str, messages: Sequence[str]) -> Finding:
+        """The finding that messages about one kind of thing are: the only one, or the first and how many there are.
+
+        Args:
+            text: what they have in common, after their number.
+        """
+        if len(messages) == 1:
+            return cls.of_message(severity, messages[0])
+        shown = [message.partition("\n")[0] for message in messages[:NUM_EXAMPLES]]
+        if more := len(messages) - len(shown):
+            shown.append(f"… and {more:,} more")
+        hints = dict.fromkeys(hint.strip() for message in messages for hint in message.splitlines()[1:])
+        details = (*shown, *islice(hints, MOST_HINTS))
+        return cls(severity, f"{len(messages):,} {text}:", len(messages), details=details)
 
     def __str__(self) -> str:
         shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import suggestion
+from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.errors import DataError
@@ -110,30 +111,42 @@ def read_intervals(path: Path | str) -> dict[str, Intervals]:
     index = columns.index("index") if "index" in columns else None
     sentences: dict[str, list[tuple[float, float, str]]] = {}
     current = None
-    for number, line in enumerate(lines, start=1):
-        if number == 1 or not line:
-            continue
-        where = f"{lines.path}:{number}"
-        fields = line.split("\t")
-        if len(fields) != len(columns):
-            raise DataError(f"{where}: {len(fields)} columns in {shorten(line)}; the header has {len(columns)}.")
-        key = fields[place["id"]]
-        if key != current:
-            if key in sentences:
-                raise DataError(f"{where}: id: {shorten(key)} has rows above, apart from this one; keep them together.")
-            sentences[key], current = [], key
-        rows = sentences[key]
-        if index is not None and fields[index] != str(len(rows)):
-            raise DataError(f"{where}: index: expected {len(rows)}, the next of {key}; got {shorten(fields[index])}.")
-        start, end = (_seconds(where, name, fields[place[name]]) for name in ("start", "end"))
-        if end < start:
-            raise DataError(f"{where}: end: {end:g} lies before the start, {start:g}.")
-        if rows and start < rows[-1][1] - ROUNDING:
-            raise DataError(f"{where}: start: {start:g} lies before the end of the row above, {rows[-1][1]:g}.")
-        if not fields[place[unit]]:
-            raise DataError(f"{where}: {unit}: expected one; got nothing.")
-        rows.append((start, end, fields[place[unit]]))
-    return {key: Intervals.of(rows) for key, rows in sentences.items()}
+    whole: dict[str, bool] = {}
+    for number in range(2, len(lines) + 1):
+        where, is_read = f"{lines.path}:{number}", False
+        with item_or_defect:
+            line = lines[number - 1]
+            if not line:
+                continue
+            fields = line.split("\t")
+            key = fields[min(place["id"], len(fields) - 1)]
+            if key != current and len(fields) == len(columns):
+                if key in sentences:
+                    raise DataError(
+                        f"{where}: id: {shorten(key)} has rows above, apart from this one; keep them together."
+                    )
+                sentences[key], whole[key], current = [], True, key
+            if len(fields) != len(columns):
+                raise DataError(f"{where}: {len(fields)} columns in {shorten(line)}; the header has {len(columns)}.")
+            rows = sentences[key]
+            if index is not None and fields[index] != str(len(rows)):
+                raise DataError(
+                    f"{where}: index: expected {len(rows)}, the next of {key}; got {shorten(fields[index])}."
+                )
+            start, end = (_seconds(where, name, fields[place[name]]) for name in ("start", "end"))
+            if end < start:
+                raise DataError(f"{where}: end: {end:g} lies before the start, {start:g}.")
+            if rows and start < rows[-1][1] - ROUNDING:
+                raise DataError(f"{where}: start: {start:g} lies before the end of the row above, {rows[-1][1]:g}.")
+            if not fields[place[unit]]:
+                raise DataError(f"{where}: {unit}: expected one; got nothing.")
+            rows.append((start, end, fields[place[unit]]))
+            is_read = True
+        if not is_read and current is not None:  # the sentence has no labels, but its further rows are looked at
+            whole[current] = False
+            last = sentences[current][-1][1] if sentences[current] else 0.0
+            sentences[current].append((last, last, ""))
+    return {key: Intervals.of(rows) for key, rows in sentences.items() if whole[key]}
 
 
 def _unit_column(path: Path, columns: list[str]) -> str:

@@ -71,8 +71,13 @@ class TablePairs(Pairs):
     def read(self, index: int) -> Pair:
         index += bool(self._heading)
         row, number = self.rows[index], self.rows.number(index)
-        if len(row) < self._needed or len(row) != self.num_columns:
-            raise DataError(self._reason(row, number))
+        if len(row) < self._needed:
+            raise DataError(self._too_few(row, number))
+        if len(row) != self.num_columns:
+            raise DataError(
+                f"{self._counted(row, number)}; the first line has {self.num_columns}, and every line needs the same "
+                "number."
+            )
         source = TAB.join(row[column] for column in self.source_columns)
         return Pair(source, row[self.target_column], self.path, number)
 
@@ -88,15 +93,15 @@ class TablePairs(Pairs):
         hint = did_you_mean(similar) if similar else f"there are {', '.join(map(repr, names)) or 'none'}."
         raise DataError(f"{self.path}: no column {field!r} in the first line; {hint}")
 
-    def _reason(self, row: Sequence[str], number: int) -> str:
-        count = len(row)
-        found = f"{count} {self.rows.kind} column{'s' * (count != 1)} in {shorten(TAB.join(row))}"
-        message = f"{self.path}:{number}: {found}"
-        if count >= self._needed:
-            return f"{message}; the first line has {self.num_columns}, and every line needs the same number."
+    def _counted(self, row: Sequence[str], number: int) -> str:
+        found = f"{len(row)} {self.rows.kind} column{'s' * (len(row) != 1)} in {shorten(TAB.join(row))}"
+        return f"{self.path}:{number}: {found}"
+
+    def _too_few(self, row: Sequence[str], number: int) -> str:
         sources = ", ".join(map(str, self.source_columns))
-        message += f"; fields {sources} and {self.target_column}, counted from 0, need at least {self._needed}."
-        if count == 1:
+        fields = f"fields {sources} and {self.target_column}, counted from 0"
+        message = f"{self._counted(row, number)}; {fields}, need at least {self._needed}."
+        if len(row) == 1:
             message += (
                 "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
                 "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"

@@ -6,11 +6,13 @@ import csv
 import re
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
+from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.errors import DataError
 
@@ -87,7 +89,7 @@ class CsvRows(Rows):
             self.delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
         starts, self._num_blank = array("q"), 0
         with long_fields():
-            rows = self._rows(range(begin, len(self.lines)))
+            rows = self._reader(map(self._readable, range(begin, len(self.lines))))
             start = begin
             while True:
                 try:
@@ -104,16 +106,23 @@ class CsvRows(Rows):
                 start = begin + rows.line_num
         self._starts = (*starts, start)
 
-    def _rows(self, lines: range) -> Any:
-        texts = (f"{self.lines[index]}\n" for index in lines)
-        return csv.reader(texts, delimiter=self.delimiter, strict=True)
+    def _readable(self, index: int) -> str:
+        """A line; nothing of one that is a defect, whose row is refused when it is read."""
+        text = ""
+        with item_or_defect:
+            text = self.lines[index]
+        return text
+
+    def _reader(self, lines: Iterable[str]) -> Any:
+        return csv.reader((f"{line}\n" for line in lines), delimiter=self.delimiter, strict=True)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
     def __getitem__(self, index: int) -> list[str]:
         with long_fields():
-            return next(self._rows(range(self._starts[index], self._starts[index + 1])))
+            lines = range(self._starts[index], self._starts[index + 1])
+            return next(self._reader(map(self.lines.__getitem__, lines)))
 
     def number(self, index: int) -> int:
         return self._starts[index] + 1

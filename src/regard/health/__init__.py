@@ -20,6 +20,7 @@ Measures of speech, from what a model attends to and says; `SpeechScores` has th
 | `unit_times`, `timing_errors` | a teacher-forced alignment, `diagonal_times` or `MeanDurations`, and labels | ms |
 | `reading_errors` | the alignment of a free run | errors per 100 units |
 | `duration_errors` | a free run and labels | ms, ratio |
+| `clarity`, `spectral_contrast` | a spectrogram and that of a recording | ratio, share of pauses |
 | `pitch_errors` | the pitch of sound and of a recording | cents |
 
 Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` has them all together:
@@ -32,6 +33,7 @@ Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` ha
 """
 
 from regard.health.baselines import MeanDurations, diagonal_times
+from regard.health.clarity import Clarity, ClarityScores, clarity, clarity_scores, spectral_contrast
 from regard.health.durations import DurationDifferences, DurationErrors, duration_differences, duration_errors
 from regard.health.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
 from regard.health.maps import InkShare, ink_share, map_divergence
@@ -50,6 +52,8 @@ from regard.health.weight import coverage, diagonality, entropy, focus_rate, nor
 __all__ = [
     "AlignmentHealth",
     "CaptionMaps",
+    "Clarity",
+    "ClarityScores",
     "DurationDifferences",
     "DurationErrors",
     "InkShare",
@@ -66,6 +70,8 @@ __all__ = [
     "TimingDifferences",
     "TimingErrors",
     "UnitTimes",
+    "clarity",
+    "clarity_scores",
     "coverage",
     "diagonal_times",
     "diagonality",
@@ -85,6 +91,7 @@ __all__ = [
     "repeats",
     "skips",
     "soft_coverage",
+    "spectral_contrast",
     "summary",
     "timing_differences",
     "timing_errors",

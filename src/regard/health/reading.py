@@ -92,7 +92,7 @@ class ReadingErrors:
         counts = ", ".join(f"{int(values.sum())} {name}" for values, name in parts)
         running = int((~self.has_ended).sum())
         rate, clean = self.per_hundred(), int(self.is_clean.sum())
-        return f"reading errors {rate:.2f} per 100 units ({counts}), {clean} of {len(self)} sentences clean" + (
+        return f"reading errors {rate:.2f} per 100 units ({counts}), {clean} of {len(self)} sentences read through" + (
             f", {running} did not end" if running else ""
         )
 
@@ -132,7 +132,7 @@ def reading_errors(
 
     >>> alignment = np.eye(6)[[0, 1, 2, 0, 1, 2, 3, 5]]
     >>> print(reading_errors(alignment))
-    reading errors 33.33 per 100 units (1 skipped, 1 repeated, 0 cut, 0 babble), 0 of 1 sentences clean
+    reading errors 33.33 per 100 units (1 skipped, 1 repeated, 0 cut, 0 babble), 0 of 1 sentences read through
     """
     weights, sources, _, leading = flattened(alignment, source_length, target_length)
     count, steps, positions = weights.shape

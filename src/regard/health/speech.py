@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.files import replace_text
+from regard.health.clarity import Clarity, ClarityScores, clarity_scores
 from regard.health.durations import DurationDifferences, DurationErrors, duration_errors
 from regard.health.pitch_errors import PitchErrors
 from regard.health.reading import ReadingErrors
@@ -36,6 +37,7 @@ class SpokenSentence:
         resynthesis: that of the recording's own spectrogram made into sound and back: what the way from spectrograms
             to sound costs by itself.
         pitch: the errors of pitch, of this sentence.
+        clarity: how distinct its sounds are, and its pauses.
     """
 
     id: str
@@ -46,6 +48,7 @@ class SpokenSentence:
     distortion: float = math.nan
     resynthesis: float = math.nan
     pitch: PitchErrors | None = None
+    clarity: Clarity | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,14 +58,14 @@ class SpeechScores:
     Args:
         sentences: what was measured of each.
         baselines: timing errors of what an alignment has to be better than, by name (`diagonal_times`,
-            `MeanDurations`), with the same lag as the alignment's: their own median.
+            `MeanDurations`).
 
     >>> from regard.health import reading_errors
     >>> reading = reading_errors(np.eye(4))
     >>> scores = SpeechScores([SpokenSentence(id="a", reading=reading, distortion=6.0, resynthesis=4.5)])
     >>> print(scores)
-    reading errors 0.00 per 100 units (0 skipped, 0 repeated, 0 cut, 0 babble), 1 of 1 sentences clean
     mel cepstral distortion 6.00 dB; 4.50 dB of the recordings' own spectrograms as sound
+    reading errors 0.00 per 100 units (0 skipped, 0 repeated, 0 cut, 0 babble), 1 of 1 sentences read through
     """
 
     sentences: Sequence[SpokenSentence]
@@ -70,13 +73,13 @@ class SpeechScores:
 
     @property
     def timing(self) -> TimingErrors | None:
-        """The timing errors of all units together, after subtracting their lag."""
+        """The timing errors of all units together."""
         differences = [sentence.timing for sentence in self.sentences if sentence.timing is not None]
         return timing_errors(differences) if differences else None
 
     @property
     def is_aligned(self) -> bool | None:
-        """Whether boundaries are nearer to the labels than those of all baselines; None without labels or baselines."""
+        """Whether centres and boundaries are nearer to the labels than those of all baselines; None without either."""
         timing = self.timing
         return timing.is_better_than(*self.baselines.values()) if timing is not None and self.baselines else None
 
@@ -117,25 +120,37 @@ class SpeechScores:
         errors = [sentence.pitch for sentence in self.sentences if sentence.pitch is not None]
         return PitchErrors.joined(errors) if errors else None
 
+    @property
+    def clarity(self) -> ClarityScores | None:
+        """How distinct the sounds of all sentences are, and how many pauses they keep."""
+        each = [sentence.clarity for sentence in self.sentences if sentence.clarity is not None]
+        return clarity_scores(each) if each else None
+
     def figures(self) -> dict[str, float]:
         """What was measured, by the names that columns of the table have; rates and medians are over all sentences."""
         return _figures(
-            self.timing, self.alignment, self.reading, self.durations, self.distortion, self.resynthesis, self.pitch
+            self.distortion,
+            self.resynthesis,
+            self.clarity,
+            self.reading,
+            self.durations,
+            self.pitch,
+            self.timing,
+            self.alignment,
         )
 
     def rows(self) -> Iterator[Row]:
-        """A row for each sentence: its id and figures. The lag of its timing is that of all sentences."""
-        timing = self.timing
-        lag = None if timing is None else timing.lag_ms / 1000
+        """A row for each sentence: its id and figures."""
         for one in self.sentences:
             figures = _figures(
-                None if one.timing is None else timing_errors([one.timing], lag=lag),
-                one.alignment,
-                one.reading,
-                None if one.durations is None else duration_errors([one.durations]),
                 one.distortion,
                 one.resynthesis,
+                None if one.clarity is None else clarity_scores([one.clarity]),
+                one.reading,
+                None if one.durations is None else duration_errors([one.durations]),
                 one.pitch,
+                None if one.timing is None else timing_errors([one.timing]),
+                one.alignment,
             )
             yield {"id": one.id, **figures}
 
@@ -154,46 +169,41 @@ class SpeechScores:
 
     def __str__(self) -> str:
         lines: list[str] = []
-        if self.timing is not None:
-            lines.append(f"alignment: {self.timing}")
-            lines += [f"  {name}: {errors}" for name, errors in self.baselines.items()]
-            if self.is_aligned is not None:
-                lines.append(f"  {'better' if self.is_aligned else 'NOT better'} than {' and '.join(self.baselines)}")
-        if self.alignment is not None:
-            lines.append(f"weights: {self.alignment.text}")
-        lines += [str(errors) for errors in (self.reading, self.durations) if errors is not None]
         if not math.isnan(self.distortion):
             beside = f"; {self.resynthesis:.2f} dB of the recordings' own spectrograms as sound"
             lines.append(
                 f"mel cepstral distortion {self.distortion:.2f} dB"
                 + (beside if not math.isnan(self.resynthesis) else "")
             )
-        if self.pitch is not None:
-            lines.append(str(self.pitch))
+        lines += [str(one) for one in (self.clarity, self.reading, self.durations, self.pitch) if one is not None]
+        if self.timing is not None:
+            lines.append(f"attention, teacher-forced: {self.timing}")
+            lines += [f"  {name}: {errors}" for name, errors in self.baselines.items()]
+            if self.is_aligned is not None:
+                verdict = "nearer" if self.is_aligned else "NOT nearer"
+                lines.append(f"  {verdict} to the labels in centres and boundaries than {' and '.join(self.baselines)}")
+        if self.alignment is not None:
+            lines.append(f"weights: {self.alignment.text}")
         return "\n".join(lines) or "nothing was measured"
 
 
 def _figures(
-    timing: TimingErrors | None,
-    alignment: AlignmentHealth | None,
-    reading: ReadingErrors | None,
-    durations: DurationErrors | None,
     distortion: float,
     resynthesis: float,
+    clarity: ClarityScores | None,
+    reading: ReadingErrors | None,
+    durations: DurationErrors | None,
     pitch: PitchErrors | None,
+    timing: TimingErrors | None,
+    alignment: AlignmentHealth | None,
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
-    if timing is not None:
-        figures |= {
-            "boundary_ms": timing.boundary_ms,
-            "near_share": timing.near_share,
-            "lag_ms": timing.lag_ms,
-            "centre_ms": timing.centre_ms,
-            "labelled_units": timing.num_units,
-            "without_weight": timing.num_missing,
-        }
-    if alignment is not None:
-        figures |= {name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")}
+    if not math.isnan(distortion):
+        figures["mcd_db"] = distortion
+    if not math.isnan(resynthesis):
+        figures["resynthesis_mcd_db"] = resynthesis
+    if clarity is not None:
+        figures |= {"contrast": clarity.contrast_ratio, "pauses_kept": clarity.pauses_kept}
     if reading is not None:
         figures |= {
             "read_units": int(reading.num_units.sum()),
@@ -207,12 +217,20 @@ def _figures(
         }
     if durations is not None:
         figures |= {"duration_ratio": durations.ratio, "duration_ms": durations.unit_ms}
-    if not math.isnan(distortion):
-        figures["mcd_db"] = distortion
-    if not math.isnan(resynthesis):
-        figures["resynthesis_mcd_db"] = resynthesis
     if pitch is not None:
         figures |= {"pitch_cents": pitch.cents, "voicing_error": pitch.voicing_error}
+    if timing is not None:
+        figures |= {
+            "centre_ms": timing.centre_ms,
+            "boundary_ms": timing.boundary_ms,
+            "near_share": timing.near_share,
+            "lag_ms": timing.lag_ms,
+            "lagless_boundary_ms": timing.lagless_ms,
+            "labelled_units": timing.num_units,
+            "without_weight": timing.num_missing,
+        }
+    if alignment is not None:
+        figures |= {name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")}
     return figures
 
 

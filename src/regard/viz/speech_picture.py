@@ -23,8 +23,13 @@ PER_SECOND, NARROWEST, WIDEST = 2.2, 5.5, 16.0
 """Inches of a second of speech, and the least and the greatest width of a panel."""
 MEL, STRIP, ROW, LOWEST, TALLEST, GAP = 1.7, 0.7, 0.16, 1.6, 8.0, 0.14
 """Heights in inches: spectrogram, stop probability, a symbol, the least and the greatest of an alignment, a gap."""
-LABEL, SIGN, SPACE = 0.13, 0.075, 0.85
-"""The height of a label, the width of a character, and the room for the scale of colours, in inches."""
+ONE_COLUMN, HIGHEST = 10.0, 20.0
+"""The greatest heights of an alignment whose labels need more room, in one column and in two, in inches."""
+LABEL, SIGN, SPACE, WIDEST_COLUMN = 0.13, 0.075, 0.85, 0.5
+"""The height of a label, the width of a character, the room for the scale of colours, and the greatest width of labels
+that may stand in two columns, in inches."""
+TICK, PAD, POINTS = 3.0, 3.0, 72.0
+"""The length of a tick and the gap between it and its label, in points, of which an inch has 72."""
 
 
 def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: float = 1.0) -> Figure:
@@ -35,8 +40,11 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
     labels = [shortened(label, 14) for label in type_.labels(sentence.symbols) or ()]
     wide = float(np.clip(PER_SECOND * sentence.seconds, NARROWEST, WIDEST))
     tall = float(np.clip(ROW * len(labels), LOWEST, TALLEST))
+    column = 0.06 + SIGN * max(map(len, labels))
+    columns = 2 if LABEL * len(labels) > ONE_COLUMN and column <= WIDEST_COLUMN else 1
+    tall = min(max(tall, LABEL * len(labels) / columns), HIGHEST)
     heights = [MEL, tall] + [STRIP] * (sentence.stop is not None)
-    left = 0.5 + max(0.3, SIGN * max(map(len, labels)))
+    left = 0.5 + max(0.3, SIGN * max(map(len, labels))) + (columns - 1) * column
     head, foot = 0.12 + 0.3 * bool(title) + 0.22 * bool(note), 0.45
     size = (left + wide + SPACE, head + sum(heights) + GAP * (len(heights) - 1) + foot)
     figure = Figure(figsize=size, dpi=DPI, facecolor="white")
@@ -48,7 +56,7 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
         top += height + GAP
     _spectrogram(panels[0], sentence)
     shade = _alignment(panels[1], sentence, highest)
-    every = stride(tall / len(labels), LABEL)
+    every = stride(columns * tall / len(labels), LABEL)
     panels[1].set_yticks(np.arange(0, len(labels), every), labels[::every])
     for tick in panels[1].get_yticklabels():
         set_text(tick, type_)
@@ -63,6 +71,7 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
         last = axes is panels[-1]
         axes.tick_params(colors=FAINT, labelsize=8, length=3, color=RULE, labelbottom=last)
     panels[1].tick_params(axis="y", labelcolor=INK)
+    _in_columns(panels[1], columns, POINTS * column)
     panels[-1].set_xlabel("seconds", fontsize=9, color=INK)
     _scale(figure, panels[1], shade, sentence, highest, wide, tall)
     room = size[0] - left - 0.1
@@ -111,6 +120,14 @@ def _alignment(axes: Axes, sentence: AlignedSpeech, highest: float) -> Any:
         )  # fmt: skip
     axes.set_ylim(num_symbols - 0.5, -0.5)
     return mesh
+
+
+def _in_columns(axes: Axes, columns: int, width: float) -> None:
+    """Puts the labels of rows that are lower than a label into columns beside each other, with longer ticks."""
+    for number, tick in enumerate(axes.yaxis.get_major_ticks()):
+        longer = number % columns * width
+        tick.tick1line.set_markersize(TICK + longer)
+        tick.set_pad(PAD + longer)
 
 
 def _stop(axes: Axes, sentence: AlignedSpeech) -> None:

@@ -244,9 +244,9 @@ class TextToSpeechConfig(Config):
     training: SpeechTrainingConfig = Field(default=SpeechTrainingConfig(), description="the training loop")
     decoding: SpeechDecodingConfig = Field(default=SpeechDecodingConfig(), description="reading aloud")
     select: str = Field(
-        default="teacher_forced_loss",
-        description="the validation metric that chooses the best weights: teacher_forced_loss (loss), "
-        "mel_cepstral_distortion (mcd), boundary_ms (with labels), reading_errors",
+        default="mel_cepstral_distortion",
+        description="the validation metric that chooses the best weights: mel_cepstral_distortion (mcd) of speech that "
+        "runs freely, reading_errors, centre_ms and boundary_ms (with labels), teacher_forced_loss (loss)",
     )
 
     @model_validator(mode="after")

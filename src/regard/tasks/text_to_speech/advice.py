@@ -24,8 +24,8 @@ GUIDED_STEPS = 200
 def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Milestone:
     """What a validation shows of the alignment.
 
-    With labels it has formed if its boundaries are nearer to them than those of all baselines. The focus rate alone
-    does not tell: an alignment may be sharp and read the wrong units.
+    With labels it has formed if its centres and its boundaries are nearer to them than those of all baselines; a delay
+    counts (`TimingErrors`). The focus rate alone does not tell: an alignment may be sharp and read the wrong units.
 
     Args:
         step: by which it should have formed.
@@ -34,8 +34,14 @@ def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Mi
     assert reading is not None
     assert health is not None
     if timing is not None and scores.baselines:
-        others = ", ".join(f"{name} {errors.boundary_ms:.0f} ms" for name, errors in scores.baselines.items())
-        state = f"its boundaries are {timing.boundary_ms:.0f} ms from the labels, no better than without it ({others})"
+        others = ", ".join(
+            f"{name} {errors.centre_ms:.0f} and {errors.boundary_ms:.0f} ms"
+            for name, errors in scores.baselines.items()
+        )
+        state = (
+            f"its centres are {timing.centre_ms:.0f} ms and its boundaries {timing.boundary_ms:.0f} ms from the labels "
+            f"(lag {timing.lag_ms:+.0f} ms), not both better than without it ({others})"
+        )
         return Milestone(step, bool(scores.is_aligned), state, advice(config))
     errors, focus = reading.per_hundred(), float(health.focus_rate)
     state = f"there are {errors:.0f} reading errors per 100 units, and the focus rate is {focus:.2f}"

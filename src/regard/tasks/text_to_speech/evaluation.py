@@ -26,6 +26,7 @@ from regard.health import (
     SpokenSentence,
     StepTimes,
     TimingErrors,
+    clarity,
     diagonal_times,
     duration_differences,
     pitch_errors,
@@ -94,6 +95,7 @@ class SpeechEvaluation:
         """All figures by name, those of baselines with theirs, and the number of sentences."""
         figures = {**self.scores.figures()}
         for name, errors in self.scores.baselines.items():
+            figures[f"{name.replace(' ', '_')}_centre_ms"] = errors.centre_ms
             figures[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
             figures[f"{name.replace(' ', '_')}_near_share"] = errors.near_share
         if self.joined is not None:
@@ -144,7 +146,7 @@ def evaluate(
     changed: list[str] = []
     sentences = read_sentences(data, read_ljspeech(path), path, changed)
     if changed:
-        notes.append(changes(changed))
+        notes += map(str, changes(changed))
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
     if joined < 0:
@@ -186,9 +188,14 @@ def validation_metrics(scores: SpeechScores) -> dict[str, float]:
         "reading_errors": reading.per_hundred(),
         "clean_share": reading.clean_share,
     }
+    if scores.clarity is not None:
+        metrics["contrast"] = scores.clarity.contrast_ratio
+        if scores.clarity.pause_frames:
+            metrics["pauses_kept"] = scores.clarity.pauses_kept
     if timing is not None:
-        metrics["boundary_ms"] = timing.boundary_ms
+        metrics |= {"centre_ms": timing.centre_ms, "boundary_ms": timing.boundary_ms, "lag_ms": timing.lag_ms}
         for name, errors in scores.baselines.items():
+            metrics[f"{name.replace(' ', '_')}_centre_ms"] = errors.centre_ms
             metrics[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
     if health is not None:
         metrics["focus_rate"] = float(health.focus_rate)
@@ -241,6 +248,10 @@ def measure(
     distortions = list(_distortions(model, [speech.mel for speech in spoken], [item.mel for item in sentences]))
     resynthesis = [float("nan")] * len(sentences)
     pitches: list[PitchErrors | None] = [None] * len(sentences)
+    clarities = [
+        clarity(log_magnitudes(front_end, speech.mel), log_magnitudes(front_end, item.mel), distortion.path)
+        for item, speech, distortion in zip(sentences, spoken, distortions, strict=True)
+    ]
     if synthesise is not None:
         recorded = [item.mel for item in sentences]
         # of what the model's own sounds are made
@@ -289,6 +300,7 @@ def measure(
                 distortion=float(distortions[i].decibels),
                 resynthesis=resynthesis[i],
                 pitch=pitches[i],
+                clarity=clarities[i],
             )
         )
     return results

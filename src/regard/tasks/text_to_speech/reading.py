@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from torch import Tensor
 from regard.audio import FrontEnd, Standardisation, read_wave, sounding
 from regard.config.tasks.text_to_speech import SpeechDataConfig, TextToSpeechConfig
 from regard.data import EOS, Field, Finding, Findings, Intervals, Normalisation, Vocabulary, read_intervals
+from regard.data.defects import is_collecting, item_or_defect
 from regard.data.field import PLAIN_UNITS
-from regard.data.finding import by_severity
+from regard.data.finding import Severity, by_severity
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import ConfigError, DataError, RegardError
@@ -29,6 +31,14 @@ CACHE_VERSION = 2
 """Is part of the names of kept spectrograms; another one when what they have changes."""
 UNITS = {"characters": "character", "phones": "whitespace"}
 """How texts are split; phones stand between blanks."""
+VARYING = re.compile(r"\d+\.\d+")
+"""Numbers in which messages of one kind differ; sample rates and channels make different kinds."""
+DOUBTFUL = "doubtful"
+"""Stands in what is said of a sound that is read as it is."""
+LARGEST_OFFSET = 0.05
+"""The share of the peak from which on a constant offset is doubtful."""
+CLIPPED_PEAK, CLIPPED_RUN, CLIPPED_SHARE = 0.5, 4, 1e-4
+"""Peaks are cut off if they are high and, at more than a share of all places, so many samples in a row have them."""
 SCALED = 200
 """From so many sentences at most follows the scale of linear spectrograms, which are not kept."""
 
@@ -144,25 +154,30 @@ def read_sentences(
     front_end, labels, path = front_end_of(data.front_end), *_labels(data, table)
     sentences, field = [], empty_field(data)
     for item in utterances:
-        mel, offset = spectrogram(data, front_end, item, messages)
-        spoken = None if labels is None else labels.get(item.id)
-        text = item.text
-        if data.units == "phones":
-            if spoken is None:
-                raise DataError(f"{item.place}: id: {item.id!r} has no phones in {path}.")
-            if any(len(phone.split()) != 1 for phone in spoken.units):
-                raise DataError(f"{path}: phone: a phone of {item.id!r} has a blank: {list(spoken.units)!r:.60}.")
-            text = " ".join(spoken.units)
-        units = field.split(text)
-        if not units:
-            raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
-        if spoken is not None:
-            normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
-            # a pause that was cut ends with the sound
-            last = len(mel) * front_end.hop_length / front_end.sample_rate if data.trim_silence else np.inf
-            times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
-            spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
-        sentences.append(RecordedSentence(item, text, mel, offset, spoken))
+        with item_or_defect:
+            mel, offset = spectrogram(data, front_end, item, messages)
+            if bool((mel <= front_end.silence + 1e-3).all()):
+                raise DataError(f"{item.place}: {item.sound}: the recording is silent.")
+            if is_collecting():
+                messages += doubts(item.sound)
+            spoken = None if labels is None else labels.get(item.id)
+            text = item.text
+            if data.units == "phones":
+                if spoken is None:
+                    raise DataError(f"{item.place}: id: {item.id!r} has no phones in {path}.")
+                if any(len(phone.split()) != 1 for phone in spoken.units):
+                    raise DataError(f"{path}: phone: a phone of {item.id!r} has a blank: {list(spoken.units)!r:.60}.")
+                text = " ".join(spoken.units)
+            units = field.split(text)
+            if not units:
+                raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
+            if spoken is not None:
+                normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
+                # a pause that was cut ends with the sound
+                last = len(mel) * front_end.hop_length / front_end.sample_rate if data.trim_silence else np.inf
+                times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
+                spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
+            sentences.append(RecordedSentence(item, text, mel, offset, spoken))
     return sentences
 
 
@@ -185,7 +200,7 @@ def spectrogram(
             raise DataError(f"{item.sound}: the sound cannot be read: {error.strerror}.") from None
         what = f"{CACHE_VERSION} {front_end!r} {data.trim_silence} {torch.__version__}"
         kept = data.cache / f"{hashlib.sha256(what.encode() + content).hexdigest()[:32]}.npy"
-        if kept.exists():
+        if kept.exists() and not is_collecting():  # a check says what is changed, in each run
             try:
                 stored = np.load(kept, allow_pickle=False)
                 if stored.dtype == np.float32 and stored.ndim == 2 and stored.shape[1] == front_end.num_mels:
@@ -237,11 +252,6 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         seconds = sum(_seconds(data, item) for item in sentences)
         text = f"{name}: {len(sentences):,} sentences, {seconds / 60:.1f} minutes"
         findings.append(Finding("info", text, len(sentences)))
-        silent = [item for item in sentences if bool((item.mel <= front_end.silence + 1e-3).all())]
-        if silent:
-            findings.append(
-                Finding("error", f"{name}: {len(silent):,} recordings are silent", len(silent), _places(silent))
-            )
         rates = np.array([len(material.field.split(item.text)) / len(item.mel) for item in sentences])
         odd = [
             item
@@ -262,20 +272,36 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
     if unknown:
         text = f"{len(unknown):,} held-out sentences have units that no training sentence has"
         findings.append(Finding("warning", text, len(unknown), _places(unknown)))
-    if material.messages:
-        findings.append(
-            Finding(
-                "info",
-                changes(material.messages),
-                len(material.messages),
-            )
-        )
+    findings += changes(material.messages)
     return Findings(by_severity(findings))
 
 
-def changes(messages: Sequence[str]) -> str:
-    """How many changes were made to sounds, and the first."""
-    return f"{len(messages):,} changes to sounds as they were read; the first: {messages[0]}"
+def changes(messages: Sequence[str]) -> list[Finding]:
+    """What was changed in sounds as they were read, or is doubtful in them: one finding of each kind."""
+    kinds: dict[str, list[str]] = {}
+    for message in messages:
+        kinds.setdefault(VARYING.sub("", message.partition(": ")[2]), []).append(message)
+    findings = []
+    for kind, each in kinds.items():
+        text = (
+            "sounds are doubtful in the same way" if DOUBTFUL in kind else "sounds are changed alike when they are read"
+        )
+        severity: Severity = "info" if "resampled" in kind or "averaged" in kind else "warning"
+        findings.append(Finding.of_messages(severity, text, each))
+    return findings
+
+
+def doubts(path: Path) -> Iterator[str]:
+    """What is doubtful in a sound, in sentences that name the file: a constant offset, and peaks that were cut off."""
+    samples, _ = read_wave(path, report=_silently)
+    size, peak, offset = samples.abs(), float(samples.abs().max()), float(samples.mean())
+    if abs(offset) > LARGEST_OFFSET * peak:
+        yield f"{path}: {DOUBTFUL}: a constant offset of {offset:.3f} (its mean) makes the lowest frequencies loud."
+    is_top = (size >= peak - 2 / 2**15).int()
+    runs = is_top.unfold(0, CLIPPED_RUN, 1).sum(1) == CLIPPED_RUN if len(size) >= CLIPPED_RUN else is_top[:0] > 0
+    share = float(runs.sum()) / len(size)
+    if peak > CLIPPED_PEAK and share > CLIPPED_SHARE:
+        yield f"{path}: {DOUBTFUL}: peaks are cut off: {100 * share:.2f}% of the samples stand in a row at the largest."
 
 
 def data_item(utterance: Utterance) -> DataItem:

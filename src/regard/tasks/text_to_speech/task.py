@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
-from regard.data import Findings, bucket
+from regard.data import Findings, bucket, collecting
 from regard.data.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError
 from regard.tasks.contract import AbstractTask, DataFile, Metric
@@ -45,8 +46,9 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
     summary = "speech from texts: Tacotron 1 and 2 with any attention, measured beside recordings"
     metrics = (
         Metric("mel_cepstral_distortion", aliases=("mcd",)),
-        Metric("boundary_ms"),
         Metric("reading_errors"),
+        Metric("centre_ms"),
+        Metric("boundary_ms"),
         Metric("teacher_forced_loss", aliases=("loss",)),
     )
 
@@ -69,7 +71,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             if path is None:
                 continue
             key, beside = f"data.{name}", "" if name == "train" else f".{name}"
-            sounds = tuple(item.sound for item in read_ljspeech(path))
+            with collecting() if data.on_error == "skip" else nullcontext():
+                sounds = tuple(item.sound for item in read_ljspeech(path))
             files += [DataFile(key, name, path), DataFile(key, f"wavs{beside}", path.parent / SOUNDS, sounds)]
             if data.units == "phones":
                 files.append(DataFile("data.phones", f"phones{beside}", labels_file(data, path)))
@@ -86,9 +89,9 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             ConfigError: for a metric that needs labels, without labels.
         """
         validated = material.dev[: config.training.validation_sentences]
-        if config.select == "boundary_ms" and not any(item.labels is not None for item in validated):
+        if config.select in ("centre_ms", "boundary_ms") and not any(item.labels is not None for item in validated):
             raise ConfigError(
-                "boundary_ms compares with labels, and the held-out sentences have none; give data.phones or "
+                f"{config.select} compares with labels, and the held-out sentences have none; give data.phones or "
                 f"data.letters for the first training.validation_sentences={config.training.validation_sentences}, or "
                 "select another metric",
                 ("select",),
@@ -129,8 +132,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         front_end = front_end_of(config.data.front_end)
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"
-        batch = f"of up to {size:,} frames"
-        return Plan(keys, amount, batch, "training.batch_frames", steps, validation_cost=cost)
+        batch, notes = f"of up to {size:,} frames", (f"sound: {_vocoders(config.data.front_end)}",)
+        return Plan(keys, amount, batch, "training.batch_frames", steps, notes, validation_cost=cost)
 
     def build(self, config: TextToSpeechConfig, material: SpeechMaterial, *, name: str) -> SpeechModel:
         """An untrained model for the units of the training sentences."""
@@ -150,3 +153,19 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
     def restore(self, config: TextToSpeechConfig, folder: Path, *, name: str) -> SpeechModel:
         """The model with the saved units and scales."""
         return SpeechModel.restore(config, folder, name=name)
+
+
+def _vocoders(front_end: str) -> str:
+    """What can make sound of the spectrograms of a front end, which has to be chosen before the training."""
+    from regard.audio.vocoder import MelForm
+
+    try:
+        differences = MelForm().differences(MelForm.of(front_end_of(front_end)))
+    except ConfigError as error:
+        differences = [str(error)]
+    if not differences:
+        return "by Griffin-Lim, or by HiFi-GAN's published vocoders (regard data vocoder, --vocoder)"
+    return (
+        f"by Griffin-Lim; HiFi-GAN's published vocoders cannot read spectrograms of data.front_end={front_end}. For "
+        "them train with data.front_end=regard-22k (--preset speech-22k)"
+    )
