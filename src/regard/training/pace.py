@@ -11,7 +11,7 @@ FIRST_STEPS, TIMED_STEPS, KEPT_STEPS = 5, 50, 200
 
 @dataclass
 class Pace:
-    """The seconds of a process's last steps, and of its last validation with all that it writes and draws."""
+    """The seconds of a process's last steps, and of its last validation, without the pictures that few of them draw."""
 
     made: int = 0
     steps: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))

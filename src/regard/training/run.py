@@ -124,9 +124,9 @@ class Run:
             self.tally = Tally()
         every = self.config.validate_every
         if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
-            started = time.perf_counter()
+            before = self.position.seconds
             self.validate()
-            self._pace.validation = time.perf_counter() - started
+            self._pace.validation = self.position.seconds - before
             if self.stop_reason is None and (left := self._remaining()) is not None:
                 self.report.remaining(left)
 
