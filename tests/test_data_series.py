@@ -26,7 +26,8 @@ from regard.data import (
     time_features,
 )
 from regard.data.calendar import DAY, HOUR, MINUTE, SECOND, WEEK
-from regard.data.series import parse_time
+from regard.data.series_checks import check_values
+from regard.data.time_texts import parse_time
 from regard.errors import DataError, UnsupportedError
 
 
@@ -118,10 +119,13 @@ WRONG = {
     ),
     "irregular": (
         "t,a\n2024-01-01,1\n2024-01-02,1\n2024-01-03,1\n2024-01-03 07:00,2\n",
-        r"a\.csv:5: the time 2024-01-03 07:00:00 is no whole number of steps after 2024-01-01; the step is 1 day",
+        r"a\.csv:5: the time 2024-01-03 07:00 is no whole number of steps after 2024-01-01 of .*:2; the step is 1 day",
     ),
     "no number": ("t,a\n2024-01-01,1\n2024-01-02,x\n", r"a\.csv:3: column 'a': 'x' is no number"),
-    "comma": ('t,a\n2024-01-01,"1,5"\n', r"column 'a': '1,5' is no number; .* Decimals need a point"),
+    "comma": (
+        't,a\n2024-01-01,"1,5"\n2024-01-02,1.5\n',
+        r"a\.csv:2: column 'a': whether the comma of '1,5' is decimal is unclear; '1\.5' of .*:3 has a point",
+    ),
     "infinite": ("t,a\n2024-01-01,inf\n", r"a\.csv:2: column 'a': 'inf' is not finite"),
     "no time": (
         "t,a\n2024-01-01,1\n01/02/2024,2\n",
@@ -196,6 +200,127 @@ def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
     written(tmp_path, "no", "bad.parquet")
     with pytest.raises(DataError, match="not a Parquet file"):
         read_series(tmp_path / "bad.parquet")
+
+
+# What files look like
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time;load, net\n2024-01-01;1,5\n2024-01-02;-0,25\n",
+        "sep=;\ntime;load, net\n2024-01-01;1,5\n2024-01-02;-0,25\n",
+        "\ufeffsep=|\r\ntime|load, net\r\n2024-01-01|1.5\r\n2024-01-02|-0.25\r\n",
+        "time\tload, net\n2024-01-01\t1.5\n2024-01-02\t-.25\n",
+        'time,"load, net"\n2024-01-01,"1,5"\n2024-01-02,"-0,25"\n',
+        ',time,"load, net"\n0,2024-01-01,1.5\n1,2024-01-02,-0.25\n',
+        'Unnamed: 0,time,"load, net"\n1,2024-01-01,1.5\n2,2024-01-02,-0.25\n',
+        "time;load, net;\n2024-01-01;1,5;\n2024-01-02;-0,25;\n",
+    ],
+)
+def test_files_are_read_as_programs_write_them(tmp_path: Path, text: str) -> None:
+    table = read_series(written(tmp_path, text))
+    assert table.target_names == ("load, net",)
+    assert table.series[0].targets[:, 0].tolist() == [1.5, -0.25]
+    assert [str(time)[:10] for time in table.series[0].times] == ["2024-01-01", "2024-01-02"]
+
+
+def test_a_nameless_index_of_times_is_the_time_and_one_of_numbers_if_there_is_no_other(tmp_path: Path) -> None:
+    times = read_series(written(tmp_path, ",a,b\n2024-01-01,1,2\n2024-01-02,3,4\n"))
+    assert (times.target_names, str(times.step)) == (("a", "b"), "1 day")
+    numbers = read_series(written(tmp_path, ",a,b\n0,1,2\n1,3,4\n"))
+    assert (numbers.target_names, numbers.series[0].times.astype(int).tolist()) == (("a", "b"), [0, 1])
+
+
+def test_a_file_without_a_header_keeps_its_first_row(tmp_path: Path) -> None:
+    rows = "2024-01-01,1,2\n2024-01-02,3,4\n"
+    table = read_series(written(tmp_path, rows))
+    assert (len(table.series[0]), table.target_names) == (2, ("column 2", "column 3"))
+    assert "info: line 1 is no header (it has times or numbers); columns are 'column 1' to 'column 3'" in map(
+        str, table.notes
+    )
+    assert len(read_series(written(tmp_path, "1,2\n2,3\n3,4\n")).series[0]) == 3
+    shops = read_series(written(tmp_path, "01.02.2024;x;1\n02.02.2024;x;2\n"), series="column 2")
+    assert (shops.names, len(shops.series[0])) == (("x",), 2)
+    wide = read_series(written(tmp_path, "time,2024-01-01,2024-02-01\n2024-01-01,1,2\n2024-01-02,3,4\n"))
+    assert wide.target_names == ("2024-01-01", "2024-02-01")
+    assert len(read_series(written(tmp_path, "1,2\n2,3\n3,4\n"), header=True).series[0]) == 2
+
+
+def test_separators_of_thousands_are_read_where_they_are_certain(tmp_path: Path) -> None:
+    def values(text: str, **options: object) -> list[float]:
+        return read_series(written(tmp_path, text), **options).series[0].targets[:, 0].tolist()  # type: ignore[arg-type]
+
+    head = "t;a\n2024-01-01;"
+    assert values(head + "1.234,5\n2024-01-02;12\n") == [1234.5, 12]
+    assert values(head + "1,234.5\n2024-01-02;1,234,567\n") == [1234.5, 1234567]
+    assert values(head + "1,234\n2024-01-02;0.5\n") == [1234, 0.5]
+    assert values(head + "1,234\n2024-01-02;2,500\n", decimal=",") == [1.234, 2.5]
+    assert values(head + "1,234\n2024-01-02;2,500\n", decimal=".") == [1234, 2500]
+    with pytest.raises(DataError, match=r"a\.csv:2: column 'a': whether the comma of '1,234' is decimal is unclear"):
+        values(head + "1,234\n2024-01-02;2,500\n")
+    with pytest.raises(DataError, match=r"a\.csv:3: column 'a': '1.5' is no number"):
+        values(head + "1,2\n2024-01-02;1.5\n", decimal=",")
+
+
+def test_codes_of_missing_values_are_missing_and_counted(tmp_path: Path) -> None:
+    text = "t,a,b\n2024-01-01,-9999,1\n2024-01-02,-9999.0,x\n2024-01-03,5,-\n2024-01-04,?,-9999\n2024-01-05,1,2\n"
+    table = read_series(written(tmp_path, text), missing_values=[-9999, "X", 7])
+    np.testing.assert_array_equal(np.isnan(table.series[0].targets), [[1, 0], [1, 1], [0, 1], [1, 1], [0, 0]])
+    notes = [str(note) for note in table.notes]
+    assert f"info: 2 values of 'a' are -9999 and count as missing ({tmp_path / 'a.csv'}:2, …)" in notes
+    assert "warning: no value is 7 (data.missing_values)" in notes
+
+
+# Values that look wrong
+
+
+def wavy(count: int = 1500) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return 20 + 10 * np.sin(np.arange(count) / 24 * 2 * np.pi) + rng.normal(size=count)
+
+
+@pytest.mark.parametrize(
+    "values", [[-9999.0] * 4, [999.0] * 3, [1e20], [-1e300, 1e300], [9999.0] * 200, [-99.0, -99.0]]
+)
+def test_values_that_ruin_a_scale_are_named_with_their_lines(tmp_path: Path, values: list[float]) -> None:
+    series = wavy()
+    at = np.linspace(100, 1400, len(values)).astype(int)
+    series[at] = values
+    rows = [f"{time},{value}" for time, value in zip(hours(1500).astype("datetime64[s]"), series.tolist())]
+    path = written(tmp_path, "t,a\n" + "\n".join(rows) + "\n")
+    (finding,) = check_values("train", read_series(path))
+    text = str(finding)
+    assert text.startswith(f"warning: train: {len(values)} value")
+    assert f"{values[0]:g}" in text
+    assert f"{path}:{at[0] + 2}" in text
+    assert finding.count == len(values)
+
+
+def test_ordinary_series_are_not_accused() -> None:
+    rng = np.random.default_rng(1)
+    usual = {
+        "wave": wavy(),
+        "rare sales": np.where(rng.random(1500) < 0.15, rng.poisson(3, 1500), 0),
+        "prices": np.exp(rng.normal(size=1500).cumsum() / 30),
+        "log-normal": rng.lognormal(sigma=1.0, size=1500),
+        "walk": rng.normal(size=1500).cumsum(),
+        "solar": np.clip(np.sin(np.arange(1500) / 24 * 2 * np.pi), 0, None) * rng.random(1500),
+        "two states": (rng.random(1500) < 0.5).astype(float),
+        "percent": rng.integers(0, 100, 1500).astype(float),
+    }
+    for name, values in usual.items():
+        found = list(check_values("train", SeriesTable.of({"": values}, "2024-01-01", Step(microseconds=HOUR))))
+        assert not found, (name, list(map(str, found)))
+
+
+def test_values_that_stand_still_are_named() -> None:
+    series = wavy()
+    series[300:420] = 0.0
+    (finding,) = check_values("train", SeriesTable.of({"": series}, "2024-01-01", Step(microseconds=HOUR)))
+    assert str(finding) == (
+        "warning: train: 'value' stands still for 120 rows, as at 0 for 120 rows (2024-01-13 12:00:00, …)"
+    )
 
 
 # Steps and features

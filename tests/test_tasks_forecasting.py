@@ -182,7 +182,7 @@ def test_all_verbs_of_a_trained_model(series: Path, tmp_path: Path) -> None:
     assert model.formats == ("csv", "jsonl")
     rows = table_of(model, series)
     assert list(rows[0]) == ["series", "step", "time", "a", "b", *(f"{n}_q{q}" for n in "ab" for q in (0.1, 0.5, 0.9))]
-    assert [row["time"] for row in rows] == [stamp(120 + i).replace("T", " ") for i in range(4)]
+    assert [row["time"] for row in rows] == [stamp(120 + i) for i in range(4)]
     (prediction,) = model.predict([series])
     assert model.record(prediction)["forecasts"][0]["step"] == 1
     assert len(model.rows(prediction)) == 4
@@ -425,7 +425,8 @@ def test_parquet_is_read_as_csv_is(shops: Path, tmp_path: Path) -> None:
     frame = pandas.read_csv(shops)
     frame["time"] = pandas.to_datetime(frame["time"])
     frame.to_parquet(tmp_path / "shops.parquet")
-    assert table_of(model, tmp_path / "shops.parquet") == table_of(model, shops)
+    from_parquet = table_of(model, tmp_path / "shops.parquet")
+    assert [{**row, "time": row["time"].replace(" ", "T")} for row in from_parquet] == table_of(model, shops)
 
 
 # Evaluation
@@ -521,7 +522,7 @@ def test_the_data_check_names_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"2 rows are left out in 1 gaps"):
         read_material(configured(file, "data.fill_gaps=false").config.data)
     twice = write_csv(tmp_path / "twice.csv", ["time", "a"], [(stamp(i // 2), i) for i in range(30)])
-    with pytest.raises(DataError, match=r"twice.csv:3: the time 2024-01-01 is repeated"):
+    with pytest.raises(DataError, match=r"twice.csv:3: the time 2024-01-01T00:00:00 is repeated"):
         read_material(configured(twice).config.data)
 
 
@@ -690,3 +691,152 @@ def test_the_plan_follows_the_data(series: Path) -> None:
     plan = resolve(config, read_material(config.data)).config
     assert (plan.data.history, plan.data.horizon, plan.data.dev_stride) == (21, 6, 1)
     assert plan.training.epochs * -(-58 // plan.training.batch_windows) >= 300
+
+
+# Zones, floors, and series that are too short
+
+
+def zoned(folder: Path, start: str, rows: int, form: str = "offset", name: str = "zoned.csv") -> Path:
+    """Hours of Europe/Berlin."""
+    pandas = pytest.importorskip("pandas")
+    times = pandas.date_range(start, periods=rows, freq="h", tz="Europe/Berlin")
+    texts = {
+        "offset": [time.isoformat() for time in times],
+        "utc": [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times.tz_convert("UTC")],
+        "local": [time.isoformat() for time in times.tz_localize(None)],
+    }[form]
+    return write_csv(folder / name, ["time", "a", "b"], list(zip(texts, *wave(rows).T)))
+
+
+def test_a_model_keeps_the_calendar_of_its_series_whatever_the_form_of_a_file(tmp_path: Path) -> None:
+    from regard.tasks.store import save
+
+    model, _ = untrained(zoned(tmp_path, "2025-03-26", 200))
+    save(model, tmp_path / "run")
+    model = load(tmp_path / "run", device="cpu")
+    assert model.facts.zones == {"": "Europe/Berlin"}
+    tables = {
+        form: table_of(model, zoned(tmp_path, "2025-10-22", 90, form, f"{form}.csv"))
+        for form in ("offset", "utc", "local")
+    }
+    for name in "ab":  # features are of the same hours
+        assert len({tuple(row[name] for row in table) for table in tables.values()}) == 1
+    assert [table[0]["time"] for table in tables.values()] == [
+        "2025-10-25T18:00:00+02:00", "2025-10-25T16:00:00Z", "2025-10-25T18:00:00",
+    ]  # fmt: skip
+    at_change = table_of(model, zoned(tmp_path, "2025-10-25", 26))  # all rows are at +02:00
+    assert [row["time"][11:] for row in at_change] == [
+        "02:00:00+02:00",
+        "02:00:00+01:00",
+        "03:00:00+01:00",
+        "04:00:00+01:00",
+    ]
+
+
+def test_parts_begin_at_local_times(tmp_path: Path) -> None:
+    config: Any = configured(zoned(tmp_path, "2025-03-26", 200), "data.split.validation_from='2025-03-31'").config
+    material = read_material(config.data)
+    assert material.split.bounds == ((0, 119, 200, 200),)  # five days, of which one has 23 hours
+    assert "2025-03-26+01:00 to 2025-04-03 08:00:00+02:00" in str(material.check(config.data))
+
+
+def counts(folder: Path, rows: int = 150) -> Path:
+    drawn = np.random.default_rng(0).poisson(1.0, rows)
+    values = [(stamp(i), number, f"{number - 0.5:.1f}") for i, number in enumerate(drawn.tolist())]
+    return write_csv(folder / "counts.csv", ["time", "sold", "gain"], values)
+
+
+def test_counts_are_not_forecast_below_zero(tmp_path: Path) -> None:
+    file = counts(tmp_path)
+    config: Any = configured(file).config
+    plan = resolve(config, read_material(config.data))
+    assert plan.config.data.minimum == {"sold": 0.0}
+    assert "data.minimum={sold: 0}" in str(plan)
+
+    def least(*settings: str) -> tuple[float, float]:
+        model, _ = untrained(file, *settings, *QUANTILES)
+        with torch.no_grad():
+            model.module.decoder.core.head.projection.bias -= 9.0
+        (prediction,) = model.predict([file])
+        (forecast,) = prediction.forecasts
+        return forecast.quantiles[:, 0].min(), forecast.quantiles[:, 1].min()
+
+    assert min(least()) < -5
+    assert least("data.minimum={sold: 0}")[0] == 0
+    assert least("data.minimum={sold: 0}")[1] < -5
+    assert least("data.minimum=-0.25") == (-0.25, -0.25)
+    explicit: Any = configured(file, "data.minimum=null").config
+    assert resolve(explicit, read_material(explicit.data)).config.data.minimum is None
+    with pytest.raises(ConfigError, match=r"data\.minimum.*there is no target 'solt'"):
+        train(configured(file, "data.minimum={solt: 0}"), tmp_path / "run")
+    low: Any = configured(file, "data.minimum={gain: 0}").config
+    report = str(read_material(low.data).check(low.data))
+    assert "values of 'gain' are below data.minimum, 0, and no forecast is" in report
+
+
+def test_series_without_training_rows_are_left_out_and_named(shops: Path, tmp_path: Path) -> None:
+    header, *rows = list(csv.reader(shops.open()))
+    more = [(stamp(5), "one", 0, 3), *[(stamp(i), "empty", 0, "") for i in range(9)]]
+    more += [(stamp(i), "late", 0, "" if i < 25 else 1) for i in range(30)]
+    file = write_csv(tmp_path / "more.csv", header, [*rows, *more])
+    config: Any = configured(file, *SHOPS).config
+    material = read_material(config.data)
+    assert material.table.names == ("x", "y", "z")
+    line = len(rows) + 2
+    assert (
+        "warning: train: 3 series have no value in their training rows and are left out "
+        f"(series 'one' of {file}:{line}, series 'empty' of {file}:{line + 1}, series 'late' of {file}:{line + 10})"
+    ) in str(material.check(config.data))
+    model, _ = untrained(file, *SHOPS)
+    (prediction,) = model.predict([file])
+    assert [forecast.series for forecast in prediction.forecasts] == ["x", "y", "z", "one", "late"]
+    assert "series 'empty' has no observed value to begin with" in prediction.warnings
+    for split in ("data.split.counts=[50,10,10]", "data.split.validation_from=2024-01-03"):
+        parts: Any = configured(file, *SHOPS, split).config
+        assert "x" in read_material(parts.data).table.names
+    none = write_csv(
+        tmp_path / "none.csv", ["time", "a", "b"], [(stamp(i), i, "" if i < 90 else 1) for i in range(100)]
+    )
+    with pytest.raises(DataError, match=r"none\.csv: the target 'b' has no value in the training rows \(.*first 70\)"):
+        read_material(configured(none).config.data)
+
+
+def test_a_target_without_training_values_is_scaled_by_its_later_ones(tmp_path: Path) -> None:
+    rows = [(stamp(i), "x", i % 5, i % 7) for i in range(60)]
+    rows += [(stamp(i), "y", i % 5, "" if i < 50 else 100 + i) for i in range(60)]
+    file = write_csv(tmp_path / "late.csv", ["time", "shop", "a", "b"], rows)
+    config: Any = configured(file, "data.series=shop").config
+    material = read_material(config.data)
+    assert material.scale.mean[1].tolist() == pytest.approx([np.mean([i % 5 for i in range(42)]), 154.5])
+    assert "the target 'b' of 1 series has no value in their training rows" in str(material.check(config.data))
+
+
+def test_held_out_rows_that_are_trained_on_are_counted(series: Path, tmp_path: Path) -> None:
+    values = [*wave(), *wave(30)]
+    dev = write_csv(tmp_path / "dev.csv", ["time", "a", "b"], [(stamp(i), *values[i]) for i in range(80, 150)])
+    config: Any = configured(series, f"data.dev={dev}").config
+    report = str(read_material(config.data).check(config.data))
+    text = f"warning: dev: 16 of 70 rows are trained on, so that validations flatter ({dev}:2, {dev}:3, {dev}:4"
+    assert text in report
+    with pytest.raises(DataError, match="cannot be trained on these data"):
+        train(configured(series, f"data.dev={series}"), tmp_path / "run")
+
+
+def test_pictures_of_rows_and_numbers_have_no_dates(tmp_path: Path) -> None:
+    values = wave(60)
+    numbers = write_csv(tmp_path / "n.csv", ["cycle", "a", "b"], [(i, *values[i]) for i in range(60)])
+    odd = [(stamp(i * i % 7 + 7 * i), *values[i]) for i in range(57)]
+    rows = write_csv(tmp_path / "r.csv", ["time", "a", "b"], odd)
+    for file, settings, first in ((numbers, [], "60"), (rows, ["data.step=rows"], "")):
+        model, _ = untrained(file, *settings)
+        (prediction,) = model.predict([file])
+        assert table_of(model, file)[0]["time"] == first
+        model.plot([prediction], tmp_path / "a.png")
+    for settings, message in (
+        (["data.time_features=[month]"], r"data\.time_features.*rows at steps of 1 unit have no calendar"),
+        (["data.numbered_rows=true", "data.time_format=x"], r"data\.time_format.*numbered_rows"),
+    ):
+        with pytest.raises((ConfigError, DataError), match=message):
+            train(configured(numbers, *settings), tmp_path / "run")
+    with pytest.raises(DataError, match="times are whole numbers; rows at steps of 1 hour are expected"):
+        untrained(zoned(tmp_path, "2025-01-01", 60))[0].read(str(numbers))

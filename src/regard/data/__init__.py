@@ -45,7 +45,8 @@ from regard.data.scoring import (
     symbol_errors,
 )
 from regard.data.sentences import Sentences
-from regard.data.series import Series, SeriesTable, read_series
+from regard.data.series import Series, SeriesTable
+from regard.data.series_file import read_series
 from regard.data.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
 from regard.data.split import hold_out, share
 from regard.data.synthetic_pictures import (

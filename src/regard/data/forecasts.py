@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.calendar import Times
 from regard.data.series import Values
+from regard.data.time_texts import NAIVE, Clock
 from regard.data.windows import SeriesBatch
+from regard.data.zones import Times
 from regard.errors import ShapeError
 
 DIGITS = 6
@@ -26,14 +27,15 @@ class Forecast:
     Args:
         series: the series' name, empty if its file has only one.
         target_names: F names.
-        history_times: (S,) datetime64[us].
+        history_times: (S,) datetime64[us]: instants in UTC if the clock has a zone, else as in the file.
         history: (S, F), NaN where missing.
-        times: (T,) datetime64[us].
+        times: (T,) as `history_times`; NaT where rows are the steps, so that times of the future are unknown.
         values: (T, F), the forecast.
         truth: (T, F), NaN where missing or unknown.
         levels: Q levels of the quantiles.
         quantiles: (T, F, Q).
         alignment: (T, S) weights over the history, each row with the sum 1 (0 if nothing was attended to), or None.
+        clock: the calendar of the times, and how they are written.
     """
 
     series: str
@@ -46,6 +48,17 @@ class Forecast:
     levels: tuple[float, ...] = ()
     quantiles: Values | None = None
     alignment: Values | None = None
+    clock: Clock = NAIVE
+
+    @property
+    def stamps(self) -> list[str]:
+        """T texts: the times as they are written in the file of the series."""
+        return self.clock.texts(self.times, all_times(self))
+
+    @property
+    def history_stamps(self) -> list[str]:
+        """S texts of the times of the history."""
+        return self.clock.texts(self.history_times, all_times(self))
 
 
 def forecasts_of(
@@ -102,6 +115,7 @@ def forecasts_of(
             levels=tuple(levels),
             quantiles=None if quantiles is None else quantiles[i],
             alignment=None if alignment is None else alignment[i][:, mask],
+            clock=batch.clocks[i],
         )
         for i, mask in enumerate(batch.history_mask)
     ]
@@ -110,8 +124,7 @@ def forecasts_of(
 def forecast_rows(forecasts: Iterable[Forecast]) -> Iterator[dict[str, str | int | float]]:
     """A row for each step: series, step from 1, time, the targets, then the quantiles as "target_q0.1"."""
     for forecast in forecasts:
-        stamps = stamps_of(forecast.times, all_times(forecast))
-        for step, stamp in enumerate(stamps):
+        for step, stamp in enumerate(forecast.stamps):
             row: dict[str, str | int | float] = {"series": forecast.series, "step": step + 1, "time": stamp}
             row |= {name: _number(forecast.values[step, f]) for f, name in enumerate(forecast.target_names)}
             if forecast.quantiles is not None:
@@ -130,9 +143,8 @@ def alignment_rows(forecasts: Iterable[Forecast]) -> Iterator[dict[str, str | in
     for forecast in forecasts:
         if forecast.alignment is None:
             raise ShapeError("A forecast has no alignment: make forecasts with the weights of the decoder.")
-        stamps = stamps_of(forecast.times, all_times(forecast))
-        past = stamps_of(forecast.history_times, all_times(forecast))
-        for step, stamp in enumerate(stamps):
+        past = forecast.history_stamps
+        for step, stamp in enumerate(forecast.stamps):
             for at, weight in zip(past, forecast.alignment[step].tolist(), strict=True):
                 yield {
                     "series": forecast.series,
@@ -168,17 +180,6 @@ def write_rows(rows: Iterable[dict[str, str | int | float]], path: Path | str) -
 def all_times(forecast: Forecast) -> Times:
     """(S + T,) the times of the history and of the forecast."""
     return np.concatenate([forecast.history_times, forecast.times])
-
-
-def stamps_of(times: Times, among: Times | None = None) -> list[str]:
-    """Times as text: dates if all of `among` (`times` if None) are at midnight, else with as many digits as they need.
-
-    >>> stamps_of(np.array(["2024-01-01T00:00", "2024-01-01T06:00"], "datetime64[us]"))
-    ['2024-01-01 00:00:00', '2024-01-01 06:00:00']
-    """
-    among = times if among is None else among
-    unit = next((unit for unit in ("D", "s") if (among == among.astype(f"datetime64[{unit}]")).all()), "us")
-    return [stamp.replace("T", " ") for stamp in times.astype(f"datetime64[{unit}]").astype(str).tolist()]
 
 
 def _number(value: float) -> float:

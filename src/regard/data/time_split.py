@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from regard.data.series import Series, SeriesTable, parse_time, shown
+from regard.data.series import SeriesTable
 from regard.errors import DataError
 
 Subset = Literal["train", "validation", "test"]
@@ -51,43 +51,50 @@ def split_by_fractions(table: SeriesTable, fractions: Sequence[float] = (0.7, 0.
 
 
 def split_by_counts(table: SeriesTable, counts: Sequence[int]) -> TimeSplit:
-    """Numbers of rows for training, validation and test, from the first row of each series.
+    """Numbers of rows for training, validation and test, from the first row of each series; shorter series end before.
 
     ETTh1 is published with 12, 4 and 4 months of 30 days: counts (8640, 2880, 2880).
 
     Raises:
-        DataError: unless there are three counts of at least 0, or if a series has fewer rows.
+        DataError: unless there are three counts of at least 0, or if no series has so many rows.
     """
     if len(counts) != 3 or min(counts) < 0 or counts[0] < 1:
         raise DataError(f"Three numbers of rows are needed, of at least 0, the first above 0; got {list(counts)}.")
-    bounds = _four([0, *np.cumsum(counts).tolist()])
-    for series in table.series:
-        if series.end < bounds[-1]:
-            raise DataError(f"{_of(series)} has {series.end:,} rows; {list(counts)} need {bounds[-1]:,}.")
-    return TimeSplit((bounds,) * len(table.series))
+    bounds = np.array([0, *np.cumsum(counts).tolist()])
+    longest = max(table.series, key=lambda series: series.end)
+    if longest.end < bounds[-1]:
+        raise DataError(f"{_begun(longest.title)} has {longest.end:,} rows; {list(counts)} need {bounds[-1]:,}.")
+    return TimeSplit(tuple(_four(np.minimum(bounds, series.end).tolist()) for series in table.series))
 
 
-def split_by_dates(table: SeriesTable, validation: str, test: str, end: str | None = None) -> TimeSplit:
+def split_by_dates(
+    table: SeriesTable, validation: str | int, test: str | int | None = None, end: str | int | None = None
+) -> TimeSplit:
     """The times at which validation, test and, if given, what is not used begin.
 
     Args:
-        validation, test, end: ISO 8601.
+        validation, test, end: ISO 8601, as local times of each series unless they have an offset; whole numbers if the
+            times of the series are. Without `test` all rows from `validation` on are of the validation.
 
     Raises:
-        DataError: for a text that is no time, times that are not in order, or a series without training rows.
+        DataError: for a text that is no time, times that are not in order, or if no series has training rows.
     """
-    try:
-        starts = [parse_time(text) for text in (validation, test, *([] if end is None else [end]))]
-    except ValueError as error:
-        raise DataError(f"The parts begin at times in ISO 8601, for example 2024-01-31; {error}.") from None
-    if any(later < earlier for earlier, later in pairwise(starts)):
-        raise DataError("Validation, test and their end are in order of time; got " + ", ".join(map(shown, starts)))
+    given = [text for text in (validation, test, end) if text is not None]
     bounds = []
     for series in table.series:
+        try:
+            starts = [series.clock.read(text) for text in given]
+        except ValueError as error:
+            kind = "whole numbers" if series.clock.is_integer else "times in ISO 8601, for example 2024-01-31"
+            raise DataError(f"The parts begin at {kind}; {error}.") from None
+        if any(later < earlier for earlier, later in pairwise(starts)):
+            raise DataError(f"Validation, test and their end are in order of time; got {', '.join(map(str, given))}.")
         found = [min(int(np.searchsorted(series.times, start)), series.end) for start in starts]
-        if found[0] == 0:
-            raise DataError(f"{_of(series)} begins {shown(series.times[0])}: it has no rows before {validation}.")
-        bounds.append(_four([0, *found, *([series.end] if end is None else [])]))
+        found += [series.end] * (3 - len(found))
+        bounds.append(_four([0, *found]))
+    if not any(second for _, second, *_ in bounds):
+        first = min(table.series, key=lambda series: series.times[0])
+        raise DataError(f"{_begun(first.title)} begins {first.shown(0)}: it has no rows before {validation}.")
     return TimeSplit(tuple(bounds))
 
 
@@ -103,8 +110,8 @@ def rolling_splits(table: SeriesTable, num_folds: int, test_rows: int, validatio
     for series in table.series:
         if series.end <= num_folds * test_rows + validation_rows:
             raise DataError(
-                f"{_of(series)} has {series.end:,} rows; {num_folds} folds of {test_rows:,}, {validation_rows:,} of "
-                "validation and at least one of training are needed."
+                f"{_begun(series.title)} has {series.end:,} rows; {num_folds} folds of {test_rows:,}, "
+                f"{validation_rows:,} of validation and at least one of training are needed."
             )
     for fold in range(num_folds, 0, -1):
         starts = [series.end - fold * test_rows for series in table.series]
@@ -116,5 +123,5 @@ def _four(bounds: Sequence[int] | Iterator[int]) -> tuple[int, int, int, int]:
     return first, second, third, fourth
 
 
-def _of(series: Series) -> str:
-    return f"Series {series.name!r}" if series.name else "The series"
+def _begun(title: str) -> str:
+    return title[0].upper() + title[1:]

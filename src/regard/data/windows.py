@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.calendar import Times, time_features
+from regard.data.calendar import time_features
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.series import SeriesTable, Values
 from regard.data.time_split import Subset, TimeSplit
+from regard.data.time_texts import Clock
+from regard.data.zones import Times
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ class SeriesBatch:
         targets: (B, T, F) scaled truth, 0 where it is missing or in the future.
         targets_observed: (B, T, F) bool.
         future_known: (B, T, K).
-        history_times, future_times: (B, S) and (B, T) datetime64[us]; NaT in padding.
+        history_times, future_times: (B, S) and (B, T) datetime64[us]; NaT in padding, and for the future where rows
+            are the steps.
+        clocks: (B,) the calendar of each window's series.
         centre, deviation: (B, F), of the windows' own scale.
         series_mean, series_deviation: (B, F), of the series' scale.
         target_names: F names.
@@ -70,6 +74,7 @@ class SeriesBatch:
     series_mean: Values
     series_deviation: Values
     target_names: tuple[str, ...]
+    clocks: tuple[Clock, ...]
 
     def __len__(self) -> int:
         return len(self.series)
@@ -220,19 +225,20 @@ class SeriesWindows:
             series_mean=np.zeros(shape) if self.scale is None else self.scale.mean[series],
             series_deviation=np.ones(shape) if self.scale is None else self.scale.deviation[series],
             target_names=self.table.target_names,
+            clocks=tuple(self.table.series[i].clock for i in series),
         )
 
     def _series(self, index: int) -> tuple[Values, Values, Times]:
         """Scaled targets, known inputs with time features, and times of a series, with `horizon` rows of the future."""
         series, step = self.table.series[index], self.table.step
         more = max(0, series.end + self.horizon - len(series)) + self.history
-        times = np.concatenate([series.times, step.after(series.times[-1], more)])
+        times = np.concatenate([series.times, step.after(series.times, more, series.clock)])
         targets, known = series.targets, series.known
         if self.scale is not None:
             targets = (targets - self.scale.mean[index]) / self.scale.deviation[index]
             known = (known - self.scale.known_mean[index]) / self.scale.known_deviation[index]
         known = np.concatenate([known, np.full((more, known.shape[1]), np.nan)])
-        known = np.concatenate([known, time_features(times, self.features)], axis=1)
+        known = np.concatenate([known, time_features(series.clock.wall(times), self.features)], axis=1)
         return np.concatenate([targets, np.full((more, targets.shape[1]), np.nan)]), known, times
 
 

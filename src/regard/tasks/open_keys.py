@@ -45,10 +45,17 @@ class OpenKeys(Generic[ConfigT]):
 
     def __str__(self) -> str:
         """A line with the values, or nothing."""
-        values = ", ".join(
-            f"{key}={value}" if isinstance(value, str) else f"{key}={value:g}" for key, value in self.chosen.items()
-        )
+        values = ", ".join(f"{key}={_text(value)}" for key, value in self.chosen.items())
         return f"plan: chosen for data of this size, because the configuration leaves it open: {values}" * bool(values)
+
+
+def _text(value: Any) -> str:
+    """A text, a number with six digits, or a mapping of these, as a configuration has them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_text(each)}" for name, each in value.items()) + "}"
+    return f"{value:g}"
 
 
 def open_keys(config: Config) -> list[KeyPath]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -103,7 +104,6 @@ def draw_forecast(
     forecast: Forecast, names: Sequence[str], title: str, highest: float | Literal["largest"] = "largest"
 ) -> Figure:
     """The figure of a forecast; nothing global is changed."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
 
     from regard.viz.fonts import Typesetter
@@ -112,7 +112,7 @@ def draw_forecast(
     title = visible_words(title)
     type_ = Typesetter([title, *names])
     weights = forecast.alignment
-    edges = edges_of(all_times(forecast))
+    edges = _edges(_positions(forecast))
     heights = [LINES if len(names) <= 3 else SEVERAL] * len(names)
     right = 0.12
     if weights is not None:
@@ -142,9 +142,7 @@ def draw_forecast(
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(RULE)
         axes.tick_params(colors=FAINT, labelsize=8, length=3, color=RULE, labelbottom=axes is panels[-1])
-    locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]
-    panels[-1].xaxis.set_major_locator(locator)
-    panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    _label_times(panels[-1], forecast)
     panels[-1].xaxis.get_offset_text().set(color=FAINT, fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
@@ -162,7 +160,38 @@ def edges_of(times: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """(N + 1,) matplotlib's numbers of the edges between times: halfway, so that a time is the middle of its cell."""
     from matplotlib.dates import date2num
 
-    at = np.asarray(date2num(times))  # type: ignore[no-untyped-call]
+    return _edges(np.asarray(date2num(times)))  # type: ignore[no-untyped-call]
+
+
+def _positions(forecast: Forecast) -> NDArray[np.float64]:
+    """(S + T,) where history and forecast stand on the axis: matplotlib's numbers of the times, these themselves if
+    they are whole numbers, or, where they are unknown, steps after the last row of the history."""
+    from matplotlib.dates import date2num
+
+    times = all_times(forecast)
+    if forecast.clock.is_integer:
+        return times.astype(np.int64).astype(np.float64)
+    if np.isnat(times).any():
+        return np.arange(len(times), dtype=np.float64) - len(forecast.history_times) + 1
+    return np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]
+
+
+def _label_times(axes: Axes, forecast: Forecast) -> None:
+    """Labels the axis of time with what clocks of the series show."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import MaxNLocator
+
+    if forecast.clock.is_integer or np.isnat(all_times(forecast)).any():
+        axes.xaxis.set_major_locator(MaxNLocator(9, integer=True))
+        return
+    zone = forecast.clock.written or forecast.clock.zone
+    tz = UTC if zone is None else zone.tzinfo
+    locator = AutoDateLocator(minticks=4, maxticks=9, tz=tz)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=tz))  # type: ignore[no-untyped-call]
+
+
+def _edges(at: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(at) == 1:
         return np.array([at[0] - 0.5, at[0] + 0.5])
     middle = (at[1:] + at[:-1]) / 2
@@ -171,9 +200,7 @@ def edges_of(times: NDArray[np.datetime64]) -> NDArray[np.float64]:
 
 def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float64]) -> None:
     """History, forecast with bands, and truth of a target."""
-    from matplotlib.dates import date2num
-
-    centres = np.asarray(date2num(all_times(forecast)))  # type: ignore[no-untyped-call]
+    centres = _positions(forecast)
     now = len(forecast.history_times)
     past, ahead = centres[:now], centres[now:]
     history, values, truth = (x[:, target] for x in (forecast.history, forecast.values, forecast.truth))

@@ -42,10 +42,12 @@ class SplitConfig(Section):
     counts: Annotated[tuple[int, int, int], Strict(False)] | None = Field(
         default=None, description="numbers of rows for training, validation and test, in place of `fractions`"
     )
-    validation_from: str | None = Field(
-        default=None, description="the time (ISO 8601) at which validation begins, in place of `fractions`"
+    validation_from: str | int | None = Field(
+        default=None,
+        description="the time (ISO 8601, a local time of each series unless it has an offset) at which validation "
+        "begins, in place of `fractions`",
     )
-    test_from: str | None = Field(
+    test_from: str | int | None = Field(
         default=None,
         description="the time at which the test part begins; null: there is none, if `validation_from` is set",
     )
@@ -63,15 +65,50 @@ class SeriesDataConfig(DataSection):
     """Where the series are and how they are read."""
 
     train: File = Field(
-        description="a CSV file with a header, whose first column is the time, or a Parquet file (extra `series`); "
-        "relative to the configuration's folder"
+        description="a CSV file whose first column is the time, or a Parquet file (extra `series`); relative to the "
+        "configuration's folder"
     )
     dev: File | None = Field(
         default=None, description="a file of held-out series; null: the validation part of `train` (`split`)"
     )
-    time: str | None = Field(default=None, description="the column of the times; null: the first")
+    header: bool | None = Field(
+        default=None,
+        description="whether the first line has the names of the columns; without them they are `column 1`, `column 2` "
+        "and so on; null: as the line looks",
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description="the decimal mark; null: a point, or a comma where no number has a point"
+    )
+    missing_values: Annotated[tuple[float | str, ...], Strict(False)] = Field(
+        default=(),
+        description="numbers and texts that stand for missing values, such as [-9999], beside empty cells, NA, NaN, "
+        "null, - and ?",
+    )
+    numbered_rows: bool = Field(
+        default=False, description="the file has no column of times; its rows are numbered from 0"
+    )
+    time: str | None = Field(
+        default=None,
+        description="the column of the times; null: the first that is no index of another program",
+        json_schema_extra=only_with("numbered_rows", False),
+    )
     time_format: str | None = Field(
-        default=None, description="how times are written, as in Python's strptime; null: ISO 8601"
+        default=None,
+        description="how times are written, as in Python's strptime; null: ISO 8601, whole numbers, or the only one of "
+        "common formats that reads them",
+        json_schema_extra=only_with("numbered_rows", False),
+    )
+    time_zone: str | None = Field(
+        default=None,
+        description="the zone of the calendar, such as Europe/Berlin: times without an offset are its local times, and "
+        "hours, days and months are those of its clocks; null: as the offsets of the times tell",
+        json_schema_extra=only_with("numbered_rows", False),
+    )
+    step: str | None = Field(
+        default=None,
+        description="the time between rows: business_days, days, weeks, months, quarters, years, hours, minutes, "
+        "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; null: as the "
+        "times tell",
     )
     series: str | None = Field(
         default=None, description="the column that names the series of each row; null: the file has one series"
@@ -89,6 +126,12 @@ class SeriesDataConfig(DataSection):
     )
     fill_gaps: bool = Field(
         default=True, description="rows that the file leaves out are rows of missing values; otherwise they are errors"
+    )
+    minimum: float | dict[str, float] | None = Field(
+        default=None,
+        description="the least value of forecasts and quantiles, for all targets or by name; null: none. If it is not "
+        "set, it is 0 for counts (whole numbers from 0 on)",
+        json_schema_extra=FROM_DATA,
     )
     history: Size = Field(
         default=96, description="steps before a forecast that the model reads", json_schema_extra=FROM_DATA

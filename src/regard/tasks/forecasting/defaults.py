@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from regard.config.tasks.forecasting import ForecastingConfig
+from regard.data.series_checks import counted_targets
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
 from regard.tasks.open_keys import OpenKeys, two_digits
@@ -37,6 +38,9 @@ def with_sizes(config: ForecastingConfig, material: SeriesData) -> OpenKeys[Fore
     history, horizon = suggested_sizes(material.table, material.split)
     open_.choose("data.history", history)
     open_.choose("data.horizon", horizon)
+    if counts := counted_targets(material.table):
+        is_all = len(counts) == len(material.table.target_names)
+        open_.choose("data.minimum", 0.0 if is_all else counts)
     return open_
 
 

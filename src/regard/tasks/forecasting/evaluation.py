@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from regard.data import Forecast, ForecastErrors
-from regard.data.series import shown
 from regard.tasks.forecasting.baselines import baseline_text
 
 
@@ -69,8 +68,8 @@ class ForecastEvaluation:
 
     num_forecasts: int
     steps: int
-    first: np.datetime64
-    last: np.datetime64
+    first: str
+    last: str
     errors: ForecastErrors
     by_target: Mapping[str, ForecastErrors]
     baselines: Mapping[str, ForecastErrors]
@@ -105,7 +104,7 @@ class ForecastEvaluation:
     def __str__(self) -> str:
         errors = self.errors
         lines = [
-            f"{self.num_forecasts:,} forecasts of {self.steps:,} steps, {shown(self.first)} to {shown(self.last)}: "
+            f"{self.num_forecasts:,} forecasts of {self.steps:,} steps, {self.first} to {self.last}: "
             f"MSE {errors.mean_squared_error:.4f}, MAE {errors.mean_absolute_error:.4f}"
         ]
         if errors.coverage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from regard.config.tasks.forecasting import SeriesDataConfig
 from regard.data import TIME_FEATURES, SeriesTable, Step, TimeSplit
 from regard.data.text_file import reason
+from regard.data.zones import DAY, UNNAMED, zone_named
 from regard.errors import DataError
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.reading import SeriesData
@@ -29,6 +30,7 @@ class SeriesFacts:
         step: the time between rows.
         features: the time features.
         seen: by the name of a series the time from which on training saw no row, and the end of its test part.
+        zones: by the name of a series the zone of its calendar, if it has one.
     """
 
     target_names: tuple[str, ...]
@@ -36,6 +38,7 @@ class SeriesFacts:
     step: Step
     features: tuple[str, ...]
     seen: Mapping[str, tuple[np.datetime64, np.datetime64]]
+    zones: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: SeriesDataConfig, material: SeriesData) -> SeriesFacts:
@@ -47,7 +50,9 @@ class SeriesFacts:
             for name, (start, end) in _seen(material.held_out, material.held_out_split).items():
                 before = seen.get(name, (start, end))
                 seen[name] = max(before[0], start), max(before[1], end)
-        return cls(table.target_names, table.known_names, table.step, tuple(features), seen)
+        zones = {series.name: str(series.clock.zone) for series in table.series if series.clock.zone is not None}
+        zones = {name: zone for name, zone in zones.items() if zone != UNNAMED}
+        return cls(table.target_names, table.known_names, table.step, tuple(features), seen, zones)
 
     @property
     def num_known(self) -> int:
@@ -60,13 +65,10 @@ class SeriesFacts:
             "format": FORMAT,
             "targets": self.target_names,
             "known": self.known_names,
-            "step": {
-                "months": self.step.months,
-                "microseconds": self.step.microseconds,
-                "month_end": self.step.month_end,
-            },
+            "step": asdict(self.step),
             "features": self.features,
             "seen": {name: [str(start), str(end)] for name, (start, end) in self.seen.items()},
+            "zones": dict(self.zones),
         }
         path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -86,18 +88,13 @@ class SeriesFacts:
                     raise ValueError(f"`{key}` is not a list of texts")
             if unknown := [name for name in content["features"] if name not in TIME_FEATURES]:
                 raise ValueError(f"`features` has {unknown[0]!r}")
-            step = content["step"]
-            lengths = [step["months"], step["microseconds"]]
-            if [type(value) for value in (*lengths, step["month_end"])] != [int, int, bool] or not (
-                min(lengths) == 0 and 0 < max(lengths) < 2**63
-            ):
-                raise ValueError(f"`step` is {step}")
             seen = {
                 str(name): (np.datetime64(start, "us"), np.datetime64(end, "us"))
                 for name, (start, end) in content["seen"].items()
             }
             names, known, features = (tuple(content[key]) for key in ("targets", "known", "features"))
-            return cls(names, known, Step(**step), features, seen)
+            zones = {str(name): zone_named(zone).name for name, zone in content.get("zones", {}).items()}
+            return cls(names, known, _step(content["step"]), features, seen, zones)
         except OSError as error:
             raise DataError(f"{path}: {reason(path, error)}") from None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -106,10 +103,35 @@ class SeriesFacts:
             ) from None
 
 
+def _step(content: Mapping[str, Any]) -> Step:
+    """The step that was saved.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    step = Step(**content)
+    types = [type(value) for value in asdict(step).values()]
+    lengths = [step.months, step.microseconds, step.number, int(step.rows)]
+    if (
+        types != [type(value) for value in asdict(Step()).values()]
+        or step.counting not in ("", "local", "elapsed")
+        or step.month_day not in (0, 29, 30)
+        or min(lengths) < 0
+        or max(lengths) >= 2**63
+        or sum(map(bool, lengths)) != 1
+        or (step.business and step.microseconds % DAY)
+    ):
+        raise ValueError(f"`step` is {content}")
+    return step
+
+
 def _seen(table: SeriesTable, split: TimeSplit) -> dict[str, tuple[np.datetime64, np.datetime64]]:
     """For each series the times at which its test part begins and ends."""
     times = {}
     for series, (_, _, start, end) in zip(table.series, split.bounds, strict=True):
-        extended = np.concatenate([series.times, table.step.after(series.times[-1], 1)])
+        following = table.step.after(series.times, 1, series.clock)
+        if np.isnat(following[0]):  # rows are the steps
+            following = series.times[-1:] + np.timedelta64(1, "us")
+        extended = np.concatenate([series.times, following])
         times[series.name] = extended[start], extended[end]
     return times

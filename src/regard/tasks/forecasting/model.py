@@ -23,12 +23,14 @@ from regard.data import (
     SeriesTable,
     SeriesWindows,
     StandardScale,
+    Step,
     TimeSplit,
     alignment_rows,
+    find_step,
     forecast_rows,
     forecasts_of,
 )
-from regard.data.series import Values, shown
+from regard.data.series import Series, Values
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.layers.values import QUANTILES
@@ -38,7 +40,7 @@ from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
-from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, read_table, scale_of
+from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, minimum_of, read_table, scale_of
 from regard.viz import plot_forecast
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
@@ -140,10 +142,14 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         """
         data = self.config.data
         names = {} if data.wide else {"targets": self.facts.target_names, "known": self.facts.known_names}
-        table = read_table(data.model_copy(update=names), argument)
-        if table.target_names != self.facts.target_names or table.step != self.facts.step:
+        zones = self.facts.zones
+        shared = next(iter(zones.values())) if len(set(zones.values())) == 1 else None  # also of series training lacked
+        table = read_table(data.model_copy(update=names), argument, step=self.facts.step, zones=shared or zones)
+        longest = max(table.series, key=len)
+        step = _usual_step(longest, table.step)
+        if table.target_names != self.facts.target_names or step != self.facts.step:
             raise DataError(
-                f"{argument}: {listed(table.target_names)} at steps of {table.step}; {self.name} forecasts "
+                f"{argument}: {listed(table.target_names)} at steps of {step}; {self.name} forecasts "
                 f"{listed(self.facts.target_names)} at steps of {self.facts.step}."
             )
         return SeriesFile(str(argument), table)
@@ -210,13 +216,14 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         by_target = tally.by_target()
         empty = [each.place for each in scored if not each.errors.num_values]
         empty += [name for name, errors in by_target.items() if not errors.num_values and name not in empty]
-        spans = [table.series[i].times for i in windows.places[:, 0]]
-        starts = windows.places[:, 1]
+        spans = [(table.series[i], int(start)) for i, start in windows.places]
+        first = min(spans, key=lambda span: span[0].times[span[1]])
+        last = max(spans, key=lambda span: span[0].times[span[1] + windows.horizon - 1])
         return ForecastEvaluation(
             len(windows),
             windows.horizon,
-            min(times[start] for times, start in zip(spans, starts, strict=True)),
-            max(times[start + windows.horizon - 1] for times, start in zip(spans, starts, strict=True)),
+            first[0].shown(first[1]),
+            last[0].shown(last[1] + windows.horizon - 1),
             tally.overall(),
             by_target,
             baselines.overall(),
@@ -254,7 +261,12 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         if name in trajectories[0].alignments:
             weights = torch.stack([run.alignments[name].mean(0) for run in trajectories])
             weights = weights.unflatten(0, (count, -1)).mean(1)
-        return tuple(None if x is None else x.double().numpy() for x in (values, quantiles, weights))  # type: ignore[return-value]
+        floor = self._floor(batch)
+        return (
+            np.maximum(values.double().numpy(), floor),
+            None if quantiles is None else np.maximum(quantiles.double().numpy(), floor[..., None]),
+            None if weights is None else weights.double().numpy(),
+        )
 
     def rows(self, prediction: FileForecasts, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each step: series, step, time, targets and quantiles."""
@@ -337,6 +349,13 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def _baselines(self) -> Baselines:
         return Baselines.of(self.linear, self.facts.step, self.config.data.history)
 
+    def _floor(self, batch: SeriesBatch) -> Values:
+        """(B, 1, F) the least forecasts of a batch, scaled as it."""
+        least = np.full(len(batch.target_names), -np.inf)
+        for name, value in minimum_of(self.config.data, batch.target_names).items():
+            least[batch.target_names.index(name)] = value
+        return (((least - batch.series_mean) / batch.series_deviation - batch.centre) / batch.deviation)[:, None]
+
     def _check_decoding(self) -> None:
         decoding = self.config.decoding
         check_steps(self.config)
@@ -410,7 +429,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 start = min(int(np.searchsorted(series.times, after)), series.end)
                 end = min(int(np.searchsorted(series.times, until)), series.end) if is_trained else series.end
                 if start and not is_trained:
-                    hidden.append(f"{_of(series.name)}, before {shown(after)}")
+                    hidden.append(f"{_of(series.name)}, before {series.clock.shown(after)}")
             bounds.append((0, 0, start, max(start, end)))
         notes = [f"rows that training may have seen are left out: {'; '.join(hidden[:3])}"] if hidden else []
         if len(hidden) > 3:
@@ -461,6 +480,15 @@ def network_inputs(batch: SeriesBatch) -> dict[str, Tensor]:
     if not batch.history_mask.all():
         inputs["history_mask"] = torch.from_numpy(batch.history_mask)
     return inputs
+
+
+def _usual_step(series: Series, step: Step) -> Step:
+    """The step of most rows of a file, which has gaps where there are none."""
+    rows = np.flatnonzero(np.ones(len(series)) if series.lines is None else series.lines)
+    apart = np.diff(rows)
+    if len(apart) and np.bincount(apart).argmax() != 1:
+        return find_step(series.times[rows], series.clock)
+    return step
 
 
 def _csv(cells: Iterable[object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from regard.data import (
     Finding,
     Findings,
     LinearForecast,
-    Series,
     SeriesTable,
     SeriesWindows,
     StandardScale,
+    Step,
     TimeSplit,
     WindowScale,
     read_series,
@@ -25,10 +25,11 @@ from regard.data import (
     split_by_dates,
     split_by_fractions,
 )
-from regard.data.finding import by_severity
-from regard.data.series import shown
+from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.series_checks import check_minimum, check_values
 from regard.data.time_split import Subset
 from regard.errors import ConfigError, DataError
+from regard.tasks.trained_items import MOST_SHARED, DataItem, TrainedItems
 
 WINDOW_SCALES = {
     "none": None,
@@ -41,8 +42,6 @@ FIT_WINDOWS = 50_000
 COLUMNS = ("file", "series", "step", "time")
 """The columns of a table of forecasts beside the targets."""
 FEW_WINDOWS = 50
-MUCH_MISSING = 0.5
-"""A target of which more than this share is missing is reported."""
 LONGEST_SEASON, NO_SEASON = 48, 12
 """The most steps of a horizon that follows from the data, and the steps if there is no season."""
 HISTORY_SEASONS, HORIZON_SHARE, HISTORY_SHARE = 4, 20, 4
@@ -58,6 +57,7 @@ class SeriesData:
         path: the file of the training series.
         table, split, scale: the series, their parts in time, and the scale of their training rows.
         held_out, held_out_split, held_out_scale: those of validations; without a file of their own the same series.
+        findings: what was found when the series were read and divided.
     """
 
     path: Path
@@ -67,6 +67,7 @@ class SeriesData:
     held_out: SeriesTable
     held_out_split: TimeSplit
     held_out_scale: StandardScale
+    findings: tuple[Finding, ...] = ()
     _fitted: dict[Any, LinearForecast] = field(default_factory=dict)
 
     def training_windows(self, data: SeriesDataConfig, *, stride: int | None = None) -> SeriesWindows:
@@ -86,7 +87,7 @@ class SeriesData:
     def linear(self, config: ForecastingConfig) -> LinearForecast:
         """The ridge regression of the training windows, fitted once."""
         data, penalty = config.data, config.model.linear_penalty
-        key = (data, penalty)
+        key = data.model_dump_json(), penalty
         if key not in self._fitted:
             stride = data.stride * max(1, len(self.training_windows(data)) // FIT_WINDOWS)
             self._fitted[key] = LinearForecast.fit(self.training_windows(data, stride=stride), penalty=penalty)
@@ -101,9 +102,12 @@ class SeriesData:
         findings = [Finding("info", f"train has {self.table}", sum(map(len, self.table.series)))]
         if self.held_out is not self.table:
             findings.append(Finding("info", f"dev has {self.held_out}", sum(map(len, self.held_out.series))))
+        findings += self.findings
         for name, table in {"train": self.table, "dev": self.held_out}.items():
             if name == "train" or table is not self.table:
-                findings += [*_gaps(name, table), *_missing(name, table), *_constant(name, table)]
+                findings += [replace(note, text=f"{name}: {note.text}") for note in table.notes]
+                findings += check_values(name, table)
+                findings += check_minimum(name, table, minimum_of(data, table.target_names))
         findings += [*self._sizes(data)]
         return Findings(by_severity(findings))
 
@@ -134,17 +138,26 @@ class SeriesData:
 def read_material(data: SeriesDataConfig) -> SeriesData:
     """Reads the series, splits them, and fits their scale.
 
+    Series without a value in their training rows are left out, with a warning.
+
     Raises:
         ConfigError: for a split that does not fit the series.
-        DataError: for files that cannot be read, or a target without training values.
+        DataError: for files that cannot be read, or a target that has no training value in any series.
     """
     table = read_table(data, data.train)
+    minimum_of(data, table.target_names)
+    if data.time_features and (table.step.rows or table.step.number):
+        raise ConfigError(
+            f"rows at steps of {table.step} have no calendar in the future; leave time_features out",
+            ("data", "time_features"),
+        )
     split = _split(table, data.split)
+    if data.dev is not None:
+        split = TimeSplit(tuple((first, test, test, end) for first, _, test, end in split.bounds))
+    table, split, findings = _with_training_rows(table, split)
+    scale = _fitted(table, split)
     if data.dev is None:
-        scale = StandardScale.fit(table, split)
-        return SeriesData(data.train, table, split, scale, table, split, scale)
-    split = TimeSplit(tuple((first, test, test, end) for first, _, test, end in split.bounds))
-    scale = StandardScale.fit(table, split)
+        return SeriesData(data.train, table, split, scale, table, split, scale, tuple(findings))
     dev = read_table(data, data.dev)
     if (dev.target_names, dev.known_names, dev.step) != (table.target_names, table.known_names, table.step):
         raise DataError(
@@ -152,24 +165,104 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
             f"{', '.join(table.target_names)} at steps of {table.step}."
         )
     whole = TimeSplit(tuple((0, 0, series.end, series.end) for series in dev.series))
-    return SeriesData(data.train, table, split, scale, dev, whole, scale_of(dev, scale)[0])
+    findings += _shared(table, split, dev, whole)
+    return SeriesData(data.train, table, split, scale, dev, whole, scale_of(dev, scale)[0], tuple(findings))
 
 
-def read_table(data: SeriesDataConfig, path: Path | str) -> SeriesTable:
+def minimum_of(data: SeriesDataConfig, targets: Sequence[str]) -> dict[str, float]:
+    """The least forecasts of targets, by name.
+
+    Raises:
+        ConfigError: for a target that there is not.
+    """
+    if data.minimum is None:
+        return {}
+    if isinstance(data.minimum, float | int):
+        return dict.fromkeys(targets, float(data.minimum))
+    if unknown := [name for name in data.minimum if name not in targets]:
+        raise ConfigError(f"there is no target {unknown[0]!r}; targets are {listed(targets)}", ("data", "minimum"))
+    return {name: float(least) for name, least in data.minimum.items()}
+
+
+def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTable, TimeSplit, list[Finding]]:
+    """The series with a value in their training rows, and what is said of the others.
+
+    Raises:
+        DataError: if a target has no training value in any series.
+    """
+    parts = [series.observed[first:second] for series, (first, second, *_) in zip(table.series, split.bounds)]
+    observed = np.stack([part.any(axis=0) for part in parts])
+    for number, target in enumerate(table.target_names):
+        if not observed[:, number].any():
+            rows = max(second - first for first, second, *_ in split.bounds)
+            of = f" of {len(table.series):,} series" if len(table.series) > 1 else ""
+            raise DataError(
+                f"{table.path}: the target {target!r}{of} has no value in the training rows (of the longest series, "
+                f"the first {rows:,}); see data.split, or leave it out of data.targets."
+            )
+    kept = [i for i, each in enumerate(observed) if each.any()]
+    findings = []
+    if out := [series for i, series in enumerate(table.series) if not observed[i].any()]:
+        text = f"train: {len(out):,} series have no value in their training rows and are left out"
+        places = tuple(f"{series.title} of {table.place(series, 0)}" for series in out[:NUM_EXAMPLES])
+        findings.append(Finding("warning", text, len(out), places))
+    for number, target in enumerate(table.target_names):
+        if lacking := [table.series[i] for i in kept if not observed[i][number]]:
+            text = (
+                f"train: the target {target!r} of {len(lacking):,} series has no value in their training rows, is not "
+            )
+            "trained there, and is scaled by its later values"
+            places = tuple(f"{series.title} of {table.place(series, 0)}" for series in lacking[:NUM_EXAMPLES])
+            findings.append(Finding("warning", text, len(lacking), places))
+    split = TimeSplit(tuple(split.bounds[i] for i in kept))
+    return replace(table, series=tuple(table.series[i] for i in kept)), split, findings
+
+
+def rows_of(table: SeriesTable, split: TimeSplit, part: Subset) -> Iterator[DataItem]:
+    """The rows of a part with an observed value, as items: series and time, and the values."""
+    for index, series in enumerate(table.series):
+        for row in split.rows(index, part):
+            if series.observed[row].any():
+                values = " ".join(map(str, series.targets[row].tolist()))
+                yield DataItem(table.place(series, row), f"{series.name} {series.times[row]}", (values,))
+
+
+def _shared(table: SeriesTable, split: TimeSplit, dev: SeriesTable, dev_split: TimeSplit) -> list[Finding]:
+    """Rows of the held-out file that are trained on, if they are not so many that training refuses them."""
+    seen = TrainedItems.of(rows_of(table, split, "train")).seen(rows_of(dev, dev_split, "validation"))
+    if not seen.items or len(seen.items) >= MOST_SHARED * seen.count:
+        return []
+    text = f"dev: {len(seen.items):,} of {seen.count:,} rows are trained on, so that validations flatter"
+    return [Finding("warning", text, len(seen.items), seen.items[:NUM_EXAMPLES])]
+
+
+def read_table(
+    data: SeriesDataConfig, path: Path | str, *, step: Step | None = None, zones: Mapping[str, str] | str | None = None
+) -> SeriesTable:
     """The series of a file, as the configuration reads them.
+
+    Args:
+        step: the time between rows, if it is known.
+        zones: that of earlier rows, or those of series by name, if they are known.
 
     Raises:
         DataError: for what cannot be read, or a target that has the name of a column of forecasts.
     """
     table = read_series(
         path,
-        time=data.time,
+        time=False if data.numbered_rows else data.time,
         series=data.series,
         targets=data.targets,
         known=data.known,
         wide=data.wide,
+        step=step or data.step,
         fill_gaps=data.fill_gaps,
         time_format=data.time_format,
+        zone=data.time_zone,
+        zones=zones,
+        missing_values=data.missing_values,
+        decimal=data.decimal,
+        header=data.header,
     )
     if taken := [name for name in table.target_names if name in COLUMNS]:
         raise DataError(f"{path}: rename the target {taken[0]!r}: tables of forecasts have a column of this name.")
@@ -184,15 +277,33 @@ def scale_of(table: SeriesTable, scale: StandardScale) -> tuple[StandardScale, t
     unknown = tuple(name for name in table.names if name not in scale.names)
     if not unknown:
         return scale.of(table.names), ()
+    own = _fitted(table)
     rows = []
-    for series in table.series:
-        if series.name in scale.names:
-            known = scale.of([series.name])
-        else:
-            targets = np.where(np.isnan(series.targets).all(axis=0), 0.0, series.targets)
-            known = StandardScale.fit(replace(table, series=(replace(series, targets=targets),)))
+    for name in table.names:
+        known = (scale if name in scale.names else own).of([name])
         rows.append((known.mean[0], known.deviation[0], known.known_mean[0], known.known_deviation[0]))
     return StandardScale(table.names, *(np.stack(parts) for parts in zip(*rows, strict=True))), unknown
+
+
+def _fitted(table: SeriesTable, split: TimeSplit | None = None) -> StandardScale:
+    """The scale of series of which targets may have no value in the training rows: all values of the series scale
+    these, and 0 and 1 if there are none."""
+
+    def filled(rows: Sequence[slice]) -> SeriesTable:
+        series = []
+        for each, part in zip(table.series, rows, strict=True):
+            lacks = np.isnan(each.targets[part]).all(axis=0)
+            series.append(replace(each, targets=np.where(lacks, 0.0, each.targets)))
+        return replace(table, series=tuple(series))
+
+    own = StandardScale.fit(filled([slice(series.end) for series in table.series]))
+    if split is None:
+        return own
+    rows = [slice(first, second) for first, second, *_ in split.bounds]
+    scale = StandardScale.fit(filled(rows), split)
+    lacks = np.stack([np.isnan(s.targets[part]).all(axis=0) for s, part in zip(table.series, rows, strict=True)])
+    mean, deviation = np.where(lacks, own.mean, scale.mean), np.where(lacks, own.deviation, scale.deviation)
+    return replace(scale, mean=mean, deviation=deviation)
 
 
 def suggested_sizes(table: SeriesTable, split: TimeSplit) -> tuple[int, int]:
@@ -212,9 +323,7 @@ def _split(table: SeriesTable, config: SplitConfig) -> TimeSplit:
         if config.counts is not None:
             return split_by_counts(table, config.counts)
         if config.validation_from is not None:
-            latest = max(series.times[-1] for series in table.series)
-            after = shown(table.step.after(latest, 1)[0])
-            return split_by_dates(table, config.validation_from, config.test_from or after)
+            return split_by_dates(table, config.validation_from, config.test_from)
         return split_by_fractions(table, config.fractions)
     except DataError as error:
         raise ConfigError(str(error), ("data", "split", key)) from None
@@ -239,52 +348,6 @@ def _windows(
 def _count(rows: range, data: SeriesDataConfig) -> int:
     """How many windows a part has room for."""
     return max(0, rows.stop - data.horizon - max(rows.start, data.history) + 1)
-
-
-def _gaps(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """Rows without any value: left out of the file, or empty in it."""
-    empty = [(series, np.flatnonzero(~series.observed[: series.end].any(axis=1))) for series in table.series]
-    total = sum(len(rows) for _, rows in empty)
-    if total:
-        places = [_place(series, int(row)) for series, rows in empty for row in rows[:3]]
-        text = f"{name}: {total:,} rows have no value or are left out of the file; they count as missing"
-        yield Finding("warning", text, total, tuple(places[:3]))
-
-
-def _missing(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """Missing values of rows that have some value, and targets that are mostly missing."""
-    for number, target in enumerate(table.target_names):
-        rows = [series.targets[: series.end][series.observed[: series.end].any(axis=1)] for series in table.series]
-        total, missing = sum(map(len, rows)), sum(int(np.isnan(part[:, number]).sum()) for part in rows)
-        if missing > MUCH_MISSING * total:
-            text = f"{name}: {missing / total:.0%} of the values of {target!r} are missing"
-            yield Finding("warning", text, missing)
-        elif missing:
-            yield Finding("info", f"{name}: {missing:,} values of {target!r} are missing", missing)
-
-
-def _constant(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """Columns whose values never change."""
-    for kind, names in (("targets", table.target_names), ("known", table.known_names)):
-        for number, column in enumerate(names):
-            constant = [series.name for series in table.series if _is_constant(getattr(series, kind)[:, number])]
-            if constant:
-                of = f" of {len(constant):,} series" if len(table.series) > 1 else ""
-                yield Finding(
-                    "warning",
-                    f"{name}: the column {column!r}{of} is constant",
-                    len(constant),
-                    tuple(map(repr, constant[:3])) if len(table.series) > 1 else (),
-                )
-
-
-def _is_constant(values: np.ndarray) -> bool:
-    observed = values[~np.isnan(values)]
-    return len(observed) > 1 and bool((observed == observed[0]).all())
-
-
-def _place(series: Series, row: int) -> str:
-    return f"{series.name} {shown(series.times[row])}".strip()
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,11 @@ from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
-from regard.tasks.forecasting.reading import SeriesData, read_material
+from regard.tasks.forecasting.reading import SeriesData, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
 from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_teachable
+from regard.tasks.trained_items import DataItem
 
 PINBALL = "pinball_loss"
 
@@ -72,6 +73,14 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
     def check(self, config: ForecastingConfig, material: SeriesData) -> Findings:
         """Checks the series."""
         return material.check(with_sizes(config, material).config.data)
+
+    def items(self, material: SeriesData) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
+        """The rows that are trained on and those of a held-out file, each of a series at a time with its values."""
+        if material.held_out is material.table:
+            return (), ()
+        return rows_of(material.table, material.split, "train"), rows_of(
+            material.held_out, material.held_out_split, "validation"
+        )
 
     def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
         """Chooses windows, batches and steps by step and number of the rows."""

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from regard.data import ForecastTally, RepeatLast, SeriesBatch, forecasts_of
-from regard.data.series import shown
 from regard.data.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
@@ -107,7 +106,7 @@ class ForecastTrainee:
             (f"{number:02d}.png", partial(plot_forecast, forecast)) for number, forecast in enumerate(forecasts)
         ]
         samples = [
-            f"{forecast.series} {shown(forecast.times[0])}: {_numbers(forecast.values)}   "
+            f"{forecast.series} {forecast.clock.shown(forecast.times[0])}: {_numbers(forecast.values)}   "
             f"(came {_numbers(forecast.truth)})".strip()
             for forecast in forecasts
         ]
