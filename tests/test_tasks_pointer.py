@@ -137,6 +137,9 @@ def test_a_copied_word_is_written_as_it_stood_and_scored_as_the_model_has_it(tmp
     (tmp_path / "test.tsv").write_text("Ulm\tULM ulm\n", encoding="utf-8")
     evaluation = model.evaluate(tmp_path / "test.tsv", search=search)
     assert evaluation.metrics["sequence_error_rate"] == 0
+    assert not evaluation.warnings  # what the input has can be written
+    (tmp_path / "other.tsv").write_text("Ulm\tBonn\n", encoding="utf-8")
+    assert "'bonn' (1)" in model.evaluate(tmp_path / "other.tsv", search=search).warnings[0]
 
 
 def test_without_a_pointer_unknown_words_stay_unknown() -> None:

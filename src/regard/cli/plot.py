@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from regard.cli import options
-from regard.cli.standard import check_output, say, show
+from regard.cli import inputs, options
+from regard.cli.predict import LONGEST_NAME
+from regard.cli.standard import check_output, lines, say, show
 from regard.errors import DataError, UnsupportedError
+
+if TYPE_CHECKING:
+    from regard.tasks.contract import AbstractModel
 
 
 def plot(
@@ -63,7 +68,7 @@ def plot(
     # of what is played only a page has use
     silent = {"sound": False} if loaded.file_formats and output.suffix.lower() != ".html" else {}
     with options.kernels_for(loaded, argument):
-        given = [each for name in argument for each in loaded.inputs(name)]
+        given = [each for name in argument for each in _inputs(loaded, name)]
         if separate and len(given) != len(argument):
             pictures = _free(output, len(given), data, overwrite=overwrite)
         predictions = loaded.predict([item for _, item in given], **silent)
@@ -85,6 +90,15 @@ def plot(
     for file, title, shown in pages:
         for path in loaded.plot(shown, file, title=title, **choices):
             show(path)
+
+
+def _inputs(model: AbstractModel[Any], argument: str) -> Iterable[tuple[str, Any]]:
+    """The inputs that an argument means, with their names: itself, or those of a file."""
+    path = Path(argument)
+    if model.input_kind == "file" or not (path.suffix and len(argument) < LONGEST_NAME and path.is_file()):
+        return model.inputs(argument)
+    rows = inputs.opened(model, lines(path), path, fields=None, form="auto", peek=True).rows
+    return [(str(row.text), row.text) for row in rows]
 
 
 def _title(item: str, prediction: object) -> str:

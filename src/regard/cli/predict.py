@@ -134,7 +134,9 @@ def predict(
     else:
         read = inputs.opened(loaded, opened, source, fields=fields, form=input_format, peek=not terminal)
     rows, name = read.rows, "stdin" if source == STDIN else str(source)
-    chosen = format or (read.output if read.output in loaded.formats else None) or loaded.formats[0]
+    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
+    own = suffix if suffix in loaded.formats and suffix not in ("tsv", "text", "jsonl", "csv") else None
+    chosen = format or own or (read.output if read.output in loaded.formats else None) or loaded.formats[0]
     if chosen not in loaded.formats:
         kinds = ", ".join(loaded.formats)
         raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
@@ -376,4 +378,4 @@ def _columns(row: InputRow, count: int) -> list[str]:
 def _record(row: InputRow, prediction: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.kept, dict):
         return {**row.kept, "prediction": prediction}
-    return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **prediction}
+    return {"input": row.text, **({"columns": row.kept} if isinstance(row.kept, list) else {}), **prediction}

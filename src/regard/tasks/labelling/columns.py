@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import get_args
+from typing import Self, get_args
 
 from regard.config.tasks.labelling import ConlluColumn
 from regard.data.defects import item_or_defect
@@ -45,6 +45,17 @@ class Sentence:
     place: str
     lines: tuple[str, ...] = field(default=(), compare=False)
     rows: tuple[int, ...] = field(default=(), compare=False)
+
+
+class TokenText(str):
+    """The text of tokens, with a space between them; `tokens` has them as they are, with the spaces in them."""
+
+    tokens: tuple[str, ...]
+
+    def __new__(cls, tokens: tuple[str, ...]) -> Self:
+        text = super().__new__(cls, " ".join(tokens))
+        text.tokens = tokens
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,16 @@ class Columns:
     def _cells(self, line: str) -> list[str]:
         return [] if is_blank(line) else _split(line.removeprefix(BYTE_ORDER_MARK), self.format)
 
+    def token_rows(self, lines: Iterable[str]) -> list[list[str]]:
+        """The columns of the lines that are tokens."""
+        rows = (self._cells(line) for line in lines)
+        return [cells for cells in rows if cells and not self._is_no_token(cells, begins=True)]
+
+    def label_of(self, cells: Sequence[str]) -> str:
+        """What stands in the column of the label; nothing if there is none."""
+        column = self._label(len(cells))
+        return "" if column is None else cells[column]
+
     def filled(self, sentence: Sentence, labels: Sequence[str]) -> list[str]:
         """The lines of a sentence, each token's with its label in place of the one that it had."""
         lines = list(sentence.lines)
@@ -207,6 +228,13 @@ class Columns:
             raise DataError(f"{place}: the {'label' if token else 'token'} is empty.")
         is_missing = self.format == "conllu" and label == UNANNOTATED and CONLLU[self.label] not in VALUED
         return token, "" if is_missing else label
+
+
+def tokens_of(sentence: str | Sequence[str]) -> tuple[str, ...]:
+    """The tokens of a sentence: of a text those between spaces, tabs and line ends."""
+    if isinstance(sentence, TokenText):
+        return sentence.tokens
+    return tuple(re.findall("[^ \t\r\n]+", sentence) if isinstance(sentence, str) else sentence)
 
 
 def is_blank(line: str) -> bool:

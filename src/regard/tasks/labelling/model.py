@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import PAD, SpanScheme, Vocabulary
+from regard.data.input_rows import InputTable
 from regard.errors import DataError
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
-from regard.tasks.labelling.columns import Sentence
+from regard.tasks.labelling import tables
+from regard.tasks.labelling.columns import Sentence, tokens_of
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import cased, data_item, form_options, read_sentences, scheme_of
@@ -51,6 +53,7 @@ class Tagger(AbstractModel[LabellingConfig]):
     fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets = ("tokens.json", "characters.json", "labels.json")
+    formats = ("tsv", "text", "jsonl", *tables.FORMATS)
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -91,7 +94,8 @@ class Tagger(AbstractModel[LabellingConfig]):
         """The labels of sentences, in order; batching changes no result but by rounding.
 
         Args:
-            inputs: sentences, as lists of tokens or as texts with tokens between blanks.
+            inputs: sentences, as lists of tokens or as texts with tokens between spaces; spaces other than U+0020
+                belong to tokens, as in files.
             alignment: whether predictions have their alignments.
             strict: raises an error for an empty sentence.
 
@@ -100,7 +104,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         """
         if isinstance(inputs, str):
             raise TypeError("predict takes a list of sentences, as in predict([sentence]); got a text.")
-        sentences = [tuple(each.split() if isinstance(each, str) else each) for each in inputs]
+        sentences = [tokens_of(each) for each in inputs]
         if strict and not all(sentences):
             raise DataError(f"input {sentences.index(()) + 1}: the sentence is empty")
         results = [Labelling((), (), (), None, ("the input is empty",))] * len(sentences)
@@ -153,6 +157,14 @@ class Tagger(AbstractModel[LabellingConfig]):
         """How the labels mark spans; None if they mark none."""
         return scheme_of([[label] for label in self.labels.symbols], self.config.data.span_scheme).scheme
 
+    def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
+        """Files with a token per line, by their suffix, their labels or their columns."""
+        return tables.input_table(name, head, self.config.data, self.labels, is_table=is_table)
+
+    def formatted(self, prediction: Labelling, kept: Any, format: str, *, scores: bool = False) -> str:
+        """The lines of the input with its labels, or lines made of its tokens (conll, conllu)."""
+        return tables.formatted(prediction, kept, format, self.config.data, scores=scores)
+
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
         """The sentences of an evaluation."""
         return (data_item(each.sentence) for each in evaluation.scored)
@@ -195,7 +207,10 @@ class Tagger(AbstractModel[LabellingConfig]):
         (shown,) = predictions
         outputs = [f"{token}/{label}" for token, label in zip(shown.tokens, shown.labels)]
         weights = shown.alignment if heads else shown.alignment.mean(0)
-        return plot_alignment(weights, path, shown.tokens, outputs, title=title, data=data, highest=highest)
+        sides = ("tokens", "tokens with labels")
+        return plot_alignment(
+            weights, path, shown.tokens, outputs, title=title, data=data, highest=highest, sides=sides
+        )
 
     def parts(self) -> Mapping[str, nn.Module]:
         """The encoder."""
