@@ -12,6 +12,7 @@ import yaml
 
 import regard
 from regard.cli import run
+from regard.cli.options import _told
 from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, Place, keys_of, places
 from regard.config.schema import TrainingConfig
@@ -174,6 +175,15 @@ def test_a_run_that_began_with_such_a_key_is_continued_with_a_warning_and_none_b
     capsys.readouterr()
     assert run(["train", "b.yaml", "-o", "old", "--set", "training.max_steps=3"]) == 0
     assert "warning: b.yaml:" in capsys.readouterr().err
+
+
+def test_a_flag_that_nothing_reads_in_a_model_is_refused():
+    config = from_preset("documents", ["data.train=a"]).config
+    with pytest.raises(ConfigError, match=r"^--threshold: threshold has no effect with data\.label_separator: null; "):
+        _told(config, {"threshold": "0.4"})
+    several = from_preset("documents", ["data.train=a", "data.label_separator=|"]).config
+    assert _told(several, {"threshold": "0.4"}).decoding.threshold == 0.4
+    assert _told(config, {"threshold": "0.5", "num_best": "2"}).decoding.num_best == 2
 
 
 def test_the_default_may_be_written_out_anywhere():

@@ -80,6 +80,7 @@ def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType
 def _told(config: Any, settings: Mapping[str, str]) -> Any:
     """The configuration with other values of `decoding`."""
     from regard.config.changed import changed
+    from regard.config.conditions import unread
     from regard.config.document import parse_value
     from regard.config.keys import keys
 
@@ -90,7 +91,10 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
             raise ConfigError(_not_for(f"--{dashed(name)}", config.task, map(dashed, type(section).model_fields)))
         origin = f"--{dashed(name)} {text}"
         values[name] = parse_value(text, by_name[name,], origin=origin, folder=Path.cwd()).values
-    return config.model_copy(update={"decoding": changed(section, "decoding", values)})
+    told = config.model_copy(update={"decoding": changed(section, "decoding", values)})
+    for path, what in unread(told, lambda path: path[0] == "decoding" and path[-1] in values):
+        raise ConfigError(f"--{dashed(str(path[-1]))}: {what}", path)
+    return told
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:
