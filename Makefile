@@ -16,10 +16,14 @@ BENCH ?= bench/speed.md
 # Where `make gpu` writes.
 GPU ?= bench/gpu.md
 
+# Where `make test-versions` makes its environments, and versions of packages in place of the lowest ones.
+VERSIONS ?= .venv-versions
+KEEP ?=
+
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install demo test check docs bench bench-peers gpu clean
+.PHONY: install demo test test-versions check docs bench bench-peers gpu clean
 
 install: $(VENV)/.installed
 
@@ -39,6 +43,20 @@ demo: install
 
 test: install
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
+# The command line and the configuration with the lowest version of every package that pyproject.toml admits, and with the
+# newest; on a machine without an NVIDIA GPU, KEEP=torch==VERSION+cpu spares the CUDA libraries of the lowest torch.
+test-versions: install
+	@mkdir -p $(VERSIONS)
+	$(BIN)/python tests/versions.py --keep $(KEEP) > $(VERSIONS)/lowest.txt
+	@echo "$(KEEP)" > $(VERSIONS)/newest.txt
+	for each in lowest newest; do \
+		$(PYTHON) -m venv $(VERSIONS)/$$each && \
+		PIP_CONSTRAINT=$(VERSIONS)/$$each.txt PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)" \
+			$(VERSIONS)/$$each/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]' && \
+		$(VERSIONS)/$$each/bin/python -m pytest --numprocesses 2 --dist loadfile tests/test_cli_*.py tests/test_config_*.py \
+			tests/test_errors.py || exit 1; \
+	done
 
 check: install
 	$(BIN)/ruff check .

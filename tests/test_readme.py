@@ -16,6 +16,7 @@ import yaml
 
 import regard
 from regard.attention import RECIPES
+from versions import lowest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -102,3 +103,17 @@ def test_the_constraint_is_a_version_that_the_package_allows():
 def test_the_score_of_ones_own_runs_by_itself():
     (block,) = [block for block in blocks("README.md", "python") if "class BoundedScore" in block]
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    lines = list(lowest())
+    declared = [
+        *PROJECT["dependencies"],
+        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
+    ]
+    bounded = [each for each in declared if ">=" in each]
+    assert lines == [each.replace(">=", "==") for each in bounded]
+    assert {each for each in declared if ">=" not in each and "[" not in each} == {"types-PyYAML"}
+    kept = list(lowest(["torch==2.13.0"]))
+    assert kept[0] == "torch==2.13.0"
+    assert [line for line in lines if not line.startswith("torch==")] == kept[1:]

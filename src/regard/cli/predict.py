@@ -41,6 +41,7 @@ def predict(
     input_format: Annotated[
         inputs.FormName,
         typer.Option(
+            "--input-format",
             metavar="FORM",
             help="How inputs are read: lines, tsv, csv, jsonl, or training: as `data.train`; auto goes by the suffix "
             "and by the first lines.",
