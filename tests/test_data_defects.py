@@ -275,3 +275,15 @@ def test_sounds_that_are_too_loud_cut_off_or_shifted_are_named(tmp_path: Path) -
     assert "s16.wav: doubtful: peaks are cut off" in report
     assert "s17.wav: doubtful: a constant offset of 0.200" in report
     assert report.count("doubtful") == 2
+
+
+def test_links_of_training_pairs_are_checked_with_them(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("".join(f"{i:03}\t{i * 7 % 1000:03}\n" for i in range(100)))
+    (tmp_path / "a.links").write_text("".join("0-0\n" if i not in (4, 8) else "0:0\n" for i in range(98)))
+    settings = [f"data.train={tmp_path}/a.tsv", f"data.alignments={tmp_path}/a.links", "data.dev_fraction=0.1"]
+    settings += ["training.alignment_losses.supervision=1.0"]
+    config = from_preset("text-to-text", settings).config
+    data = check_all(task_of(config), config)
+    assert data.report.has_errors
+    assert "a.links:5: " in str(data.report)
+    assert "needs a line" in str(data.report)

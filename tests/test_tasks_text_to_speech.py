@@ -281,7 +281,7 @@ def test_phones_are_read_in_place_of_characters(copied: Path) -> None:
     assert speech.tokens == ("S", "E", "A", "</s>")
     assert speech.warnings == () or "did not have" not in speech.warnings[0]
     (wrong,) = trainee.model.predict(["sea"], sound=False)
-    assert "training did not have: 'sea' (the model reads phones with blanks between them)" in wrong.warnings[0]
+    assert "training did not have (the model reads phones with blanks between them): 'sea'" in wrong.warnings[0]
     joined = read_joined(trainee.model, ["S E A", "A S", "E"], 3)
     assert joined.num_units.tolist() == [6]  # pauses are not counted
     assert read_joined(trainee.model, ["S @", "A S", "{ E"], 3).num_units.tolist() == [6]  # marks are vowels

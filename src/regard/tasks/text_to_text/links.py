@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import Field, Pair, parse_links
+from regard.data import Field, Links, Pair, Pairs, Selection, parse_links
+from regard.data.defects import is_collecting, readable
 from regard.data.lines import Lines
 from regard.errors import DataError
 from regard.shapes import Bool
@@ -49,10 +50,7 @@ class TrainingLinks:
         self.words = None if fields is None else tuple(WordNumbers(field) for field in fields)
         unit = "symbol" if fields is None else "word"
         for pair, row in zip(pairs, lengths, strict=True):
-            if pair.line > len(lines):
-                raise DataError(f"{path}: {len(lines):,} lines, but {pair.place} needs a line {pair.line:,} here.")
-            place = f"{path}:{pair.line}"
-            links = parse_links(lines[pair.line - 1], place=place)
+            place, links = f"{path}:{pair.line}", _links_of(lines, pair)
             sizes = row
             if self.words is not None:
                 texts = (pair.source, pair.target)
@@ -92,6 +90,21 @@ class TrainingLinks:
         between = np.zeros((len(indices), lines.max(initial=-1) + 2, columns.max(initial=-1) + 2), dtype=np.bool_)
         between[rows, links[:, 1], links[:, 0]] = True
         return torch.from_numpy(between[np.arange(len(indices))[:, None, None], lines[:, :, None], columns[:, None]])
+
+
+def linked(pairs: Pairs, path: Path) -> Pairs:
+    """The pairs; while defects are collected, those of them whose links can be read."""
+    if not is_collecting():
+        return pairs
+    lines = Lines(path)
+    return Selection(pairs, np.array(readable(len(pairs), lambda index: _links_of(lines, pairs[index])), np.int64))
+
+
+def _links_of(lines: Lines, pair: Pair) -> Links:
+    """The links of a pair."""
+    if pair.line > len(lines):
+        raise DataError(f"{lines.path}: {len(lines):,} lines, but {pair.place} needs a line {pair.line:,} here.")
+    return parse_links(lines[pair.line - 1], place=f"{lines.path}:{pair.line}")
 
 
 class WordNumbers:

@@ -11,6 +11,7 @@ from regard.data import Field, Finding, Pairs, Report, check, open_pairs
 from regard.data.field import normalisation_of, open_pieces
 from regard.data.split import hold_out, suggested_fraction
 from regard.errors import DataError
+from regard.tasks.text_to_text.links import linked
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
 FEW_PIECES = 0.8
@@ -87,6 +88,8 @@ def read_data(data: DataConfig) -> TrainingData:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
         train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
         data = data.model_copy(update={"dev_fraction": fraction})
+    if data.alignments is not None:
+        train = linked(train, data.alignments)
     is_shared = data.joint_vocabulary or (data.autoencode and data.sides_are_alike)
 
     def sources() -> Iterator[str]:
