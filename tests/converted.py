@@ -35,7 +35,9 @@ def columns(model, symbols):
 
 def log_probabilities(model, sources, targets):
     """(T + 1, N) of each pair, teacher-forced, in one batch of sources of different lengths."""
-    batch, mask = pad([model.source.encode(text).ids for text in sources], end=model.source_end)
+    batch, mask = pad(
+        [model.source.encode(text).ids for text in sources], begin=model.source_begin, end=model.source_end
+    )
     ids = [model.target.encode(text).ids for text in targets]
     inputs, _ = pad(ids, begin=BOS)
     with torch.inference_mode():

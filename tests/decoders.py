@@ -124,4 +124,4 @@ def score(log_probability: float, length: int, penalty: str, alpha: float) -> fl
     """The penalised score, once more."""
     if penalty == "gnmt":
         return log_probability * math.pow(6.0, alpha) / math.pow(5.0 + length, alpha)
-    return log_probability / length if penalty == "average" else log_probability
+    return log_probability / length ** {"none": 0, "average": 1, "power": alpha}[penalty]

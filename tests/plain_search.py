@@ -72,7 +72,7 @@ class Plain:
 
     def score(self, total: float, tokens: list[int]) -> float:
         options = self.options
-        result = score(total, max(len(tokens), 1), options.length_penalty, options.alpha)
+        result = score(total, self.length(tokens), options.length_penalty, options.alpha)
         if options.coverage_penalty != "none" and tokens:
             coverage = [sum(column) for column in zip(*self.model(tokens[:-1])[1], strict=True)]
             if options.coverage_penalty in ("gnmt", "tfa"):
@@ -80,6 +80,10 @@ class Plain:
             else:
                 result -= options.beta * (sum(max(weight, 1.0) for weight in coverage) - len(coverage))
         return result
+
+    def length(self, tokens: Sequence[int]) -> int:
+        """The length that penalties divide by."""
+        return max(len(tokens) + self.options.length_counts_begin, 1)
 
     def bank(self, tokens: list[int]) -> int:
         """How many tokens of the phrases to include it has."""
@@ -120,12 +124,13 @@ class Plain:
         groups, width = options.num_groups, options.beam // options.num_groups
         share = math.ceil(options.num_best / groups)
         enough = {
-            "optimal": math.inf,
+            **dict.fromkeys(("optimal", "top", "full"), math.inf),
             "first": max(1, share),
             "patience": max(share, math.ceil(options.patience * width)),
         }
         beams: list[list[tuple[list[int], float]]] = [[([], 0.0)] for _ in range(groups)]
         finished: list[list[tuple[list[int], float]]] = [[] for _ in range(groups)]
+        over = [False] * groups
         for _ in range(self.max_length):
             chosen: list[int] = []
             ended = 0
@@ -143,15 +148,28 @@ class Plain:
                 ends = [(tokens, total - options.diversity * ended) for tokens, total in ends if total > -math.inf]
                 lowest = following[g][-1][1] if len(following[g]) == width else -math.inf
                 ended += sum(total > lowest for _, total in ends)
-                if options.stop != "optimal":
+                if options.stop in ("top", "full"):
+                    best = sorted([end[1] for end in ends] + [c[1] for c in following[g]], reverse=True)[:width]
+                    ends = [end for end in ends if end[1] in best]
+                    if options.stop == "top":
+                        over[g] = bool(ends) and max(end[1] for end in ends) == best[0]
+                        over[g] &= len(ends) + len(finished[g]) >= share
+                        following[g] = [c for c in following[g] if c[1] in best]
+                elif options.stop != "optimal":
                     ends = sorted((end for end in ends if end[1] > lowest), key=lambda end: -end[1])
                     ends = ends[: enough[options.stop] - len(finished[g])]
                 finished[g] += [(tokens, self.score(total, tokens)) for tokens, total in ends]
                 chosen += [tokens[-1] for tokens, _ in following[g]]
+                if options.stop == "full" and following[g] and len(finished[g]) >= (kept := max(share, width)):
+                    worst = sorted((s for _, s in finished[g]), reverse=True)[kept - 1]
+                    over[g] = self.score(following[g][0][1], following[g][0][0]) <= worst
             if all(not f and not done for f, done in zip(following, finished, strict=True)):
                 break
             beams = following
-            if all(len(done) >= enough[options.stop] or not f for f, done in zip(following, finished, strict=True)):
+            if all(
+                len(done) >= enough[options.stop] or not f or o
+                for f, done, o in zip(following, finished, over, strict=True)
+            ):
                 break
         results = []
         for g in range(groups):
@@ -190,7 +208,8 @@ class Plain:
     def kept_score(self, total: float, counted: list[int], tokens: list[int], had_ended: bool) -> float:
         """The score of a candidate: `counted` has the tokens that its length penalty counts."""
         kind = self.options.length_penalty
-        result = score(total, max(len(counted), kind == "average"), kind, self.options.alpha)
+        length = len(counted) + self.options.length_counts_begin
+        result = score(total, max(length, kind in ("average", "power")), kind, self.options.alpha)
         if self.options.coverage_penalty == "none" or (self.options.coverage_penalty == "tfa" and not had_ended):
             return result
         return result + self.score(0.0, tokens)

@@ -134,8 +134,8 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "shared_embeddings); got 3"),
         ("select: on", "2:9: select: expected text; got on, which YAML reads as true; "
          "write 'on' in quotes to mean the word"),
-        ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt; "
-         "got null; did you mean 'none'?"),
+        ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt, "
+         "power; got null; did you mean 'none'?"),
         ("decoding: {beam: 1, num_best: 3}", "2:21: decoding.num_best: num_best is 3, but greedy search (beam 1) "
          "finds only one output; raise beam"),
         ("decoding: {min_length: 5, max_length: 3}",

@@ -77,7 +77,7 @@ def made(folder, kind="luong", cells=("gru", "lstm"), layer=A, said=True, **furt
     shapes |= {"output.kernel": (fed if said else D, N), "output.bias": (N,)}
     arrays = {name: drawn(*shape) for name, shape in shapes.items()}
     facts = {
-        "source": {"symbols": SYMBOLS, "padding": "<pad>", "end": "</s>", "unknown": "<unk>"},
+        "source": {"symbols": SYMBOLS, "padding": "<pad>", "begin": None, "end": "</s>", "unknown": "<unk>"},
         "target": {"symbols": SYMBOLS, "begin": "<s>", "end": "</s>"},
         "encoder": {"cell": cells[0], "bidirectional": True},
         "decoder": {"cell": cells[1], "attention": options, "output_attention": said, "first_state": "zero"},
@@ -297,6 +297,21 @@ def test_what_does_not_fit_is_named(fault, error, message, tmp_path):
     origin, _ = made(tmp_path)
     with pytest.raises(error, match=message):
         TensorFlowAddons().read(changed(origin, **fault))
+
+
+def test_a_symbol_that_may_begin_inputs_is_asked_about(tmp_path):
+    origin, _ = made(tmp_path)
+    values = json.loads((tmp_path / "model.json").read_text())
+    for name, token in (("begin", "<s>"), ("end", "</s>")):
+        lacking = {**values, "source": {key: value for key, value in values["source"].items() if key != name}}
+        (tmp_path / "model.json").write_text(json.dumps(lacking))
+        with pytest.raises(DataError, match=rf"source\.{name} is not said.*'{token}'.*{name}: null if none does"):
+            TensorFlowAddons().read(origin)
+    values["source"]["begin"] = "<s>"
+    (tmp_path / "model.json").write_text(json.dumps(values))
+    model = TensorFlowAddons().read(origin).model
+    assert model.sources(["a"])[0].columns == ["<s>", "a", "</s>"]
+    assert model.predict(["a b"])[0].source_tokens == ["<s>", "a", "b", "</s>"]
 
 
 def test_biases_may_be_missing(tmp_path):

@@ -83,6 +83,8 @@ def written(folder, case, *, safe=False, edit=lambda state: None, **changes):
         "norm_epsilon": options.get("layer_norm_eps", 1e-5),
         "scaled_embeddings": options["scaled"],
         "positions": options["positions"],
+        "source_begin": False,
+        "source_end": True,
         "source": {"units": "whitespace", "vocabulary": "source.txt"},
         "target": {"units": "whitespace", "vocabulary": "target.txt"},
         **changes,
@@ -91,26 +93,36 @@ def written(folder, case, *, safe=False, edit=lambda state: None, **changes):
     return model
 
 
+@pytest.mark.parametrize(("begin", "end"), [(False, True), (True, True), (True, False), (False, False)])
 @pytest.mark.parametrize("case", CASES)
-def test_log_probabilities_are_torchs(case, tmp_path):
-    theirs = written(tmp_path, case, safe=case == "pre")
+def test_log_probabilities_are_torchs(case, begin, end, tmp_path):
+    theirs = written(tmp_path, case, safe=case == "pre", source_begin=begin, source_end=end)
     model = c.converted("torch", tmp_path / "facts.yaml", tmp_path / "model")
     ours = c.log_probabilities(model, *zip(*PAIRS, strict=True))
     numbers = c.columns(model, [{"<bos>": "<s>", "<eos>": "</s>"}.get(symbol, symbol) for symbol in TARGET])
     for (source, target), said in zip(PAIRS, ours, strict=True):
-        ids = torch.tensor([[SOURCE.index(token) for token in [*source.split(), "<eos>"]]])
+        ids = torch.tensor([[SOURCE.index(token) for token in [*["<bos>"] * begin, *source.split(), *["<eos>"] * end]]])
         inputs = torch.tensor([[TARGET.index(token) for token in ["<bos>", *target.split()]]])
         with torch.no_grad():
             expected = theirs(ids, inputs)[0]
         torch.testing.assert_close(said[:, numbers][:, 2:], expected[:, 2:], atol=c.CLOSE, rtol=0)
     greedy = model.predict(["b a c"], search=model.config.decoding.replace(beam=1, max_length=5))
     assert len(greedy[0].tokens) <= 6
+    assert greedy[0].source_tokens == [*["<s>"] * begin, *"bac", *["</s>"] * end]
+    assert greedy[0].alignment.shape[1] == len(greedy[0].source_tokens)
+    words = model.by_words(greedy[0])
+    assert words.source_tokens == [*"bac", *["</s>"] * end]
+    torch.testing.assert_close(words.alignment, greedy[0].alignment[:, int(begin) :])
+    aligned = model.align([("b a c", "x y")])[0]
+    assert aligned.source_tokens == ["b", "a", "c"]
+    torch.testing.assert_close(aligned.alignment.sum(1) + aligned.rest, torch.ones(2))
     assert (BOS, EOS) == (1, 2)
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
+        ({"source_begin": None}, r"facts\.yaml: source_begin: Input should be a valid boolean"),
         ({"heads": "two"}, r"facts\.yaml: heads: Input should be a valid integer"),
         ({"dropout": 0.1}, r"facts\.yaml: dropout: Extra inputs are not permitted"),
         ({"positions": "rotary"}, r"facts\.yaml: positions: Input should be 'sinusoidal'"),
@@ -129,6 +141,16 @@ def test_facts_that_do_not_fit_are_refused_by_name(change, text, tmp_path):
     written(tmp_path, "post", **change)
     with pytest.raises(DataError, match=text):
         convert("torch", tmp_path / "facts.yaml", tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["source_begin", "source_end"])
+def test_what_no_file_says_is_asked_for(name, tmp_path):
+    written(tmp_path, "post")
+    facts = yaml.safe_load((tmp_path / "facts.yaml").read_text())
+    del facts[name]
+    (tmp_path / "facts.yaml").write_text(yaml.safe_dump(facts))
+    with pytest.raises(DataError, match=rf"facts\.yaml: {name} is missing: whether the (begin|end) symbol"):
+        convert("torch", tmp_path / "facts.yaml", tmp_path / "out")
 
 
 def test_weights_that_do_not_fit_are_refused_by_name(tmp_path):

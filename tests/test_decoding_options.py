@@ -87,7 +87,7 @@ settings_of_searches = st.fixed_dictionaries(
         "unknown_penalty": st.sampled_from([0.0, 0.0, 1.0, 1000.0]),
         "eos_threshold": st.sampled_from([None, None, 1.0, 1.5]),
         "attention_stop": st.sampled_from([None, None, 1, 2]),
-        "length_penalty": st.sampled_from(["none", "average", "gnmt"]),
+        "length_penalty": st.sampled_from(["none", "average", "gnmt", "power"]),
         "coverage_penalty": st.sampled_from(["none", "gnmt", "summary"]),
         "min_length": st.integers(0, 3),
     }
@@ -99,7 +99,7 @@ settings_of_searches = st.fixed_dictionaries(
     seed=st.integers(0, 10_000),
     shape=st.sampled_from([(2, 1), (3, 1), (4, 2), (6, 3), (3, 3), (5, 1)]),
     num_best=st.integers(1, 4),
-    stop=st.sampled_from(["optimal", "first", "patience"]),
+    stop=st.sampled_from(["optimal", "first", "patience", "top", "full"]),
     limits=st.lists(st.integers(4, 7), min_size=2, max_size=2),
     options=settings_of_searches,
     constraints=st.one_of(st.none(), st.lists(constraint, min_size=2, max_size=2)),
@@ -110,8 +110,10 @@ def test_options_and_their_combinations_equal_a_plain_beam(
     seed, shape, num_best, stop, limits, options, constraints, minimum, ties
 ):
     beam, groups = shape
+    if options["length_penalty"] != "none":
+        options = {**options, "length_counts_begin": seed % 2 == 0}
     if ties:
-        options = {**options, "length_penalty": "none", "coverage_penalty": "none"}
+        options = {**options, "length_penalty": "none", "coverage_penalty": "none", "length_counts_begin": False}
     whole = Search(beam=beam, num_groups=groups, num_best=num_best, stop=stop, **options)
     decoder, batch = attending(N, seed, ties=ties), sources(2, seed, longest=3)
     same(decoder, batch, whole, eos=N - 1, limits=limits, min_length=minimum, constraints=constraints)

@@ -45,7 +45,7 @@ def run(decoder, options=None, *, eos=3, max_length=4, count=2, **more):
         ("alpha", "0.6", "a number of at least 0"),
         ("alpha", -0.1, "a number of at least 0"),
         ("alpha", math.nan, "a number of at least 0"),
-        ("length_penalty", "gnm", "one of none, average, gnmt"),
+        ("length_penalty", "gnm", "one of none, average, gnmt, power"),
         ("temperature", "1", "a number above 0"),
         ("temperature", 0.0, "a number above 0"),
         ("temperature", math.inf, "a number above 0"),

@@ -15,13 +15,14 @@ from regard import UnsupportedError
 from regard.cli import run
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
+from regard.conversion import convert
 from regard.data import Field
 from regard.errors import RegardError
 from regard.export import export_model
 from regard.export.networks import ForcedNetwork, Networks
 from regard.export.programs import forced_program, step_program, worst
 from regard.export.refusals import require_plain_search
-from regard.tasks import store
+from regard.tasks import load, store
 from regard.tasks.text_to_text import TextToText
 
 TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]
@@ -59,7 +60,9 @@ def exported(request, tmp_path_factory):
     needs("onnx", "onnxscript", "onnxruntime")
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "recurrent":
-        options = {"data": {"source_end": False}, "length_penalty": "gnmt", "alpha": 0.9}
+        options = {"data": {"source_end": False, "source_begin": True}, "length_penalty": "power", "alpha": 0.9}
+        options |= {"length_counts_begin": True, "max_length": None, "max_length_ratio": 1.2, "max_length_extra": 2.5}
+        options |= {"max_length_cap": 7}
     else:
         target = {"units": "whitespace", "direction": "right_to_left"}
         options = {"data": {"target": target}, "length_penalty": "average"}
@@ -235,11 +238,15 @@ VARIANTS = [
         "decoder": {**SIDE, "norm": "post", "activation": "gelu"},
     },
     {"encoder": {**SIDE, "activation": "swiglu"}, "decoder": {**SIDE, "activation": "swiglu", "positions": "learned"}},
+    {
+        "encoder": {**SIDE, "norm": "pre", "activation": "gelu"},
+        "decoder": {**SIDE, "norm": "post", "activation": "relu"},
+    },
     {"encoder": {**SIDE, "projection_bias": True}, "decoder": {**SIDE, "positions": None, "scaled_embeddings": False}},
 ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=["plain", "post", "gated", "biases"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=["plain", "post", "gated", "mixed", "biases"])
 def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
     needs("ctranslate2")
     import ctranslate2
@@ -267,6 +274,39 @@ def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
             np.testing.assert_allclose(row, weights, atol=1e-4)
 
 
+CONVERTED = {
+    "opennmt": ("transformer.pt", "transformer_concat.pt"),
+    "eole": ("transformer", "transformer_learned"),
+    "joeynmt": ("transformer", "transformer_bare", "transformer_post"),
+    "marian": ("shared", "separate"),
+}
+"""Transformers of other programs, trained or drawn, of which CTranslate2 has every part."""
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in CONVERTED.items() for name in names])
+def test_converted_transformers_say_the_same_in_ctranslate2(tmp_path, kind, name):
+    needs("ctranslate2")
+    import ctranslate2
+
+    golden = Path(__file__).parent / "golden" / f"{kind}_models"
+    convert(kind, golden / name, tmp_path / "model")
+    assert run(["export", str(tmp_path / "model"), "--format", "ctranslate2", "--output", str(tmp_path / "out")]) == 0
+    model = load(tmp_path / "model", device="cpu")
+    assert model.config.model.decoder.specials == "forbidden"
+    sources = json.loads((golden / "said.json").read_text(encoding="utf-8"))[Path(name).stem]["sources"]
+    translator = ctranslate2.Translator(str(tmp_path / "out"), compute_type="float32", intra_threads=1)
+    found = translator.translate_batch(
+        [model.source.split(text) for text in sources],
+        beam_size=1,
+        min_decoding_length=model.config.decoding.min_length,
+        max_decoding_length=8,
+    )
+    search = model.config.decoding.replace(beam=1, max_length=8)
+    for prediction, result in zip(model.predict(sources, search=search), found, strict=True):
+        symbols = prediction.tokens[: len(prediction.tokens) - (prediction.stop_reason == "eos")]
+        assert result.hypotheses[0] == symbols
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -276,8 +316,7 @@ def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
             r"model\.encoder\.self_attention: RotaryDotScore",
         ),
         ({**TRANSFORMER, "attention": {"recipe": "bahdanau"}}, r"model\.attention: Projected|AdditiveScore"),
-        ({**TRANSFORMER, "decoder": {**SIDE, "norm": "post"}}, r"model\.decoder\.norm"),
-        ({**TRANSFORMER, "decoder": {**SIDE, "specials": "forbidden"}}, r"model\.decoder\.specials: forbidden"),
+        ({**TRANSFORMER, "decoder": {**SIDE, "norm_epsilon": 1e-3}}, r"model\.decoder\.norm_epsilon: 0\.001"),
         ({**TRANSFORMER, "decoder": {**SIDE, "key_value_heads": 1}}, r"model\.decoder\.key_value_heads: 1"),
         ({**TRANSFORMER, "decoder": {**SIDE, "layers": 2, "refinement": {}}}, r"model\.decoder\.refinement"),
     ],

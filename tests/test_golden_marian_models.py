@@ -110,6 +110,6 @@ def test_weights_that_do_not_fit_are_refused_by_name(changed):
 
 
 def test_settings_of_searches_that_are_left_out_are_named(changed):
-    settings = {"length_penalty": 0.6, "repetition_penalty": 1.3, "bad_words_ids": [[3]], "do_sample": True}
+    settings = {"length_penalty": -0.6, "repetition_penalty": 1.3, "bad_words_ids": [[3]], "do_sample": True}
     found = changed("shared", "generation_config.json", lambda config: config.update(settings))
     assert all(name in found.model.card for name in settings)

@@ -106,6 +106,7 @@ def test_the_table_refuses_what_it_says_and_nothing_else():
     given |= {"beam": 6, "num_samples": 50, "stop": "patience"}
     needed = {
         "alpha": {"length_penalty": "gnmt"},
+        "length_counts_begin": {"length_penalty": "gnmt"},
         "beta": {"coverage_penalty": "gnmt"},
         "diversity": {"num_groups": 2},
         "patience": {"stop": "patience"},
@@ -123,6 +124,7 @@ def test_the_table_refuses_what_it_says_and_nothing_else():
             reads &= not (options.get("keep_finished") and {"stop", "num_groups"} & set(options))
             assert accepted(**{**even(method), **options}, method=method) == reads, options
     assert not accepted(alpha=0.5, length_penalty="average")
+    assert not accepted(length_counts_begin=True, length_penalty="none")
     assert not accepted(beta=0.5)
     assert not accepted(diversity=0.1)
     assert not accepted(patience=2.0)

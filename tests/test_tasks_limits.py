@@ -83,7 +83,7 @@ def test_outputs_that_are_the_same_once_cut_are_one() -> None:
         ({"alpha": -1.0}, "alpha=-1.0: expected a number of at least 0"),
         ({"alpha": float("nan")}, "alpha=nan: expected a number"),
         ({"beam": 2.0}, "beam=2.0: expected a whole number"),
-        ({"length_penalty": "gnm"}, "length_penalty='gnm': expected one of none, average, gnmt"),
+        ({"length_penalty": "gnm"}, "length_penalty='gnm': expected one of none, average, gnmt, power"),
         ({"min_length": 9, "max_length": 2}, "min_length is 9, above max_length 2"),
         ({"beam": 1, "num_best": 2}, "num_best is 2, but greedy search"),
     ],

@@ -7,5 +7,7 @@ from comparison import Program, main
 
 CASES = ("lstm_general", "lstm_positions", "gru_mlp", "transformer", "transformer_rotary", "transformer_learned")
 
+PROGRAM = Program("eole", "eole_rnn", "eole_peer.py", CASES, lambda folder: folder / "model")
+
 if __name__ == "__main__":
-    main(Program("eole", "eole_rnn", "eole_peer.py", CASES, lambda folder: folder / "model"))
+    main(PROGRAM)

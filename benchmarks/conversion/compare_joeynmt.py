@@ -8,9 +8,9 @@ from comparison import Program, main
 CASES = ("lstm", "gru", "transformer", "transformer_post")
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
+PROGRAM = Program(
+    "joeynmt", "joey_nmt", "joeynmt_peer.py", CASES, lambda folder: folder / "model", SPECIALS, max_length=None
+)
+
 if __name__ == "__main__":
-    main(
-        Program(
-            "joeynmt", "joey_nmt", "joeynmt_peer.py", CASES, lambda folder: folder / "model", SPECIALS, max_length=None
-        )
-    )
+    main(PROGRAM)

@@ -8,7 +8,9 @@ from comparison import Program, main
 CASES = ("shared", "separate")
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
+PROGRAM = Program(
+    "marian", "marian", "marian_peer.py", CASES, lambda folder: folder / "model", SPECIALS, max_length=None
+)
+
 if __name__ == "__main__":
-    main(
-        Program("marian", "marian", "marian_peer.py", CASES, lambda folder: folder / "model", SPECIALS, max_length=None)
-    )
+    main(PROGRAM)

@@ -14,5 +14,7 @@ CASES = (
     "transformer_relative",
 )
 
+PROGRAM = Program("opennmt", "opennmt_py", "opennmt_peer.py", CASES, lambda folder: folder / "model.pt")
+
 if __name__ == "__main__":
-    main(Program("opennmt", "opennmt_py", "opennmt_peer.py", CASES, lambda folder: folder / "model.pt"))
+    main(PROGRAM)

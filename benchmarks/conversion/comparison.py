@@ -77,14 +77,14 @@ def main(program: Program) -> None:
     if program.environment is not None:
         where = python(program.environment, arguments.folder / "environments", torch.__version__.split("+")[0])
         name = ENVIRONMENTS[program.environment].program
-    print(f"{name}, torch {torch.__version__}, {_machine()}, {date.today()}\n")
+    print(f"{name}, torch {torch.__version__}, {machine()}, {date.today()}\n")
     print(f"| {' | '.join(COLUMNS)} |\n|---|{'---:|' * (len(COLUMNS) - 1)}")
     for case in arguments.cases:
         folder = (arguments.folder / program.kind / case).resolve()
         print(_compared(program, where, case, folder), flush=True)
 
 
-def _machine() -> str:
+def machine() -> str:
     return f"{os.cpu_count()} cores of {platform.processor() or platform.machine()}, one thread"
 
 
@@ -93,7 +93,7 @@ def _compared(program: Program, where: Path, case: str, folder: Path) -> str:
     path = program.model(folder)
     if not path.exists():
         write(folder)
-        _ask(where, program, "train", case, folder)
+        ask(where, program, "train", case, folder)
     convert(program.kind, path, folder / "converted", overwrite=True)
     model = load(folder / "converted", device="cpu")
     tests = pairs("test")
@@ -152,11 +152,11 @@ def _outputs(model, sources: Sequence[str], decoding) -> list[tuple[list[str], b
 
 def _answers(where: Path, program: Program, path: Path, folder: Path, questions: list) -> dict:
     (folder / "asked.json").write_text(json.dumps(questions), encoding="utf-8")
-    _ask(where, program, "say", path, folder / "asked.json", folder / "said.json")
+    ask(where, program, "say", path, folder / "asked.json", folder / "said.json")
     return json.loads((folder / "said.json").read_text(encoding="utf-8"))
 
 
-def _ask(where: Path, program: Program, *words) -> None:
+def ask(where: Path, program: Program, *words) -> None:
     """Runs the script in the program's environment."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"OMP_NUM_THREADS": "1"}

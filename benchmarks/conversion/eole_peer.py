@@ -2,6 +2,7 @@
 
 python eole_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python eole_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python eole_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from unittest.mock import MagicMock
 import numpy as np
 import torch
 
-for package in ("spacy", "fasttext", "torchcodec", "datasets", "pandas"):  # imported at the start, and not used
+for package in (
+    "spacy",
+    "fasttext",
+    "torchcodec",
+    "datasets",
+    "pandas",
+    "aiohttp",
+    "requests",
+):  # imported at the start, and not used
     sys.modules[package] = MagicMock(__spec__=ModuleSpec(package, None), __path__=[])
 
+from eole.bin.main import main as eole  # noqa: E402
 from eole.config.run import PredictConfig, TrainConfig  # noqa: E402
 from eole.models.model import get_model_class  # noqa: E402
 from eole.predict.beam_search import GNMTGlobalScorer  # noqa: E402
@@ -164,10 +174,18 @@ def say(folder: Path, asked: Path, said: Path) -> None:
         np.savez(said.with_suffix(".npz"), **arrays)
 
 
+def translate(model: Path, sources: Path, outputs: Path) -> None:
+    """`eole predict --model_path MODEL --src SOURCES --output OUTPUTS`."""
+    sys.argv = ["eole", "predict", "--model_path", str(model), "--src", str(sources), "--output", str(outputs)]
+    eole()
+
+
 if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
     torch.set_num_threads(1)
     if verb == "train":
         learn(arguments[0], Path(arguments[1]))
+    elif verb == "translate":
+        translate(*map(Path, arguments))
     else:
         say(*map(Path, arguments))

@@ -2,18 +2,21 @@
 
 python joeynmt_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python joeynmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python joeynmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
 import torch
 import yaml
+from joeynmt.__main__ import main as joeynmt
 from joeynmt.batch import Batch
 from joeynmt.config import load_config, parse_global_args
 from joeynmt.model import build_model
@@ -227,10 +230,19 @@ def say(folder: Path, asked: Path, said: Path) -> None:
     np.savez(said.with_suffix(".npz"), **arrays)
 
 
+def translate(model: Path, sources: Path, outputs: Path) -> None:
+    """`joeynmt translate MODEL/config.yaml < SOURCES > OUTPUTS`."""
+    sys.argv = ["joeynmt", "translate", str(model / "config.yaml")]
+    with sources.open() as sys.stdin, outputs.open("w") as file, redirect_stdout(file):
+        joeynmt()
+
+
 if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
     torch.set_num_threads(1)
     if verb == "train":
         learn(arguments[0], Path(arguments[1]))
+    elif verb == "translate":
+        translate(*map(Path, arguments))
     else:
         say(*map(Path, arguments))

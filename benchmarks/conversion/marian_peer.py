@@ -2,6 +2,7 @@
 
 python marian_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python marian_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python marian_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
 """
 
 from __future__ import annotations
@@ -170,10 +171,20 @@ def say(folder: Path, asked: Path, said: Path) -> None:
     np.savez(said.with_suffix(".npz"), **{name: array.numpy() for name, array in arrays.items()})
 
 
+def translate(model: Path, sources: Path, outputs: Path) -> None:
+    """`model.generate(**tokenizer(texts))`; transformers has no command for it."""
+    network, pieces = MarianMTModel.from_pretrained(model).eval(), MarianTokenizer.from_pretrained(model)
+    texts = sources.read_text(encoding="utf-8").splitlines()
+    ids = network.generate(**pieces(texts, return_tensors="pt", padding=True))
+    outputs.write_text("".join(f"{text}\n" for text in pieces.batch_decode(ids, skip_special_tokens=True)))
+
+
 if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
     torch.set_num_threads(1)
     if verb == "train":
         learn(arguments[0], Path(arguments[1]))
+    elif verb == "translate":
+        translate(*map(Path, arguments))
     else:
         say(*map(Path, arguments))

@@ -2,6 +2,7 @@
 
 python opennmt_peer.py train CASE FOLDER     trains FOLDER/model.pt on the numerals in FOLDER
 python opennmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python opennmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ for package in ("spacy", "fasttext"):  # imported at the start, and not used
     sys.modules[package] = MagicMock(__spec__=ModuleSpec(package, None), __path__=[])
 
 from onmt.bin.train import _get_parser, train  # noqa: E402
+from onmt.bin.translate import main as onmt_translate  # noqa: E402
 from onmt.model_builder import load_test_model  # noqa: E402
 from onmt.opts import translate_opts  # noqa: E402
 from onmt.translate.beam_search import GNMTGlobalScorer  # noqa: E402
@@ -153,10 +155,20 @@ def say(path: Path, asked: Path, said: Path) -> None:
         np.savez(said.with_suffix(".npz"), **arrays)
 
 
+def translate(model: Path, sources: Path, outputs: Path) -> None:
+    """`onmt_translate -model MODEL -src SOURCES -output OUTPUTS`."""
+    original = torch.load  # the program calls it without weights_only, whose default has changed since
+    torch.load = lambda *arguments, **named: original(*arguments, **{"weights_only": False, **named})
+    sys.argv = ["onmt_translate", "-model", str(model), "-src", str(sources), "-output", str(outputs)]
+    onmt_translate()
+
+
 if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
     torch.set_num_threads(1)
     if verb == "train":
         learn(arguments[0], Path(arguments[1]))
+    elif verb == "translate":
+        translate(*map(Path, arguments))
     else:
         say(*map(Path, arguments))

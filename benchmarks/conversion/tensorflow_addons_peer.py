@@ -217,7 +217,13 @@ def learn(case: str, folder: Path, epochs: int = 14) -> None:
         print(f"epoch {epoch}: loss {np.mean(losses):.4f}", flush=True)
     np.savez(folder / "model.npz", **{v.name: v.numpy() for v in model.trainable_variables})
     facts = {
-        "source": {"symbols": source.symbols, "padding": "<pad>", "unknown": "<unk>", "end": "</s>" if ends else None},
+        "source": {
+            "symbols": source.symbols,
+            "padding": "<pad>",
+            "unknown": "<unk>",
+            "begin": None,
+            "end": "</s>" if ends else None,
+        },
         "target": {"symbols": target.symbols, "begin": "<s>", "end": "</s>", "unknown": "<unk>"},
         "encoder": model.settings["encoder"],
         "decoder": {

@@ -52,7 +52,7 @@ ENVIRONMENTS = {
     "eole_rnn": Environment(
         "eole==0.6.4",
         (*_OPENNMT, "pydantic", "rich", "safetensors", "sentencepiece", "subword-nmt", "tokenizers", *_SERVING),
-        ("spacy", "fasttext", "torchcodec", "datasets", "pandas"),
+        ("spacy", "fasttext", "torchcodec", "datasets", "pandas", "aiohttp", "requests"),
     ),
     "espnet_rnn": Environment(
         "espnet==202511",

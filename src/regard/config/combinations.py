@@ -7,7 +7,7 @@ together for another reason. Everything that neither refuses combines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -15,13 +15,14 @@ Method = Literal["beam", "sampling", "mbr"]
 METHODS: tuple[Method, ...] = get_args(Method)
 DRAWS: tuple[Method, ...] = ("sampling", "mbr")
 READ_BY: Mapping[str, tuple[Method, ...]] = {
-    **dict.fromkeys(("beam", "length_penalty", "alpha", "coverage_penalty", "beta"), ("beam",)),
+    **dict.fromkeys(("beam", "length_penalty", "alpha", "length_counts_begin", "coverage_penalty", "beta"), ("beam",)),
     **dict.fromkeys(("num_groups", "diversity", "stop", "patience", "keep_finished"), ("beam",)),
     **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "typical_p", "seed"), DRAWS),
     **dict.fromkeys(("num_samples", "utility"), ("mbr",)),
 }
 READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
-    "alpha": ("length_penalty", ("gnmt",)),
+    "alpha": ("length_penalty", ("gnmt", "power")),
+    "length_counts_begin": ("length_penalty", ("average", "gnmt", "power")),
     "beta": ("coverage_penalty", ("gnmt", "summary", "tfa")),
     "diversity": ("num_groups", ()),
     "patience": ("stop", ("patience",)),
@@ -45,6 +46,7 @@ class Exclusion:
         applies: whether settings have both.
         reason: why not.
         remedy: what to do.
+        harmless_with: a key that a caller may change alone, where the value of `key` that is there changes nothing.
     """
 
     key: str
@@ -53,6 +55,7 @@ class Exclusion:
     applies: Callable[[Any], bool]
     reason: str
     remedy: str
+    harmless_with: str | None = None
 
 
 def _is_greedy(search: Any) -> bool:
@@ -86,7 +89,8 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "`stop` other than `optimal`",
         lambda search: _is_greedy(search) and search.stop != "optimal",
         "greedy search (beam 1) has only one hypothesis",
-        "raise beam",
+        "raise beam, or leave stop out",
+        harmless_with="beam",
     ),
     Exclusion(
         "num_groups",
@@ -235,7 +239,7 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:
             return name, f"{name} is {_shown(value)}, but it is not read where {other} is {_shown(present)}"
-    return excluded(search, EXCLUSIONS)
+    return excluded(search, [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged])
 
 
 def _shown(value: Any) -> str:
@@ -245,7 +249,7 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def excluded(search: Any, exclusions: tuple[Exclusion, ...]) -> tuple[str, str] | None:
+def excluded(search: Any, exclusions: Sequence[Exclusion]) -> tuple[str, str] | None:
     """The key and the reason of the first exclusion that applies."""
     for exclusion in exclusions:
         if exclusion.applies(search):

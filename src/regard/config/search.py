@@ -20,9 +20,9 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """Hypotheses or samples of a sentence; more would exhaust the memory."""
 Natural = Annotated[int, Field(ge=0)]
 UtilityName = Literal["chrf", "bleu", "exact_match", "edit_distance"]
-Ranking = Literal["none", "average", "gnmt"]
+Ranking = Literal["none", "average", "gnmt", "power"]
 Coverage = Literal["none", "gnmt", "summary", "tfa"]
-Criterion = Literal["optimal", "first", "patience"]
+Criterion = Literal["optimal", "first", "patience", "top", "full"]
 Temperature = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
 
@@ -75,10 +75,14 @@ class Search(Section, metaclass=_Called):
     length_penalty: Ranking = Field(
         default="gnmt",
         description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
-        "((5 + length) / 6)^alpha (Wu 2016)",
+        "((5 + length) / 6)^alpha (gnmt, Wu 2016) or by length^alpha (power)",
         json_schema_extra=COMMON,
     )
-    alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
+    alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the penalties gnmt and power")
+    length_counts_begin: bool = Field(
+        default=False,
+        description="the length that log-probabilities are divided by counts the begin symbol, too (OpenNMT-py)",
+    )
     coverage_penalty: Coverage = Field(
         default="none",
         description="what is added to the score for the weights that each source position got in all: gnmt: beta times "
@@ -97,9 +101,11 @@ class Search(Section, metaclass=_Called):
     )
     stop: Criterion = Field(
         default="optimal",
-        description="when the search of an output ends: no unfinished hypothesis can beat the finished ones; num_best "
-        "hypotheses have finished; or patience times beam have (Kasai 2022). The last two count hypotheses whose end "
-        "is among the beam most probable continuations",
+        description="when the search of an output ends. optimal: no unfinished hypothesis can beat the finished ones; "
+        "first: num_best hypotheses have finished; patience: patience times beam have (Kasai 2022); top: num_best "
+        "have, and the most probable continuation of a step is an end, while hypotheses that end take places of the "
+        "beam (OpenNMT-py); full: beam hypotheses have, and no unfinished one now ranks above the best beam of them "
+        "(transformers). All but optimal count hypotheses whose end is among the beam most probable continuations",
     )
     patience: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="of stop patience: finished hypotheses as a multiple of the beam"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from regard.conversion import translate_options
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_json, read_safetensors, require_folder
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
@@ -16,6 +17,7 @@ from regard.conversion.options import Options
 from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
+from regard.conversion.translate_options import search_section
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "eole"
@@ -120,6 +122,8 @@ POSITIONS: Mapping[str | None, Positions | None] = {
     "Alibi": "linear_bias",
     None: None,
 }
+OF_TRAINING = ("filtertoolong", "filtertooshort", "switchout", "tokendrop", "tokenmask", "bart")
+"""Transforms of training data only."""
 _PARTS = {"attention": "self_attn", "residuals.0.norm": "input_layernorm", "feed_forward.outer": "mlp.down_proj"}
 _PLAIN = {"feed_forward.inner": "mlp.gate_up_proj"}
 _GATED = {"feed_forward.gate": "mlp.gate_up_proj", "feed_forward.inner": "mlp.up_proj"}
@@ -133,6 +137,9 @@ class Eole(AbstractKind):
     """
 
     summary = "eole 0.6 (a model folder): recurrent models and Transformers that turn texts into texts"
+    facts: ClassVar[Mapping[str, str]] = {
+        "prepared": "true: texts are given as the transforms of the model leave them, which nothing here applies"
+    }
 
     def read(self, origin: Origin) -> Converted:
         """The model."""
@@ -140,6 +147,8 @@ class Eole(AbstractKind):
         configuration = mapping(read_json(folder / CONFIGURATION), folder / CONFIGURATION, "a configuration")
         model = mapping(configuration.get("model"), folder / CONFIGURATION, "a section `model`")
         training = mapping(configuration.get("training") or {}, folder / CONFIGURATION, "a section `training`")
+        inference = mapping(configuration.get("inference") or {}, folder / CONFIGURATION, "a section `inference`")
+        notes = _prepared(configuration.get("transforms") or [], origin)
         source, target = _symbols(folder / VOCABULARIES)
         options = Options(model, PROGRAM, _MODEL)
         for name in ("generator_function", "add_estimator", "left_pad"):
@@ -168,9 +177,27 @@ class Eole(AbstractKind):
             names,
             data=data,
             model=network.section(),
-            decoding={"beam": 5, "length_penalty": "none", "max_length": 250},
+            decoding=search_section(Options(inference, PROGRAM, translate_options.EOLE), notes),
+            notes=notes,
             without_bias=_without_bias(model, options),
         )
+
+
+def _prepared(transforms: Sequence[str], origin: Origin) -> list[str]:
+    """A note about the transforms that `eole predict` applies to inputs and takes back from outputs.
+
+    Raises:
+        UnsupportedError: for such transforms, unless it is a fact that texts are prepared.
+    """
+    applied = ", ".join(str(name) for name in transforms if name not in OF_TRAINING)
+    if not applied:
+        return []
+    if origin.facts.get("prepared") is not True:
+        raise UnsupportedError(
+            f"{PROGRAM} applies the transforms {applied} to inputs and takes them back from outputs, and nothing here "
+            "does. Prepare texts before, and say so: --fact prepared=true."
+        )
+    return [f"Inputs have to be given as the transforms {applied} leave them, and outputs are left as they are."]
 
 
 def naming(*, gated: bool) -> Naming:

@@ -29,6 +29,7 @@ PARTS: Mapping[str, Any] = {"recurrent": joeynmt_recurrent, "transformer": joeyn
 OF_SIDE: Mapping[str, Any] = {"lowercase": False, "normalize": False, "tokenizer_cfg": {}}
 OF_SEARCH: Mapping[str, Any] = {
     "beam_size": 1,
+    "n_best": 1,
     "beam_alpha": -1,
     "max_output_length": -1,
     "min_output_length": 1,
@@ -175,12 +176,17 @@ def _decoding(testing: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The section of the search."""
     options = Options(testing, PROGRAM, OF_SEARCH)
     alpha = testing.get("alpha", options["beam_alpha"])
-    found: dict[str, Any] = {"beam": max(1, options["beam_size"]), "min_length": max(0, options["min_output_length"])}
+    found: dict[str, Any] = {"beam": max(1, options["beam_size"]), "num_best": options["n_best"], "min_length": 1}
+    if options["min_output_length"] != 1:
+        notes.append(
+            f"testing.min_output_length: {options['min_output_length']} is left out; {PROGRAM} itself searches with 1 "
+            "whatever it is (decoding.min_length)."
+        )
     found |= {"length_penalty": "gnmt", "alpha": float(alpha)} if alpha > 0 else {"length_penalty": "none"}
     if options["max_output_length"] > 0:
         found["max_length"] = options["max_output_length"]
     else:
-        found["max_length_ratio"] = 1.5
+        found |= {"max_length_ratio": 1.5, "max_length_extra": 1.5}  # of symbols with the end symbol
     if not options["generate_unk"]:
         found["unknown_penalty"] = 1000.0
     for key in ("repetition_penalty", "no_repeat_ngram_size"):

@@ -43,14 +43,36 @@ DEFAULTS: Mapping[str, Any] = {
 }
 OF_SEARCH: Mapping[str, Any] = {
     "num_beams": 1,
+    "num_return_sequences": 1,
+    "early_stopping": False,
     "length_penalty": 1.0,
-    "max_length": 512,
+    "max_length": 20,
+    "max_new_tokens": None,
     "min_length": 0,
+    "min_new_tokens": None,
     "no_repeat_ngram_size": 0,
-    "repetition_penalty": 1.0,
     "bad_words_ids": None,
-    "do_sample": False,
+    "renormalize_logits": False,
+    "forced_eos_token_id": None,
 }
+"""What `generate` does where a model does not say it."""
+LEFT_OUT: Mapping[str, Any] = {
+    "do_sample": False,
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "diversity_penalty": 0.0,
+    "num_beam_groups": 1,
+    "penalty_alpha": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "forced_bos_token_id": None,
+    "max_time": None,
+    "stop_strings": None,
+}
+"""Settings of `generate` that are not carried over, with the values that change nothing."""
 SIDE: Mapping[str, Any] = {"units": "sentencepiece", "unicode": "keep"}
 COMPUTED = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 """Tables of sinusoidal positions."""
@@ -72,6 +94,8 @@ class Marian(AbstractKind):
         source, target, fields = _symbols(folder, options)
         weights, tied = _weights(folder, source, target)
         notes: list[str] = []
+        settings = _settings(folder / "generation_config.json") or {"forced_eos_token_id": 0, **config}
+        specials = "excluded" if settings.get("renormalize_logits") else "forbidden"
         names = {
             **layer_names("encoder", options["encoder_layers"], MARIAN_ENCODER),
             **layer_names("decoder", options["decoder_layers"], MARIAN_DECODER),
@@ -87,9 +111,9 @@ class Marian(AbstractKind):
             model={
                 "architecture": "transformer",
                 "encoder": _side(options, "encoder"),
-                "decoder": {**_side(options, "decoder"), "tied_weights": tied, "specials": "forbidden"},
+                "decoder": {**_side(options, "decoder"), "tied_weights": tied, "specials": specials},
             },
-            decoding=_decoding({**config, **_settings(folder / "generation_config.json")}, options, notes),
+            decoding=_decoding(settings, options, notes),
             notes=notes,
         )
 
@@ -187,22 +211,30 @@ def _settings(path: Path) -> Mapping[str, Any]:
 
 
 def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -> dict[str, Any]:
-    """The section of the search. Lengths there count the symbol that outputs begin with."""
+    """The section of the search. Lengths there count the symbol that outputs begin with, and an end that is forced."""
     search = Options({name: value for name, value in settings.items() if value is not None}, PROGRAM, OF_SEARCH)
-    penalty = float(search["length_penalty"])
-    if penalty not in (0.0, 1.0):
-        notes.append(f"length_penalty: {penalty} divides by a power of the length; outputs are ranked by their mean.")
-    if search["repetition_penalty"] != 1:
-        notes.append(f"repetition_penalty: {search['repetition_penalty']} is left out; it divides logits there.")
-    if search["do_sample"]:
-        notes.append("do_sample: true is left out; outputs are searched for with a beam.")
+    beam, penalty = search["num_beams"], float(search["length_penalty"])
+    longest = search["max_new_tokens"] or search["max_length"] - 1
+    forced = search["forced_eos_token_id"] is not None
+    section: dict[str, Any] = {
+        "beam": beam,
+        "num_best": search["num_return_sequences"],
+        "max_length": max(1, longest - forced),
+        "min_length": max(0, search["min_new_tokens"] or search["min_length"] - 1),
+        "no_repeat_ngram_size": search["no_repeat_ngram_size"],
+        "length_penalty": "average" if penalty == 1 else "power" if penalty else "none",
+    }
+    if penalty < 0:
+        notes.append(f"length_penalty: {penalty} is left out; outputs are ranked by their log-probability.")
+        section["length_penalty"] = "none"
+    elif section["length_penalty"] == "power":
+        section["alpha"] = penalty
+    if beam > 1:
+        section["stop"] = {False: "full", True: "patience"}.get(search["early_stopping"], "optimal")
+    for name, neutral in LEFT_OUT.items():
+        if (value := settings.get(name)) not in (None, neutral):
+            notes.append(f"{name}: {value} is left out; outputs are searched for without it.")
     others = [words for words in search["bad_words_ids"] or [] if words != [options["pad_token_id"]]]
     if others:
         notes.append(f"bad_words_ids: {len(others)} of them are left out; decoding.exclude has texts.")
-    return {
-        "beam": search["num_beams"],
-        "length_penalty": "average" if penalty else "none",
-        "max_length": max(1, search["max_length"] - 1),
-        "min_length": max(0, search["min_length"] - 1),
-        "no_repeat_ngram_size": search["no_repeat_ngram_size"],
-    }
+    return section

@@ -39,6 +39,9 @@ CLEANED = (
     "Its inputs are letters, punctuation and blanks: NVIDIA's cleaners, which write out numbers and abbreviations and "
     "turn other letters into ASCII, are not applied; capital letters become small."
 )
+LONGEST = (
+    "Sentences end after decoding.max_frames_per_unit frames for each symbol; NVIDIA's after max_decoder_steps, 1000."
+)
 SKIPPED = "Symbols that it does not have were skipped there; here they are read as a vector of zeros, with a warning."
 
 
@@ -92,7 +95,7 @@ class Nvidia(AbstractKind):
         model = SpeechModel.build(config, field, scale)
         weights["embedding.weight"] = torch.cat([table[:1], table.new_zeros(3, table.shape[1]), table[1:]])
         load_tacotron(model.module.tacotron, weights, kind="tacotron2", like="nvidia")
-        return Converted(model, (CLEANED, SKIPPED) if symbols is SYMBOLS else (SKIPPED,))
+        return Converted(model, (CLEANED, SKIPPED, LONGEST) if symbols is SYMBOLS else (SKIPPED, LONGEST))
 
 
 def _weights(path: Path) -> dict[str, Tensor]:

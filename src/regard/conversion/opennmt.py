@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.conversion import translate_options
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_safetensors, tensors
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
@@ -16,6 +17,7 @@ from regard.conversion.options import Options
 from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
+from regard.conversion.translate_options import search_section
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "OpenNMT-py"
@@ -129,7 +131,7 @@ class OpenNMT(AbstractKind):
                 "joint_vocabulary": network.shared_embeddings,
             },
             model=network.section(),
-            decoding={"beam": 5, "length_penalty": "none", "max_length": 250},
+            decoding=search_section(Options({}, PROGRAM, translate_options.OPENNMT), []),
             without_bias=() if options["add_ffnbias"] else ("*.feed_forward.w_?",),
         )
 

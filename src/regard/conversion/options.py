@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from regard.config.keys import keys
 from regard.errors import DataError, UnsupportedError
 
 SectionT = TypeVar("SectionT", bound=BaseModel)
@@ -65,4 +66,7 @@ def validated(schema: type[SectionT], values: Mapping[str, Any], source: Any) ->
         return schema.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        path = tuple(map(str, first["loc"]))
+        if first["type"] == "missing" and (key := keys(schema).get(path)) is not None:
+            raise DataError(f"{source}: {'.'.join(path)} is missing: {key.field.description}.") from None
         raise DataError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

@@ -22,7 +22,7 @@ from regard.errors import DataError, UnsupportedError
 PROGRAM = "tensorflow-addons"
 KEYS: Mapping[str, Sequence[str]] = {
     "": ("source", "target", "encoder", "decoder", "names", "ignore"),
-    "source": ("symbols", "padding", "unknown", "end"),
+    "source": ("symbols", "padding", "begin", "unknown", "end"),
     "target": ("symbols", "begin", "end", "unknown"),
     "encoder": ("cell", "layers", "bidirectional", "forget_bias"),
     "decoder": (
@@ -65,6 +65,11 @@ class TensorFlowAddons(AbstractKind):
         weights = network.weights(*sides)
         arrays.finish()
         decoder = facts.section("decoder")
+        for key, consequence in (("beam_width", "a beam of 5"), ("maximum_iterations", "decoding.max_length_ratio")):
+            if decoder.get(key) is None:
+                network.notes.append(
+                    f"decoder.{key} is not among the facts; outputs are searched for with {consequence}."
+                )
         decoding: dict[str, Any] = {
             "beam": decoder.get("beam_width", 5),
             "keep_finished": True,
@@ -81,7 +86,12 @@ class TensorFlowAddons(AbstractKind):
             target,
             weights,
             {},
-            data={"source": SIDE, "target": SIDE, "source_end": facts.get("source", "end") is not None},
+            data={
+                "source": SIDE,
+                "target": SIDE,
+                "source_begin": facts.get("source", "begin") is not None,
+                "source_end": facts.get("source", "end") is not None,
+            },
             model=network.section(),
             decoding=decoding,
             notes=network.notes,
@@ -302,6 +312,13 @@ def _symbols(facts: Facts, side: str) -> Symbols:
     places = {token: number for number, token in enumerate(tokens)}
     if len(places) < len(tokens):
         raise DataError(f"{facts.path}: {side}.symbols has a symbol twice, so that ids do not follow from symbols.")
+    for name in ("begin", "end"):
+        token = facts.get("target", name)
+        if side == "source" and name not in facts.section("source") and token in places:
+            raise DataError(
+                f"{facts.path}: source.{name} is not said, and the source has the symbol {token!r}, with which targets "
+                f"{name}. Say {name}: {token!r} if every input {name}s with it, or {name}: null if none does."
+            )
     numbers = []
     for name in ("padding", "begin", "end", "unknown"):
         token = facts.get(side, name)

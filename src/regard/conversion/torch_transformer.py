@@ -37,9 +37,15 @@ EXAMPLE = """\
   heads: 8
   scaled_embeddings: true
   positions: sinusoidal
+  source_begin: true
+  source_end: true
   source: {{units: whitespace, vocabulary: source.txt}}
   target: {{units: whitespace, vocabulary: target.txt}}"""
 """The shortest file of facts."""
+SEARCHED = (
+    "torch.nn.Transformer has no search of its own; outputs have a beam of {facts.beam} and at most {facts.max_length} "
+    "symbols (facts beam and max_length; greedy search is beam: 1)."
+)
 LAYER = re.compile(r"(?P<side>encoder|decoder)\.layers\.(?P<number>\d+)\.")
 
 
@@ -48,7 +54,7 @@ class Specials(Section):
 
     padding: str = Key(default="<pad>", description="fills sources up")
     begin: str = Key(default="<bos>", description="the first input of the decoder")
-    end: str = Key(default="<eos>", description="ends outputs and, here, sources")
+    end: str = Key(default="<eos>", description="ends outputs, and sources if source_end is true")
     unknown: str = Key(default="<unk>", description="a symbol that is not in the vocabulary")
 
 
@@ -94,6 +100,10 @@ class Facts(Section):
     specials_count: bool = Key(
         default=True, description="whether padding and begin count in the softmax, as after a plain nn.Linear"
     )
+    source_begin: bool = Key(
+        description="whether the begin symbol precedes every source, as in the translation tutorial of PyTorch"
+    )
+    source_end: bool = Key(description="whether the end symbol follows every source")
     source: SideFacts = Key(description="the texts of inputs")
     target: SideFacts = Key(description="the texts of outputs")
     beam: Size = Key(default=5, description="of searches; 1: greedy")
@@ -143,11 +153,14 @@ class TorchTransformer(AbstractKind):
             names,
             data={
                 **{name: sides[name][2] for name in sides},
-                **({} if longest is None else {"max_length": longest - 1}),
+                "source_begin": facts.source_begin,
+                "source_end": facts.source_end,
+                **({} if longest is None else {"max_length": longest - 1 - facts.source_begin}),
             },
             model={"architecture": "transformer", **network},
             decoding={"beam": facts.beam, "max_length": facts.max_length},
             without_bias=() if has_biases else ("*",),
+            notes=[] if {"beam", "max_length"} <= facts.model_fields_set else [SEARCHED.format(facts=facts)],
         )
 
 

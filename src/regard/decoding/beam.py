@@ -159,7 +159,7 @@ def _search(
     then of those of its beam."""
     eos, beam, best, groups = frontier.eos, options.beam, _best(options, remaining), options.num_groups
     count, history, width = len(frontier), frontier.history, options.beam // groups
-    enough = None if options.stop == "optimal" else _enough(options)
+    enough = _enough(options) if options.stop in ("first", "patience") else None
     totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
     totals.view(count, groups, -1)[..., 0] = 0
     finished = totals.new_full((count, groups, best), -inf)
@@ -193,6 +193,10 @@ def _search(
                 ended = _diverse_ends(ended, new_totals, options)
             if enough is not None:
                 ended, counts = _taken(ended, new_totals, counts, enough)
+            elif options.stop != "optimal":
+                ended, new_totals, counts = _among(ended, new_totals, counts, shares=options.stop == "top")
+                heads = new_totals.view(len(frontier), groups, -1)[..., 0]
+                top_ends = ended.view(len(frontier), groups, -1).amax(2) > heads
             scores = penalty.score(_candidates(ended, length, frontier)).view(len(frontier), groups, -1)
             finished, order = torch.cat([finished, scores], 2).sort(dim=2, descending=True, stable=True)
             ends = ends.view(len(frontier), groups, -1)
@@ -206,7 +210,13 @@ def _search(
         done = extinct
         if may_end is not False:
             full = finished[..., -1] > -inf
-            done = done | (full & (penalty.bound(heads, length, remaining[:, None]) <= finished[..., -1]))
+            if options.stop == "top":
+                done = done | (top_ends & (counts >= _share(options)))
+            elif options.stop == "full":
+                leading = penalty.score(_candidates(new_totals, length, frontier, parents))
+                done = done | (full & (leading.view(*counts.shape, -1)[..., 0] <= finished[..., -1]))
+            else:
+                done = done | (full & (penalty.bound(heads, length, remaining[:, None]) <= finished[..., -1]))
             done = done if enough is None else done | (counts >= enough)
         leaving = done.all(1) | (remaining <= length)
         if bool(leaving.any()):
@@ -351,6 +361,24 @@ def _taken(ended: Tensor, new_totals: Tensor, counts: Tensor, enough: int) -> tu
     return by_group.masked_fill(~admitted, -inf).view_as(ended), counts + counted.sum(2)
 
 
+def _among(ended: Tensor, new_totals: Tensor, counts: Tensor, *, shares: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The hypotheses that end at a step among the most probable continuations, others being -inf; the next beam; and
+    the new counts (B, G) of ended hypotheses.
+
+    Args:
+        ended, new_totals: (B, K), the log-probabilities of the ends and of the next beam, falling within each group.
+        counts: (B, G), of the steps before.
+        shares: whether ends take places of the beam, which goes on with fewer hypotheses then.
+    """
+    ends, following = ended.view(*counts.shape, -1), new_totals.view(*counts.shape, -1)
+    lowest = torch.cat([ends, following], 2).topk(following.shape[2], dim=2).values[..., -1:]
+    counted = (ends >= lowest) & (ends > -inf)
+    if shares:
+        following = following.masked_fill(following < lowest, -inf)
+    ends = ends.masked_fill(~counted, -inf)
+    return ends.view_as(ended), following.view_as(new_totals), counts + counted.sum(2)
+
+
 def _enough(options: Search) -> int:
     """How many finished hypotheses of a group end its search."""
     counts = {"first": 1, "patience": ceil(options.patience * (options.beam // options.num_groups))}
@@ -363,8 +391,11 @@ def _share(options: Search) -> int:
 
 
 def _best(options: Search, limits: Tensor) -> int:
-    """How many finished hypotheses a group keeps: at most as many as can end, its beam at every step."""
-    return min(_share(options), options.beam // options.num_groups * int(limits.max()))
+    """How many finished hypotheses a group keeps: those that it returns, or that end its search, and at most as many as
+    can end, its beam at every step."""
+    width = options.beam // options.num_groups
+    kept = max(_share(options), width) if options.stop == "full" else _share(options)
+    return min(kept, width * int(limits.max()))
 
 
 def _united(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -73,20 +73,30 @@ class NoPenalty(AbstractPenalty):
 
 @dataclass(frozen=True, slots=True)
 class AveragePenalty(AbstractPenalty):
-    """The mean log-probability of a token.
+    """log P / T^alpha: the mean log-probability of a token, if alpha is 1.
+
+    Args:
+        alpha: the strength; 0 is no penalty.
+        extra: what T counts beside the tokens, 1 for the begin symbol.
 
     >>> AveragePenalty().score(Candidates(torch.tensor([-6.0]), 3))
     tensor([-2.])
     """
 
+    alpha: float = 1.0
+    extra: int = 0
+
     def score(self, candidates: Candidates) -> Tensor:
         totals = candidates.log_probabilities
-        return totals / torch.as_tensor(candidates.lengths, device=totals.device).clamp(min=1)
+        lengths = (torch.as_tensor(candidates.lengths, device=totals.device) + self.extra).clamp(min=1)
+        return totals / (lengths if self.alpha == 1 else lengths.to(totals) ** self.alpha)
 
 
 @dataclass(frozen=True, slots=True)
 class GnmtPenalty(AbstractPenalty):
     """log P / ((5 + T) / 6)^alpha; alpha = 0 is no penalty.
+
+    Args: as of `AveragePenalty`.
 
     Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7; its coverage penalty is
     `CoveragePenalty`.
@@ -96,10 +106,11 @@ class GnmtPenalty(AbstractPenalty):
     """
 
     alpha: float = 0.6
+    extra: int = 0
 
     def score(self, candidates: Candidates) -> Tensor:
         totals = candidates.log_probabilities
-        lengths = torch.as_tensor(candidates.lengths, dtype=totals.dtype, device=totals.device)
+        lengths = torch.as_tensor(candidates.lengths, dtype=totals.dtype, device=totals.device) + self.extra
         return totals / ((5 + lengths) / 6) ** self.alpha
 
 
@@ -175,9 +186,15 @@ def penalty_of(options: Search, ranking: AbstractPenalty | None = None) -> Abstr
         ranking: in place of their `length_penalty`.
 
     >>> penalty_of(Search(length_penalty="average"))
-    AveragePenalty()
+    AveragePenalty(alpha=1.0, extra=0)
     """
-    penalties = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(options.alpha)}
+    extra = int(options.length_counts_begin)
+    penalties = {
+        "none": NoPenalty(),
+        "average": AveragePenalty(extra=extra),
+        "gnmt": GnmtPenalty(options.alpha, extra),
+        "power": AveragePenalty(options.alpha, extra),
+    }
     ranking = penalties[options.length_penalty] if ranking is None else ranking
     kind = options.coverage_penalty
     return ranking if kind == "none" else CoveragePenalty(ranking, kind, options.beta)

@@ -6,7 +6,7 @@ norms, activations and sinusoids (given as a table) are ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,17 +51,16 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
     specs = optional("ctranslate2", "export --format ctranslate2 needs", extra="ctranslate2").specs
     encoder, decoder = model.module.encoder, model.module.decoder
     _require_transformers(model)
-    _require_distinct_names(model)
-    ends = _same_ends(encoder, decoder)
-    first: Any = encoder.layers[0]
-    gated = isinstance(first.feed_forward, GatedFeedForward)
-    activation = specs.Activation[ACTIVATIONS["silu" if gated else first.feed_forward.activation]]
-    options = {"pre_norm": ends["pre_norm"], "no_final_norm": not ends["final_norm"], "activation": activation}
-    options |= {"ffn_glu": gated}
+    epsilon = _epsilon(encoder, decoder)
     spec = specs.TransformerSpec(
-        specs.TransformerEncoderSpec(len(encoder.layers), first.attention.num_heads, **options),
+        specs.TransformerEncoderSpec(
+            len(encoder.layers), encoder.layers[0].attention.num_heads, **_options(encoder, "encoder", specs)
+        ),
         specs.TransformerDecoderSpec(
-            len(decoder.layers), decoder.layers[0].attention.num_heads, alignment_heads=0, **options
+            len(decoder.layers),
+            decoder.layers[0].attention.num_heads,
+            alignment_heads=0,
+            **_options(decoder, "decoder", specs),
         ),
     )
     longest = min(max(10 * model.config.data.max_length, LEAST_POSITIONS), MOST_POSITIONS)
@@ -75,17 +74,19 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
         _set_cross_attention(theirs.attention, ours.cross_attention, ours.residuals[1])
         _set_feed_forward(theirs.ffn, ours.feed_forward, ours.residuals[2])
     _set_head(spec.decoder.projection, decoder.head)
-    _, begin, end, unknown = SPECIALS
-    config = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "layer_norm_epsilon": ends["epsilon"]}
+    sides = [model.source.vocabulary.symbols, model.target.vocabulary.symbols]
+    named = _special_names({*sides[0], *sides[1]})
+    _, begin, end, unknown = named
+    config = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "layer_norm_epsilon": epsilon}
     config |= {
-        "decoder_start_token": SPECIALS[model.begin],
+        "decoder_start_token": named[model.begin],
         "add_source_eos": model.config.data.source_end,
-        "add_source_bos": False,
+        "add_source_bos": model.config.data.source_begin,
     }
     for name, value in config.items():
         setattr(spec.config, name, value)
-    spec.register_source_vocabulary([*SPECIALS, *model.source.vocabulary.symbols])
-    spec.register_target_vocabulary([*SPECIALS, *model.target.vocabulary.symbols])
+    spec.register_source_vocabulary([*named, *sides[0]])
+    spec.register_target_vocabulary([*named, *sides[1]])
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(folder))
@@ -108,46 +109,42 @@ def _require_transformers(model: TextToText) -> None:
             _refuse(f"model.{name}.like", side.like or type(part).__name__, "it is computed in another way there")
     if getattr(model.config.model.decoder, "refinement", None) is not None:
         _refuse("model.decoder.refinement", "{…}", "its attention is not corrected by coverage")
-    if model.config.model.decoder.specials != "excluded":
-        _refuse("model.decoder.specials", "forbidden", "a symbol that counts is also said there")
     if model.is_reversed:
         _refuse("data.target.direction", "right_to_left", "nothing there turns outputs round again")
 
 
-def _require_distinct_names(model: TextToText) -> None:
-    """Refuses texts whose symbols are called like special symbols, which a vocabulary of names confuses."""
-    for side in ("source", "target"):
-        symbols = getattr(model, side).vocabulary.symbols
-        if both := [symbol for symbol in SPECIALS if symbol in symbols]:
-            _refuse(f"data.{side}", f"the symbol {both[0]!r}", "its vocabulary has a special symbol of that name")
+def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
+    """Where the norms of a side are, and what is in its feed-forward sublayers."""
+    around: Residual = stack.layers[0].residuals[0]
+    final = isinstance(stack.norm, nn.LayerNorm)
+    if final and not around.first:
+        _refuse(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
+    forward = stack.layers[0].feed_forward
+    gated = isinstance(forward, GatedFeedForward)
+    activation = specs.Activation[ACTIVATIONS["silu" if gated else forward.activation]]
+    return {"pre_norm": around.first, "no_final_norm": not final, "activation": activation, "ffn_glu": gated}
 
 
-def _same_ends(encoder: TransformerEncoder, decoder: TransformerDecoder) -> dict[str, Any]:
-    """Where norms are and how, which CTranslate2 has once for both sides."""
-    found = []
-    for name, stack in (("encoder", encoder), ("decoder", decoder)):
-        around: Residual = stack.layers[0].residuals[0]
-        final = isinstance(stack.norm, nn.LayerNorm)
-        if final and not around.first:
-            _refuse(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
-        forward = stack.layers[0].feed_forward
-        found.append(
-            {
-                "pre_norm": around.first,
-                "final_norm": final,
-                "epsilon": around.norm.eps,
-                "activation": getattr(forward, "activation", "swiglu"),
-            }
-        )
-    keys = {"pre_norm": "norm", "final_norm": "final_norm", "epsilon": "norm_epsilon", "activation": "activation"}
-    for key, name in keys.items():
-        if key == "epsilon" and found[0][key] != found[1][key]:
-            _refuse(
-                f"model.decoder.{name}", found[1][key], f"the encoder's is {found[0][key]}, and it has one for both"
-            )
-        if found[0][key] != found[1][key]:
-            _refuse(f"model.decoder.{name}", found[1][key], f"the encoder has {found[0][key]}; they must agree here")
-    return found[0]
+def _epsilon(encoder: TransformerEncoder, decoder: TransformerDecoder) -> float:
+    """That of all norms, which CTranslate2 has once."""
+    norms: list[Any] = [stack.layers[0].residuals[0].norm for stack in (encoder, decoder)]
+    if norms[0].eps != norms[1].eps:
+        _refuse("model.decoder.norm_epsilon", norms[1].eps, f"the encoder's is {norms[0].eps}, and it has one for both")
+    return float(norms[0].eps)
+
+
+def _special_names(symbols: Collection[str]) -> list[str]:
+    """The names of our special symbols, with a mark where an ordinary symbol of a side is called so.
+
+    >>> _special_names(["a", "<s>"])
+    ['<pad>', "<s>'", '</s>', '<unk>']
+    """
+    names = []
+    for name in SPECIALS:
+        while name in symbols:
+            name += "'"
+        names.append(name)
+    return names
 
 
 def _array(tensor: Tensor) -> Array:
@@ -239,7 +236,11 @@ def _set_feed_forward(theirs: Any, ours: FeedForward | GatedFeedForward, around:
 
 
 def _set_head(theirs: Any, ours: TokenHead) -> None:
-    """The output layer; symbols that are never said get a bias that makes them impossible."""
+    """The output layer; symbols that are never predicted get a bias that makes them impossible.
+
+    If they count in the softmax here (`specials: forbidden`), CTranslate2's log-probabilities of all others are larger
+    by the same number at a step, so that greedy outputs are equal.
+    """
     weight, bias = ours.projection.weight, ours.projection.bias
     if isinstance(ours.adapter, nn.Linear):
         weight = weight @ ours.adapter.weight

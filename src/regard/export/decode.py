@@ -65,25 +65,29 @@ class Model:
     def score(self, total: Any, length: int) -> Any:
         """The log-probability of so many symbols, with the length penalty."""
         search = self.facts["search"]
-        divisor = {"none": 1.0, "average": max(length, 1), "gnmt": ((5 + length) / 6) ** search["alpha"]}
-        return total / divisor[search["length_penalty"]]
+        length, alpha = length + search["counts_begin"], search["alpha"]
+        divisor = {"none": 1.0, "average": max(length, 1), "gnmt": ((5 + length) / 6) ** alpha}
+        return total / (divisor | {"power": max(length, 1) ** alpha})[search["length_penalty"]]
 
     def search(self, sources: list[list[str]], beam: int | None = None) -> list[list[Any]]:
         """For the symbols of each source its outputs, best first: (score, ids, rows of the alignment)."""
         search, limits, end = self.facts["search"], self.facts["limits"], self.facts["symbols"]["end"]
         beam, count = search["beam"] if beam is None else beam, np.array([len(source) for source in sources])
-        best, size = 1 if beam == 1 else search["num_best"], count + self.facts["source"]["ends"]
+        best, begins = 1 if beam == 1 else search["num_best"], int(self.facts["source"]["begins"])
+        size = begins + count + self.facts["source"]["ends"]
         if beam < 1:
             raise ValueError(f"A beam has at least 1 hypothesis, not {beam}.")
         if count.max() > limits["source"]:
             raise ValueError(f"A text has {count.max()} symbols; the model reads {limits['source']}.")
-        most = (count * limits["max_length_ratio"]).astype(int) + limits["extra"]
-        most = np.minimum(limits["max_length"] or most, limits["output"] or most) + 0 * size
+        most = np.maximum((count * limits["max_length_ratio"] + limits["extra"]).astype(int), 1)
+        most = limits["max_length"] or np.minimum(most, limits["cap"] or most)
+        most = np.minimum(most, limits["output"] or most) + 0 * size
         least = np.ceil(count * limits["min_length_ratio"] - 1e-9).astype(int)
         least = np.minimum(np.maximum(least, limits["min_length"]), most)
         padded = np.full((len(sources), max(size.max(), 3)), end)  # some attentions need three; padding changes nothing
         for row, source in zip(padded, sources):
-            row[: len(source)] = [self.ids.get(symbol, 3) for symbol in source]
+            row[:begins] = 1
+            row[begins : begins + len(source)] = [self.ids.get(symbol, 3) for symbol in source]
         tensors = self.encoder.run(None, {"source": padded, "lengths": size})
         memory, state = tensors[: self.facts["memory"]], tensors[self.facts["memory"] :]
         rows, totals = np.arange(len(sources)), np.zeros((len(sources), 1))

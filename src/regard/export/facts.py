@@ -15,7 +15,6 @@ from regard.data.pieces import SentencePieceUnits
 from regard.data.vocabulary import SPECIALS
 from regard.export.networks import Networks
 from regard.tasks import TextToText
-from regard.tasks.writing.limits import EXTRA_SYMBOLS
 from regard.tasks.writing.model import most_steps
 
 FACTS = "model.json"
@@ -30,14 +29,15 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
         networks: its networks.
     """
     decoding = model.config.decoding
-    longest = min(most_steps(model.module.encoder), model._longest(decoding))
+    data = model.config.data
+    longest = min(most_steps(model.module.encoder) - data.source_begin, model._longest(decoding))
     if networks.positions[1] is not None:
-        longest = min(longest, networks.positions[1] - 1)
+        longest = min(longest, networks.positions[1] - 1 - data.source_begin)
     output = most_steps(model.module.decoder)
     return {
         "format": FORMAT,
         "name": model.name,
-        "source": {**_side(model.source), "ends": model.config.data.source_end},
+        "source": {**_side(model.source), "begins": data.source_begin, "ends": data.source_end},
         "target": {**_side(model.target), "reversed": model.is_reversed},
         "symbols": {"begin": model.begin, "end": EOS, "unknown": UNKNOWN},
         "memory": len(networks.memory_axes),
@@ -48,7 +48,8 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
             "output": None if output >= np.iinfo(np.int32).max else output,
             "max_length": decoding.max_length,
             "max_length_ratio": decoding.max_length_ratio,
-            "extra": EXTRA_SYMBOLS,
+            "extra": decoding.max_length_extra,
+            "cap": decoding.max_length_cap,
             "min_length": decoding.min_length,
             "min_length_ratio": decoding.min_length_ratio,
         },
@@ -57,6 +58,7 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
             "num_best": decoding.num_best,
             "length_penalty": decoding.length_penalty,
             "alpha": decoding.alpha,
+            "counts_begin": decoding.length_counts_begin,
         },
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from regard.config.search import Search
@@ -10,15 +10,34 @@ from regard.errors import UnsupportedError
 from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks import TextToText
 
-READ = {"method", "beam", "num_best", "length_penalty", "alpha", "min_length", "beta", "diversity", "patience"}
+READ = {"method", "beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "min_length"}
+READ |= {"beta", "diversity", "patience"}
 """Settings of the search that the program beside an ONNX model reads, and those that only refused ones give a meaning.
 """
 NARROWER = {"direction", "alignment_layer", "alignment_head", "max_length", "validation_beam"}
 """Keys of `decoding` that are limits, say what is shown, or do not change what is searched for."""
 OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "max_length", "max_length_ratio", "min_length"}
-OF_FACTS |= {"min_length_ratio", "max_source_length", "alignment_layer", "alignment_head"}
+OF_FACTS |= {
+    "length_counts_begin",
+    "max_length_extra",
+    "max_length_cap",
+    "min_length_ratio",
+    "max_source_length",
+    "alignment_layer",
+    "alignment_head",
+}
 """Settings that `model.json` or the step of torch's programs follow."""
-OF_TASK = {"max_length_ratio", "min_length_ratio", "max_source_length", "batch_tokens"}
+EMPTY: Mapping[Any, str] = {None: "null", "": "''", (): "'[]'"}
+"""How a command line has values that say nothing."""
+OF_TASK = {
+    "max_length_ratio",
+    "max_length_extra",
+    "max_length_cap",
+    "min_length_ratio",
+    "max_source_length",
+    "batch_tokens",
+}
+KNOWN = READ | NARROWER | OF_TASK
 
 
 def require_text_to_text(model: Any) -> TextToText:
@@ -49,11 +68,13 @@ def require_plain_search(decoding: Search) -> None:
         UnsupportedError: with the key, its value, and how to export the model without it.
     """
     if decoding.method != "beam":
-        raise _refused("method", decoding.method, "it searches with a beam", "beam")
-    for name, field in type(decoding).model_fields.items():
-        value = getattr(decoding, name)
-        if name not in READ | NARROWER | OF_TASK and value != field.default:
-            raise _refused(name, value, "it does not know this setting", field.default)
+        raise _refused({"method": (decoding.method, "beam")}, "it searches with a beam")
+    fields = type(decoding).model_fields
+    others = {name: (getattr(decoding, name), fields[name].default) for name in fields if name not in KNOWN}
+    if unknown := {name: values for name, values in others.items() if values[0] != values[1]}:
+        raise _refused(
+            unknown, "it does not know this setting" if len(unknown) == 1 else "it does not know these settings"
+        )
 
 
 def require_effect(format: str, names: Iterable[str]) -> None:
@@ -74,11 +95,17 @@ def require_effect(format: str, names: Iterable[str]) -> None:
             )
 
 
-def _refused(name: str, value: Any, reason: str, default: Any) -> UnsupportedError:
-    flag = name.replace("_", "-")
-    text = {None: "null", "": "''", (): "'[]'"}.get(default, default)
-    without = f"--no-{flag}" if default is False else f"--{flag} {text}"
+def _refused(settings: Mapping[str, tuple[Any, Any]], reason: str) -> UnsupportedError:
+    """The error about settings, of which there are the values and the defaults."""
+    said = ", ".join(f"decoding.{name} is {value}" for name, (value, _) in settings.items())
+    without = " ".join(_flag(name, default) for name, (_, default) in settings.items())
     return UnsupportedError(
-        f"decoding.{name} is {value}, which the program that decodes an ONNX model cannot do: {reason}. Export with "
-        f"{without}, or leave the setting out of the configuration."
+        f"{said}, which the program that decodes an ONNX model cannot do: {reason}. Export with {without}, or leave "
+        "the settings out of the configuration."
     )
+
+
+def _flag(name: str, default: Any) -> str:
+    """The flag that sets a key to its default."""
+    flag = name.replace("_", "-")
+    return f"--no-{flag}" if default is False else f"--{flag} {EMPTY.get(default, default)}"

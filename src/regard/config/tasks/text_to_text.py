@@ -95,6 +95,10 @@ class DataConfig(DataSection):
         description="an end symbol follows every input, so that the decoder can attend to it when it ends "
         "([0003](decisions/0003-sources-end-with-an-end-symbol.md)); models of other programs may have learned without",
     )
+    source_begin: bool = Field(
+        default=False,
+        description="the begin symbol precedes every input, as models of other programs may have learned",
+    )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts of outputs")
     max_length: Size = Field(
         default=400, description="pairs with more symbols on either side are left out and reported"
@@ -114,6 +118,12 @@ class DataConfig(DataSection):
     def num_columns(self) -> int:
         """The number of columns of an input."""
         return len(self.source_field) if isinstance(self.source_field, tuple) else 1
+
+    @model_validator(mode="after")
+    def _links_count_symbols(self) -> DataConfig:
+        if self.source_begin and self.alignments is not None:
+            raise ConfigError("links count the symbols of inputs without a begin symbol", ("source_begin",))
+        return self
 
     @model_validator(mode="after")
     def _sides_agree(self) -> DataConfig:
@@ -238,11 +248,18 @@ class DecodingConfig(TextDecodingConfig):
 
     max_length: Size | None = Field(
         default=None,
-        description="the most symbols of an output; null: max_length_ratio × source symbols + 10",
+        description="the most symbols of an output; null: max_length_ratio × source symbols + max_length_extra, at "
+        "most max_length_cap",
         json_schema_extra=COMMON,
     )
     max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(
         default=3.0, description="see `max_length`", json_schema_extra=only_with("max_length", None)
+    )
+    max_length_extra: Annotated[float, Field(ge=0.0)] = Field(
+        default=10.0, description="see `max_length`", json_schema_extra=only_with("max_length", None)
+    )
+    max_length_cap: Size | None = Field(
+        default=None, description="see `max_length`; null: none", json_schema_extra=only_with("max_length", None)
     )
     min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,

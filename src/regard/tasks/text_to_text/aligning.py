@@ -33,6 +33,7 @@ class Side:
         encodings: their symbols.
         words: whether a label is a word; else it is a symbol.
         end_symbol: whether the end symbol has a label.
+        has_begin: whether a begin symbol precedes, which has no label.
         has_end: whether an end symbol follows.
     """
 
@@ -44,20 +45,22 @@ class Side:
         *,
         words: bool,
         end_symbol: bool,
+        has_begin: bool = False,
         has_end: bool = True,
     ) -> None:
         self.shows_end, self.num_symbols = end_symbol, len(field.vocabulary)
         self.ids = [encoding.ids for encoding in encodings]
-        self.lengths = np.array([len(ids) + has_end for ids in self.ids], dtype=np.int64)
+        self.lengths = np.array([has_begin + len(ids) + has_end for ids in self.ids], dtype=np.int64)
         self.labels: list[list[str]] = []
         self.index: list[Index] = []
-        """The number of the label of each symbol and of the end symbol, if one follows; -1 for none."""
+        """The number of the label of each symbol, and of the begin and end symbols that there are; -1 for none."""
         for text, encoding in zip(texts, encodings, strict=True):
             labels, index = encoding.tokens, np.arange(len(encoding.tokens), dtype=np.int64)
             if words and labels:
                 found = field.words(labels, text)
                 labels, index = list(found.texts), found.index
-            self.index.append(np.append(index, [len(labels) if end_symbol else -1] * has_end).astype(np.int64))
+            ends = [len(labels) if end_symbol else -1] * has_end
+            self.index.append(np.array([*[-1] * has_begin, *index.tolist(), *ends], dtype=np.int64))
             self.labels.append([*labels, END] if end_symbol else list(labels))
 
     def numbers(self, batch: Index) -> Tensor:

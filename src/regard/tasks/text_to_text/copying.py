@@ -78,6 +78,8 @@ def check_pointer(config: TextToTextConfig) -> None:
             "out",
             KEY_PATH,
         )
+    if config.data.source_begin:
+        raise ConfigError("a pointer reads inputs without a begin symbol; leave data.source_begin out", KEY_PATH)
     source, target = config.data.source.units, config.data.target.units
     sources, targets = ((units,) if isinstance(units, str) else units for units in (source, target))
     if not any(comparable(one, targets[0]) for one in sources):

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.tasks.text_to_text import DecodingConfig
-from regard.tasks.writing.limits import EXTRA_SYMBOLS
 
 
 def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The most symbols of each output, without the end symbol, for inputs with these numbers of symbols."""
     if decoding.max_length is not None:
         return np.full_like(lengths, decoding.max_length)
-    return (lengths * decoding.max_length_ratio).astype(np.int64) + EXTRA_SYMBOLS
+    most = np.maximum((lengths * decoding.max_length_ratio + decoding.max_length_extra).astype(np.int64), 1)
+    return most if decoding.max_length_cap is None else np.minimum(most, decoding.max_length_cap)
 
 
 def least_symbols(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:

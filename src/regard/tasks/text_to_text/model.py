@@ -16,6 +16,7 @@ from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import TextDecodingConfig
 from regard.data import (
+    BOS,
     EOS,
     UNKNOWN,
     Encoding,
@@ -43,7 +44,7 @@ from regard.tasks.text_to_text.limits import least_symbols, symbol_limits
 from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
-from regard.tasks.writing.model import END, AbstractWriter, most_steps, size_of_field
+from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
 from regard.tasks.writing.source import FieldSpelling, Loaded, Source, Spelling
 from regard.viz import plot_alignment
@@ -142,9 +143,12 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         turned = [f"target: its outputs are written {other.config.data.target.direction}"]
         with_or_without = "with" if other.config.data.source_end else "without"
         ended = [f"source: its inputs were read {with_or_without} an end symbol (data.source_end)"]
+        begins = "with" if other.config.data.source_begin else "without"
+        begun = [f"source: its inputs were read {begins} a begin symbol (data.source_begin)"]
         turned *= self.trained_direction != other.trained_direction
         return (
             ended * (self.source_end != other.source_end)
+            + begun * (self.source_begin != other.source_begin)
             + turned
             + [
                 f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
@@ -159,7 +163,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        longest = most_steps(self.module.encoder)
+        longest = most_steps(self.module.encoder) - self.config.data.source_begin
         if decoding is not None:
             longest = min(longest, self._longest(decoding))
         return [self._source(text, _capped(self.source.encode(text), longest)) for text in inputs]
@@ -180,7 +184,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     def loaded(self, sources: Sequence[TextSource]) -> Loaded:
         """The memory of texts and their end symbols."""
-        ids, mask = pad([source.encoding.ids for source in sources], end=self.source_end)
+        ids, mask = pad([source.encoding.ids for source in sources], begin=self.source_begin, end=self.source_end)
         extensions = [source.extension for source in sources]
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
         with torch.inference_mode():
@@ -198,9 +202,16 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
         if self.source_end != other.source_end:
             found.append("source: an end symbol follows the inputs of one of them only (data.source_end)")
+        if self.source_begin != other.source_begin:
+            found.append("source: a begin symbol precedes the inputs of one of them only (data.source_begin)")
         if (line := orders([self, other])) is not None:
             found.append(line)
         return found
+
+    @property
+    def source_begin(self) -> int | None:
+        """The id that precedes every input, if one does."""
+        return BOS if self.config.data.source_begin else None
 
     @property
     def source_end(self) -> int | None:
@@ -368,7 +379,14 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return align(
             self.module.decoder,
             memory,
-            Side(self.source, inputs, encodings, has_end=self.source_end is not None, **kinds),
+            Side(
+                self.source,
+                inputs,
+                encodings,
+                has_begin=self.source_begin is not None,
+                has_end=self.source_end is not None,
+                **kinds,
+            ),
             Side(self.target, outputs, targets, **kinds),
             ids,
             texts=outputs,
@@ -421,7 +439,10 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """
         if prediction.alignment is None:
             return replace(prediction, alternatives=tuple(map(self.by_words, prediction.alternatives)))
-        source, columns = _in_words(self.source, prediction.source_tokens, has_end=self.config.data.source_end)
+        data = self.config.data
+        source, columns = _in_words(
+            self.source, prediction.source_tokens, has_begin=data.source_begin, has_end=data.source_end
+        )
         target, rows = _in_words(self.target, prediction.tokens, has_end=prediction.stop_reason == "eos")
         merged = {name: merge_words(a, columns, rows).weights for name, a in prediction.alignments.items()}
         return replace(
@@ -467,7 +488,11 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             size=len(encoding.tokens),
             content=content,
             spelling=spelling,
-            columns=[*encoding.tokens, *[END] * self.config.data.source_end],
+            columns=[
+                *[BEGIN] * self.config.data.source_begin,
+                *encoding.tokens,
+                *[END] * self.config.data.source_end,
+            ],
             unknown=unknown,
             warnings=self._reasons(encoding, unknown, "input"),
             encoding=encoding,
@@ -489,10 +514,12 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return tuple(warnings)
 
 
-def _in_words(field: Field, tokens: Sequence[str], *, has_end: bool) -> tuple[list[str], Tensor]:
-    """The words of tokens, and the number of the word of each; the end symbol is the last word."""
-    words = field.words(tokens[: len(tokens) - has_end])
-    numbers = torch.from_numpy(np.append(words.index, [len(words)] * has_end).astype(np.int64))
+def _in_words(
+    field: Field, tokens: Sequence[str], *, has_begin: bool = False, has_end: bool
+) -> tuple[list[str], Tensor]:
+    """The words of tokens, the end symbol last, and the number of the word of each, -1 for the begin symbol."""
+    words = field.words(tokens[has_begin : len(tokens) - has_end])
+    numbers = torch.tensor([*[-1] * has_begin, *words.index.tolist(), *[len(words)] * has_end], dtype=torch.long)
     return [*words.texts, *[END] * has_end], numbers
 
 

@@ -30,7 +30,7 @@ class EncodedPairs:
     def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
         self.source = EncodedTexts((pair.source for pair in pairs), model.source)
         self.target = EncodedTexts((pair.target for pair in pairs), model.target, is_reversed=model.is_reversed)
-        self.end = model.source_end
+        self.begin, self.end = model.source_begin, model.source_end
         self.copies = None
         if model.extended is not None:
             self.copies = Copies(pairs, model.extended, is_reversed=model.is_reversed)
@@ -42,7 +42,7 @@ class EncodedPairs:
 
     def pad(self, indices: Any) -> dict[str, Tensor]:
         """Padded ids and masks of some of the pairs."""
-        source, source_mask = self.source.pad(indices, end=self.end)
+        source, source_mask = self.source.pad(indices, begin=self.begin, end=self.end)
         inputs, _ = self.target.pad(indices, begin=BOS)
         targets, mask = self.target.pad(indices, end=EOS)
         batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": targets, "mask": mask}

@@ -47,7 +47,7 @@ from regard.tasks.writing.limits import within
 from regard.tasks.writing.partners import ensemble_of, load_partner, scored_by, unknown_to
 from regard.tasks.writing.source import Loaded, Source
 
-END = "</s>"
+BEGIN, END = "<s>", "</s>"
 """The name of the end symbol in alignments."""
 
 ConfigT = TypeVar("ConfigT", bound=Config)
