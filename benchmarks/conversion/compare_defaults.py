@@ -39,19 +39,22 @@ class Case:
     Args:
         program: of which it is.
         name: of its training.
+        options: of the program's command, beside none.
         settings: sections of `config.yaml` (Joey NMT) or values of `generation_config.json` (transformers) that replace
             those that were saved with it; None: as it was saved.
     """
 
     program: Program
     name: str
+    options: tuple[str, ...] = ()
     settings: dict | None = None
 
 
 CASES = (
     *(Case(compare_opennmt.PROGRAM, name) for name in ("lstm_general", "transformer")),
     *(Case(compare_eole.PROGRAM, name) for name in ("lstm_general", "transformer")),
-    *(Case(compare_joeynmt.PROGRAM, name, {"testing": {}}) for name in ("lstm", "transformer")),
+    Case(compare_eole.PROGRAM, "lstm_general", ("--batch_size", "1")),
+    *(Case(compare_joeynmt.PROGRAM, name, settings={"testing": {}}) for name in ("lstm", "transformer")),
     *(Case(compare_joeynmt.PROGRAM, name) for name in ("lstm", "transformer")),
     *(Case(compare_marian.PROGRAM, name) for name in ("shared", "separate")),
 )
@@ -71,7 +74,7 @@ def compared(case: Case, folder: Path) -> str:
         path = changed(path, case.settings)
     sources, theirs, ours = (place / f"defaults.{name}" for name in ("num", "theirs", "ours"))
     sources.write_text("".join(f"{source}\n" for source, _ in pairs("test")[:SENTENCES]), encoding="utf-8")
-    ask(where, program, "translate", path, sources, theirs)
+    ask(where, program, "translate", path, sources, theirs, *case.options)
     regard(["convert", program.kind, path, "--output", place / "converted", "--overwrite"])
     regard(
         [
@@ -94,6 +97,7 @@ def compared(case: Case, folder: Path) -> str:
     search = ", ".join(f"{name} {decoding[name]}" for name in named if decoding[name] is not None)
     name = ENVIRONMENTS[program.environment].program.replace("==", " ")
     saved = "" if case.settings is None else ", its settings of searches removed"
+    saved += f", {' '.join(case.options)}" if case.options else ""
     return f"| {name} | {case.name}{saved} | {search} | {equal} of {SENTENCES} |"
 
 

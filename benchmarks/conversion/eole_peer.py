@@ -2,7 +2,7 @@
 
 python eole_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python eole_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
-python eole_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
+python eole_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program
 """
 
 from __future__ import annotations
@@ -174,9 +174,19 @@ def say(folder: Path, asked: Path, said: Path) -> None:
         np.savez(said.with_suffix(".npz"), **arrays)
 
 
-def translate(model: Path, sources: Path, outputs: Path) -> None:
-    """`eole predict --model_path MODEL --src SOURCES --output OUTPUTS`."""
-    sys.argv = ["eole", "predict", "--model_path", str(model), "--src", str(sources), "--output", str(outputs)]
+def translate(model: Path, sources: Path, outputs: Path, *options: str) -> None:
+    """`eole predict --model_path MODEL --src SOURCES --output OUTPUTS`, with further options."""
+    sys.argv = [
+        "eole",
+        "predict",
+        "--model_path",
+        str(model),
+        "--src",
+        str(sources),
+        "--output",
+        str(outputs),
+        *options,
+    ]
     eole()
 
 
@@ -186,6 +196,6 @@ if __name__ == "__main__":
     if verb == "train":
         learn(arguments[0], Path(arguments[1]))
     elif verb == "translate":
-        translate(*map(Path, arguments))
+        translate(*map(Path, arguments[:3]), *arguments[3:])
     else:
         say(*map(Path, arguments))

@@ -2,7 +2,7 @@
 
 python joeynmt_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python joeynmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
-python joeynmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
+python joeynmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python marian_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
 python marian_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
-python marian_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
+python marian_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python opennmt_peer.py train CASE FOLDER     trains FOLDER/model.pt on the numerals in FOLDER
 python opennmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
-python opennmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program, without options
+python opennmt_peer.py translate MODEL SOURCES OUTPUTS  runs the command of the program
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
         },
         "attention": {"recipe": attention} | ({"size": decoder["hidden_size"]} if attention == "bahdanau" else {}),
     }
-    if bridge != "zero":
+    if bridge != "zero" and decoder["num_layers"] > 1:
         found["decoder"]["bridge_layers"] = "top"
     return found
 
