@@ -72,7 +72,7 @@ def test_samples_come_as_often_as_the_model_says():
         ({"temperature": 1e-39, "top_k": 3, "top_p": 0.9}, [1.0, 0.0, 0.0]),
         ({"temperature": 1e300}, [1 / 3, 1 / 3, 1 / 3]),
         ({"top_p": 5e-324}, [1.0, 0.0, 0.0]),
-        ({"top_k": 10**30}, [0.5, 0.3, 0.2]),
+        ({"top_k": 2**31 - 1}, [0.5, 0.3, 0.2]),
     ],
 )
 def test_temperature_top_k_and_top_p_shape_the_draw_and_not_the_log_probability(options, expected):

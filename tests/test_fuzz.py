@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hostile.kinds import KINDS, SHARES, kind_of
 from hostile.trial import Refused, Trial, Verdict, judge
 
-EXAMPLES = {"resumes": 12, "pictures": 20, "checkpoints": 30, "data files": 30}
+EXAMPLES = {"resumes": 12, "tasks": 20, "pictures": 20, "checkpoints": 30, "data files": 30}
 """Of the other kinds 40."""
 
 

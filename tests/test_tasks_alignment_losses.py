@@ -492,7 +492,7 @@ def test_supervision_teaches_attention_what_a_file_says(tmp_path: Path) -> None:
         "data: {train: a.tsv, dev: a.tsv, alignments: links.txt}\n"
         "model: {encoder: {size: 16, layers: 1, dropout: 0}, decoder: {size: 16, dropout: 0}, attention: {size: 16}}\n"
         "training: {epochs: 80, batch_tokens: 40, learning_rate: 0.01, warmup_steps: 0, device: cpu, samples: 0, \
-        validate_every: 80, alignment_losses: {supervision: 1}}\n"
+        validate_every: 80, allow_trained_dev: true, alignment_losses: {supervision: 1}}\n"
     )
     regard.train(load(tmp_path / "a.yaml"), tmp_path / "run")
     (prediction,) = regard.load(tmp_path / "run").predict(["abcd"])

@@ -262,7 +262,7 @@ def test_it_learns_to_write_from_right_to_left(tmp_path, capsys):
         "model.encoder.size=24", "model.decoder.size=24", "model.encoder.embedding_size=12", "model.encoder.layers=1",
         "model.decoder.embedding_size=12", "model.encoder.dropout=0.0", "model.decoder.dropout=0.0",
         "training.epochs=60", "training.batch_tokens=120", "training.learning_rate=0.02", "training.validate_every=120",
-        "training.device=cpu", "training.samples=0",
+        "training.device=cpu", "training.samples=0", "training.allow_trained_dev=true",
     ]  # fmt: skip
     arguments = [argument for each in sets for argument in ("--set", each)]
     assert run(["train", "--preset", "text-to-text", "--output", str(tmp_path / "run"), *arguments]) == 0

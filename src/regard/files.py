@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from regard.errors import RegardError
 
@@ -129,3 +130,17 @@ def _partial(path: Path) -> Path:
         shutil.rmtree(partial)
     path.parent.mkdir(parents=True, exist_ok=True)
     return partial
+
+
+def read_array(path: Path) -> Any:
+    """The array of a file of NumPy (`.npy`); nothing in it is executed.
+
+    Raises:
+        OSError, EOFError, ValueError: for a file that cannot be read, or has no single array.
+    """
+    import numpy as np  # here, since the command line imports this file
+
+    array: Any = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray):  # an archive
+        raise ValueError("expected an array, found an archive")
+    return array

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding
 from regard.errors import DataError
+from regard.files import read_array
 
 ITEMS = "trained.npy"
 BYTES = 5
@@ -117,8 +118,8 @@ class TrainedItems:
             DataError: for another file.
         """
         try:
-            columns = np.load(path, allow_pickle=False)
-            if columns.dtype != np.uint8 or columns.ndim != 2 or columns.shape[1] != BYTES:
+            columns = read_array(path)
+            if columns.dtype != np.uint8 or columns.shape[1:] != (BYTES,):
                 raise ValueError("expected rows of five bytes")
         except (OSError, ValueError, EOFError) as error:
             raise DataError(f"{path}: not the items that a model was trained on ({error}).") from None

@@ -10,6 +10,7 @@ import numpy as np
 from regard.config.tasks.forecasting import ForecastingConfig
 from regard.data import TIME_FEATURES, Findings, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
+from regard.files import read_array
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.defaults import resolve, with_sizes
@@ -110,7 +111,7 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
 
 def _linear(path: Path, shape: tuple[int, ...]) -> LinearForecast:
     try:
-        weights = np.load(path, allow_pickle=False)
+        weights = read_array(path)
         if weights.shape != shape or weights.dtype != np.float64:
             raise ValueError(f"expected {shape} numbers of float64; got {weights.shape} of {weights.dtype}")
         if not (np.abs(weights) <= np.finfo(np.float32).max).all():

@@ -23,6 +23,7 @@ from regard.data.finding import Severity, by_severity
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import ConfigError, DataError, RegardError
+from regard.files import read_array
 from regard.health import MeanDurations
 from regard.tasks.text_to_speech.build import front_end_of, has_linear
 from regard.tasks.trained_items import DataItem, content
@@ -202,7 +203,7 @@ def spectrogram(
         kept = data.cache / f"{hashlib.sha256(what.encode() + content).hexdigest()[:32]}.npy"
         if kept.exists() and not is_collecting():  # a check says what is changed, in each run
             try:
-                stored = np.load(kept, allow_pickle=False)
+                stored = read_array(kept)
                 if stored.dtype == np.float32 and stored.ndim == 2 and stored.shape[1] == front_end.num_mels:
                     return torch.from_numpy(stored[1:].copy()), float(stored[0, 0]) / front_end.sample_rate
             except (OSError, ValueError, EOFError):
