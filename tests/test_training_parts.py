@@ -109,7 +109,7 @@ def test_scheduled_sampling_may_begin_later_and_rise_as_a_cosine() -> None:
     assert [at(step) for step in (0, 9, 10, 30, 50, 99)] == pytest.approx([0, 0, 0, 0.4, 0.8, 0.8])
     found = [at(step, schedule="cosine") for step in (9, 10, 20, 30, 50, 99)]
     assert found == pytest.approx([0, 0, 0.4 * (1 - math.cos(math.pi / 4)), 0.4, 0.8, 0.8])
-    late = config(scheduled_sampling=1.0, scheduled_sampling_start=10, scheduled_sampling_schedule="cosine")
+    late = config(scheduled_sampling=1.0, scheduled_sampling_start=10)
     assert feedback_mask(late, 3, 4, step=9, generator=generator()) is None
     assert feedback_mask(late, 3, 4, step=10, generator=generator())[:, 1:].all()
     rising = config(

@@ -105,12 +105,13 @@ class ToyTrainee:
 
 
 def config(**changes: object) -> TextTrainingConfig:
-    return TextTrainingConfig(
-        **{
-            "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "schedule": "plateau",
-            "plateau_patience": 0, "average_checkpoints": 0, "save_every_minutes": 60.0, **changes,
-        }
-    )  # fmt: skip
+    values: dict[str, object] = {
+        "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "schedule": "plateau",
+        "average_checkpoints": 0, "save_every_minutes": 60.0, **changes,
+    }  # fmt: skip
+    if values["schedule"] == "plateau":
+        values.setdefault("plateau_patience", 0)
+    return TextTrainingConfig(**values)
 
 
 def kill_at(moment: int | None, delay: float | None) -> None:
