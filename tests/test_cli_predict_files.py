@@ -88,7 +88,7 @@ def test_the_columns_of_a_model_with_several_are_found_in_files_of_both_forms(
     assert run(["predict", "-m", model, "-i", "other", "--source-field", "1"]) == 2
     assert "--source-field lists 1, but the model's input has 2 columns" in capsys.readouterr().err
     Path("short").write_text("ab\tform\tV\nab\tform\n")
-    assert run(["predict", "-m", model, "-i", "short"]) == 0
+    assert run(["predict", "-m", model, "-i", "short"]) == 1
     printed = capsys.readouterr()
     assert printed.out == f"ab\tform\tV\t{said}\nab\tform\t\n"
     assert "short:2: '': expected 3 columns or more; got 2" in printed.err
@@ -100,7 +100,7 @@ def test_the_columns_of_a_model_with_several_are_found_in_files_of_both_forms(
 def test_json_objects_keep_their_fields(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": 7, "word": "ab"}, {"id": 8}, {"id": 9, "word": "c"}]
     Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
-    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--alignments"]) == 0
+    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--alignments"]) == 1
     printed = capsys.readouterr()
     records = [json.loads(line) for line in printed.out.splitlines()]
     assert [{k: v for k, v in one.items() if k != "prediction"} for one in records] == rows
@@ -109,7 +109,7 @@ def test_json_objects_keep_their_fields(model: str, capsys: pytest.CaptureFixtur
     ]
     assert records[0]["prediction"]["alignment"]
     assert "in.jsonl:2: '': no field 'word'" in printed.err
-    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--format", "tsv"]) == 0
+    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--format", "tsv"]) == 1
     assert capsys.readouterr().out.splitlines()[0].startswith("ab\t")
     Path("broken.jsonl").write_text("{\n")
     assert run(["predict", "-m", model, "-i", "broken.jsonl"]) == 2
@@ -173,12 +173,12 @@ def test_an_interrupted_prediction_leaves_what_was_there(model: str) -> None:
 
 def test_an_input_that_is_far_too_long_harms_no_other(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("in.txt").write_text("ab\n" + "a" * 1_000_000 + "\nc\n")
-    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv"]) == 0
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv"]) == 1
     first, _, last = Path("out.tsv").read_text().splitlines()
     assert [first, last] == [f"{a}\t{b}" for a, b in zip(("ab", "c"), outputs(model, "ab", "c"))]
     assert "in.txt:2: " in (said := capsys.readouterr().err)
     assert "1,000,000 symbols, but an input may have at most 4,000 (max_source_length)" in said
-    assert run(["predict", "-m", model, "abcab", "--max-source-length", "4"]) == 0
+    assert run(["predict", "-m", model, "abcab", "--max-source-length", "4"]) == 1
     assert capsys.readouterr().out == "abcab\t\n"
     assert run(["predict", "-m", model, "a" * 4100, "--max-source-length", "5000", "--max-length", "1"]) == 0
     assert "max_source_length" not in capsys.readouterr().err
@@ -186,12 +186,12 @@ def test_an_input_that_is_far_too_long_harms_no_other(model: str, capsys: pytest
 
 def test_half_a_surrogate_pair_harms_no_other(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("in.jsonl").write_text('["ab"]\n["a\\ud800"]\n["c"]\n')
-    assert run(["predict", "-m", model, "-i", "in.jsonl"]) == 0
+    assert run(["predict", "-m", model, "-i", "in.jsonl"]) == 1
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 3
     assert "in.jsonl:2: " in printed.err
     assert "half a surrogate pair" in printed.err
-    assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 0  # the bytes of a Latin-1 argument
+    assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 1  # the bytes of a Latin-1 argument
     assert Path("out.tsv").read_text().splitlines()[1] == "a\\udcff\t"
     assert "the input was not UTF-8" in capsys.readouterr().err
 
@@ -242,3 +242,133 @@ def test_a_model_that_is_not_there_is_told_by_its_nearest_name(model: str, capsy
     assert "did you mean 'model'?" in capsys.readouterr().err
     assert run(["predict", "-m", "g2p_en", "ab"]) == 2
     assert "did you mean 'g2p-en'?" in capsys.readouterr().err
+
+
+def test_a_table_of_commas_keeps_its_header_and_columns_and_gets_one_more(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text('word,note\nab,"x, y"\nc,"two\nlines"\n')
+    first, last = outputs(model, "ab", "c")
+    expected = f'word,note,prediction\nab,"x, y",{first}\nc,"two\nlines",{last}\n'
+    assert run(["predict", "-m", model, "-i", "in.csv"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == expected
+    assert "in.csv: CSV; the input is column 0 of 2; the first line names the columns" in printed.err
+    assert run(["predict", "-m", model, "-i", "in.csv", "-o", "out.csv"]) == 0
+    assert Path("out.csv").read_text() == expected
+    assert run(["predict", "-m", model, "-i", "in.csv", "-o", "out.jsonl"]) == 0
+    assert json.loads(Path("out.jsonl").read_text().splitlines()[0])["columns"] == ["ab", "x, y"]
+    Path("semicolon.csv").write_text("sep=;\nab;x\nc;y\n")
+    assert run(["predict", "-m", model, "-i", "semicolon.csv", "--scores"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "input_0;input_1;prediction;score"
+    assert lines[1].startswith(f"ab;x;{first};-")
+
+
+def test_the_suffix_of_the_output_is_its_format(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (said,) = outputs(model, "ab")
+    for name, expected in (
+        ("o.csv", f"input,prediction\nab,{said}\n"),
+        ("o.tsv", f"ab\t{said}\n"),
+        ("o", f"ab\t{said}\n"),
+    ):
+        assert run(["predict", "-m", model, "ab", "-o", name]) == 0
+        assert Path(name).read_text() == expected
+    assert run(["predict", "-m", model, "ab", "-o", "o.jsonl"]) == 0
+    assert json.loads(Path("o.jsonl").read_text())["text"] == said
+    assert run(["predict", "-m", model, "ab", "-o", "o2.csv", "--format", "tsv"]) == 2
+    assert "the suffix .csv is that of csv, but --format is tsv" in capsys.readouterr().err
+
+
+def test_a_table_of_pairs_is_read_as_training_reads_it_whatever_its_suffix(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, last = outputs(model, "ab", "c")
+    for content in ("ab\tx\nc\ty\n", "source\ttarget\nab\tx\nc\ty\n", "ab ||| x\nc ||| y\n"):
+        Path("pairs.txt").write_text(content)
+        assert run(["predict", "-m", model, "-i", "pairs.txt"]) == 0
+        printed = capsys.readouterr()
+        rows = [line.split("\t") for line in printed.out.splitlines()]
+        assert rows[-2:] == [["ab", "x", first], ["c", "y", last]]
+        assert rows[:-2] == ([["source", "target", "prediction"]] if content.startswith("source") else [])
+        assert "the input is column 0 of 2" in printed.err
+    Path("pairs.txt").write_text("ab\tx\nc\n")  # no table: the lines have different numbers of columns
+    assert run(["predict", "-m", model, "-i", "pairs.txt"]) == 0
+    assert "read as plain text, although it has a tab" in capsys.readouterr().err
+    Path("pairs.txt").write_text("ab\tx\nc\ty\n")
+    assert run(["predict", "-m", model, "-i", "pairs.txt", "--input-format", "lines", "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["input"] == "ab\tx"
+    assert run(["predict", "-m", model, "pairs.txt", "--format", "text"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [first, last]
+    assert "pairs.txt is read as a file of inputs" in printed.err
+
+
+def test_plot_draws_the_inputs_of_a_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pairs.tsv").write_text("ab\tx\nc\ty\nb\tz\n")
+    assert run(["plot", "-m", model, "-i", "pairs.tsv", "-o", "a.html"]) == 0
+    assert run(["plot", "-m", model, "pairs.tsv", "-o", "b.html"]) == 0
+    assert Path("a.html").read_text() == Path("b.html").read_text()
+    assert "pairs.tsv" not in Path("a.html").read_text()
+    capsys.readouterr()
+    assert run(["plot", "-m", model, "-i", "pairs.tsv", "--first", "2", "--separate", "-o", "c.svg"]) == 0
+    assert sorted(path.name for path in Path().glob("c*")) == ["c-1.svg", "c-2.svg"]
+    assert "The first 2 inputs are drawn" in capsys.readouterr().err
+    assert run(["plot", "-m", model, "-o", "d.svg"]) == 2
+    assert run(["plot", "-m", model, "-i", "pairs.tsv", "ab", "-o", "d.svg"]) == 2
+
+
+def test_the_status_is_1_if_inputs_have_no_output(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "-m", model, "ab", "a" * 5000, "c"]) == 1
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 3
+    assert printed.err.endswith("1 input has no output; see above.\n")
+    assert run(["predict", "-m", model, "ab", "a?", ""]) == 0  # an unknown symbol, and nothing to read
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_prediction_keeps_what_was_done_and_goes_on(
+    model: str, number: signal.Signals, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "".join(f"{'abc'[i % 3] * (1 + i % 4)}\n" for i in range(600))
+    Path("in.txt").write_text(words)
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "whole.tsv"]) == 0
+    os.mkfifo("in")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "regard", "predict", "-m", model, "-i", "in", "-o", "out.tsv"], stderr=subprocess.PIPE
+    )
+    with open("in", "w") as pipe:
+        pipe.write(words)
+        pipe.flush()
+        limit = time.monotonic() + 60
+        while sum(path.stat().st_size for path in Path().glob(".out.tsv.*")) == 0 and time.monotonic() < limit:
+            time.sleep(0.05)
+        child.send_signal(number)
+        assert child.wait(timeout=60) == status
+    assert child.stderr is not None
+    said = child.stderr.read().decode()
+    child.stderr.close()
+    (partial,) = Path().glob("out.tsv.*")
+    count = int(partial.suffixes[-2][1:])
+    assert 250 <= count < 600
+    assert f"the outputs of {count:,} inputs are in {partial.resolve()}" in said
+    assert partial.read_text() == "".join(Path("whole.tsv").read_text().splitlines(keepends=True)[:count])
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv", "--resume"]) == 0
+    assert Path("out.tsv").read_text() == Path("whole.tsv").read_text()
+    assert not partial.exists()
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "new.tsv", "--resume"]) == 2
+    assert "there is no new.tsv.N.partial" in capsys.readouterr().err
+
+
+def test_progress_is_said_now_and_then_where_there_is_no_terminal(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from regard.cli import inputs, progress
+
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(progress, "FIRST_LINE_AFTER", 0.0)
+    Path("in.txt").write_text("ab\n" * 200)
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("50 inputs, 50%, ")
+    assert line.endswith("left")

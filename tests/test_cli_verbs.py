@@ -243,7 +243,7 @@ def test_a_flag_of_another_task_or_method_is_refused_by_name(tasks, capsys, monk
     assert run(["plot", "-m", "m", "ab", "-o", "x.html", "--heads"]) == 2
     assert "--heads is not for models of text_to_text" in capsys.readouterr().err
     assert run(["predict", "-m", "m", "ab", "--format", "wav"]) == 2
-    assert "--format wav: models of text_to_text print one of tsv, text, jsonl." in capsys.readouterr().err
+    assert "--format wav: models of text_to_text print one of tsv, text, jsonl, csv." in capsys.readouterr().err
 
 
 def test_predict_gives_as_many_lines_as_outputs_with_their_scores(tasks, capsys):

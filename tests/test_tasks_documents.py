@@ -590,21 +590,34 @@ def test_predict_keeps_the_columns_of_tables(here: Path, capsys: pytest.CaptureF
     (here / "a.csv").write_text('id,text,note\n1,"It was\na joy, yes",x\n\n2,It was awful.\n3,,y\n')
     assert verb("predict", "-m", "run", "-i", "a.csv") == 0
     out, err = capsys.readouterr()
-    rows = [line.split("\t") for line in out.splitlines()]
-    assert [row[:-1] for row in rows] == [["1", "It was a joy, yes", "x"], ["2", "It was awful."], ["3", "", "y"]]
+    header, *rows = csv.reader(out.splitlines(keepends=True))
+    assert header == ["id", "text", "note", "prediction"]
+    assert [row[:-1] for row in rows] == [["1", "It was\na joy, yes", "x"], ["2", "It was awful."], ["3", "", "y"]]
     assert "a.csv:6: '': the document has no words" in err
     (here / "b.csv").write_text("id;review\n1;It was a joy\n2\n")
-    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "review") == 0
+    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "review") == 1
     out, err = capsys.readouterr()
-    assert [line.split("\t")[:-1] for line in out.splitlines()] == [["1", "It was a joy"], ["2"]]
+    assert [line.split(";")[:-1] for line in out.splitlines()] == [["id", "review"], ["1", "It was a joy"], ["2"]]
     assert "b.csv:3: '': expected 2 columns or more; got 1" in err
     assert verb("predict", "-m", "run", "-i", "b.csv") == 2
     assert "b.csv:1: no column 'text'; there are 'id', 'review'" in capsys.readouterr().err
-    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "1") == 0
+    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "1") == 1
     assert len(capsys.readouterr().out.splitlines()) == 3
     (here / "a.tsv").write_text("id\ttext\n1\tIt was a joy.\n")
     assert verb("predict", "-m", "run", "-i", "a.tsv") == 0
-    assert capsys.readouterr().out.startswith("1\tIt was a joy.\t")
+    assert capsys.readouterr().out.startswith("id\ttext\tprediction\n1\tIt was a joy.\t")
+    (here / "b.tsv").write_text("good\tIt was a joy.\nbad\tIt was awful.\n")  # label, tab, text, as training reads it
+    assert verb("predict", "-m", "run", "-i", "b.tsv") == 0
+    assert [line.split("\t")[:2] for line in capsys.readouterr().out.splitlines()] == [
+        ["good", "It was a joy."],
+        ["bad", "It was awful."],
+    ]
+    for name, text in (("bad/10.txt", "It was awful."), ("good/9.txt", "It was\na joy.")):
+        (here / "texts" / name).parent.mkdir(parents=True)
+        (here / "texts" / name).write_text(text)
+    assert verb("predict", "-m", "run", "-i", "texts") == 0
+    printed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["texts/bad/10.txt", "texts/good/9.txt"]
     (here / "a.jsonl").write_text(json.dumps({"text": TEXTS[0], "id": 7}) + "\n")
     assert verb("predict", "-m", "run", "-i", "a.jsonl") == 0
     record = json.loads(capsys.readouterr().out)

@@ -198,10 +198,30 @@ def test_malformed_pictures_are_named_and_the_others_served(
     assert (predictions[-1].text, predictions[-1].score) == (alone.text, pytest.approx(alone.score, abs=1e-5))
     with pytest.raises(DataError, match=r"input 1 .*empty\.png"):
         model.predict([tmp_path / "empty.png"], strict=True)
-    assert run(["predict", "-m", str(learned / "run"), *(str(tmp_path / name) for name in names), str(good)]) == 0
+    assert run(["predict", "-m", str(learned / "run"), *(str(tmp_path / name) for name in names), str(good)]) == 1
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 6
     assert all(name in printed.err for name in names)
+    assert printed.err.endswith("5 inputs have no output; see above.\n")
+
+
+def test_a_folder_of_pictures_is_read_in_natural_order_and_what_cannot_be_read_stops_no_other(
+    untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "pictures").mkdir()
+    for number in (10, 9, 1):
+        image.fromarray(np.full((20, 30), 255, np.uint8)).save(tmp_path / f"pictures/{number}.png")
+    (tmp_path / "pictures/2.png").write_bytes(b"")
+    folder, model = str(tmp_path / "pictures"), str(untrained / "run")
+    assert run(["predict", "-m", model, str(tmp_path / "no.jsonl"), folder, "-o", str(tmp_path / "out.csv")]) == 1
+    header, *rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert header == "image,prediction"
+    assert [Path(row.split(",")[0]).name for row in rows] == ["1.png", "2.png", "9.png", "10.png"]
+    said = capsys.readouterr().err
+    assert "no.jsonl" in said
+    assert said.endswith("2 inputs have no output; see above.\n")
+    assert run(["predict", "-m", model, str(tmp_path / "no.jsonl")]) == 2
 
 
 def test_pictures_of_any_kind_are_read(learned: Path, tmp_path: Path) -> None:

@@ -1020,6 +1020,21 @@ def test_scores_of_speech_are_there_without_files(trained: Path, capsys: pytest.
     assert 0 < float(capsys.readouterr().out.rstrip("\n").split("\t")[-1]) <= 1
 
 
+def test_the_table_of_sentences_is_read_as_training_reads_it(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SpeechModel, "_griffin_lim", lambda *_: pytest.fail("a sound was made"))
+    (tmp_path / "dev.csv").write_text("a1|A sea.|a sea\na2|see\n")
+    assert run(["predict", "-m", str(trained), "-i", str(tmp_path / "dev.csv"), "--format", "jsonl"]) == 0
+    printed = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in printed.out.splitlines()] == ["a sea", "see"]
+    assert "dev.csv: a table id|text|normalised" in printed.err
+    (tmp_path / "plain.txt").write_text("a sea | see\nsea\n")  # not every line has columns
+    assert run(["predict", "-m", str(trained), "-i", str(tmp_path / "plain.txt"), "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["text"] == "a sea | see"
+    assert run(["plot", "-m", str(trained), str(tmp_path / "dev.csv"), "-o", str(tmp_path / "p.png")]) == 0
+
+
 CASE_SUFFIXES = ("alignment.npy", "mel.npy", "wav")
 
 

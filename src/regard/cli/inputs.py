@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.cli.standard import say
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.data.input_rows import Fields, InputFormat, InputRow
+    from regard.data.input_rows import Fields, InputFormat, InputRow, InputTable
     from regard.tasks.contract import AbstractModel
 
 STDIN = Path("-")
 CHUNK_ROWS = 2000
-"""Inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
+"""The most inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
+FIRST_ROWS = 250
+CHUNK_SECONDS = 5.0
 CHUNK_CHARACTERS = 1 << 20
+LONGEST_NAME = 200
 HEAD_LINES = 100
 """Lines of a file that show whether it has the form of the training files."""
 FormName = Literal["auto", "lines", "tsv", "csv", "jsonl", "training"]
@@ -30,13 +34,13 @@ class Inputs:
 
     Args:
         rows: read one by one.
+        table: how they are read; None: they are arguments of the command.
         is_json: whether they are fields of JSON objects.
-        output: the format in which outputs are printed unless another is chosen; None: the model's first.
     """
 
     rows: Iterator[InputRow]
+    table: InputTable | None = None
     is_json: bool = False
-    output: str | None = None
 
 
 def opened(
@@ -51,25 +55,75 @@ def opened(
         form: from --input-format.
         peek: whether the first lines may be read before the first input is predicted.
     """
-    from regard.data.input_rows import read_inputs
+    from regard.data.input_rows import input_table
 
     name = "stdin" if path == STDIN else str(path)
     if form == "training" and fields is not None:
         raise ConfigError("--source-field names columns of a table; of the form of the training files they are known.")
+    head = list(islice(lines, HEAD_LINES)) if peek else []
+    table, kind = None, None
     if peek and fields is None and form in ("auto", "training"):
-        head = list(islice(lines, HEAD_LINES))
-        lines = chain(head, lines)
         table = model.input_table(name, head, is_table=form == "training")
-        if table is not None:
-            say(f"{name}: {table.description}" + " (--input-format lines: each line is an input)" * (form == "auto"))
-            return Inputs(table.rows(lines, name), output=table.format)
-    kind: InputFormat = (
-        format_of(path, fields, num_columns=len(model.input_fields)) if form == "auto" or form == "training" else form
-    )
-    is_json = kind == "jsonl"
-    return Inputs(
-        read_inputs(lines, name, kind, fields, model.input_fields, say), is_json, "jsonl" if is_json else None
-    )
+    if table is None:
+        if form == "auto" or form == "training":
+            kind = format_of(path, fields, num_columns=len(model.input_fields))
+        else:
+            kind = form
+        table = input_table(head, name, kind, fields, model.input_fields, say)
+    if kind not in ("lines", "jsonl") and fields is None and head:
+        say(f"{name}: {table.description}" + " (--input-format lines: each line is an input)" * (form == "auto"))
+    return Inputs(table.rows(chain(head, lines), name), table, kind == "jsonl")
+
+
+def file_of(arguments: Sequence[str]) -> Path | None:
+    """The file, if the only argument is the name of one, such as test.tsv, and not a word that happens to name one."""
+    if len(arguments) != 1 or len(arguments[0]) >= LONGEST_NAME:
+        return None
+    path = Path(arguments[0])
+    return path if path.suffix and path.is_file() else None
+
+
+def named_inputs(
+    model: AbstractModel[Any], arguments: Sequence[str], refuse: Callable[[DataError], object] | None
+) -> list[tuple[str, Any]]:
+    """The inputs of arguments that are files or folders, with their names.
+
+    Args:
+        refuse: is told of a file that cannot be read, which does not stop the others.
+
+    Raises:
+        DataError: if none can be read, or for the first one without `refuse`.
+    """
+    from regard.data.pictures import natural
+
+    names: list[str] = []
+    for argument in arguments:
+        folder = Path(argument)
+        if not (model.folder_suffixes and folder.is_dir()):
+            names.append(argument)
+            continue
+        files = [file for file in folder.iterdir() if file.name.lower().endswith(model.folder_suffixes)]
+        if not files:
+            raise DataError(f"{folder}: the folder has no files {' or '.join(model.folder_suffixes)}.")
+        names += map(str, sorted(files, key=natural))
+    given: list[tuple[str, Any]] = []
+    for name in names:
+        try:
+            given += model.inputs(name)
+        except DataError as error:
+            if refuse is None or len(names) == 1:
+                raise
+            refuse(error)
+    if not given:
+        raise DataError("None of the files can be read.")
+    return given
+
+
+def size_of(path: Path) -> int | None:
+    """The bytes of a file that is read as it is; None of a compressed one, a pipe or stdin."""
+    from regard.data import text_file
+
+    return path.stat().st_size if path.is_file() and path.suffix.lower() not in text_file.SUFFIXES else None
 
 
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> InputFormat:
@@ -107,19 +161,27 @@ def texts(arguments: Sequence[str]) -> Iterator[InputRow]:
 
 
 def is_full(chunk: Sequence[InputRow]) -> bool:
-    """Whether a chunk has reached its limits, so that more rows may follow."""
-    return len(chunk) >= CHUNK_ROWS or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
+    """Whether a chunk has reached the limits of the first one, so that more rows may follow."""
+    return len(chunk) >= min(FIRST_ROWS, CHUNK_ROWS) or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
 
 
 def chunks(rows: Iterable[InputRow], *, one_by_one: bool) -> Iterator[list[InputRow]]:
-    """Rows that are decoded together, limited in number and in characters."""
+    """Rows that are decoded together, limited in number and in characters.
+
+    There are few in the first chunk, and more in the next ones as long as these are done in `CHUNK_SECONDS`, so that a
+    slow model too shows how far it is, and can be stopped without losing much.
+    """
+    limit = min(FIRST_ROWS, CHUNK_ROWS)
     chunk: list[InputRow] = []
     size = 0
     for row in rows:
         chunk.append(row)
         size += len(row.text)
-        if one_by_one or len(chunk) == CHUNK_ROWS or size >= CHUNK_CHARACTERS:
+        if one_by_one or len(chunk) >= limit or size >= CHUNK_CHARACTERS:
+            begin = monotonic()
             yield chunk
+            if monotonic() - begin < CHUNK_SECONDS:
+                limit = min(2 * limit, CHUNK_ROWS)
             chunk, size = [], 0
     if chunk:
         yield chunk

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.cli import inputs, options
-from regard.cli.predict import LONGEST_NAME
 from regard.cli.standard import check_output, lines, say, show
-from regard.errors import DataError, UnsupportedError
+from regard.errors import DataError, RegardError, UnsupportedError
 
 if TYPE_CHECKING:
     from regard.tasks.contract import AbstractModel
 
+MOST_DRAWN = 50
+"""Inputs of a file that are drawn if no number is chosen."""
+
 
 def plot(
     context: typer.Context,
-    argument: Annotated[list[str], typer.Argument(metavar="INPUT", help="Texts, or files if the model reads files.")],
     model: options.Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .svg, .pdf or .html file.")],
+    argument: Annotated[
+        list[str] | None, typer.Argument(metavar="INPUT", help="Texts, or files if the model reads files.")
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs, as of `regard predict`.")
+    ] = None,
+    source_field: options.SourceField = None,
+    first: Annotated[
+        int, typer.Option("--first", min=1, metavar="N", help="Draw the first N inputs of a file.")
+    ] = MOST_DRAWN,
     separate: Annotated[
         bool, typer.Option("--separate", help="One numbered file per input instead of one file for all.")
     ] = False,
@@ -48,12 +60,20 @@ def plot(
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
 ) -> None:
-    """Draw what a model attends to."""
+    """Draw what a model attends to.
+
+    Inputs are texts, or those of a file, which is read as by `regard predict`: as the files of the training are.
+    """
     from regard.viz.files import suffix_of
     from regard.viz.plot import PICTURES
 
     suffix_of(output, (*PICTURES, ".html"))
-    pictures = _free(output, len(argument) if separate else None, data, overwrite=overwrite)
+    if (input is None) == (not argument):
+        raise RegardError("Give inputs as arguments, or a file of inputs with --input.")
+    if input is None and source_field is not None:
+        raise RegardError("--source-field names columns of a file: add --input FILE.")
+    check_output(output, overwrite=True, inputs=[input])
+    pictures = _free(output, len(argument) if separate and argument else None, data, overwrite=overwrite)
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--heads": ("heads", heads or None),
@@ -67,15 +87,15 @@ def plot(
     choices = options.accepted(loaded, "plot", flags)
     # of what is played only a page has use
     silent = {"sound": False} if loaded.file_formats and output.suffix.lower() != ".html" else {}
-    with options.kernels_for(loaded, argument):
-        given = [each for name in argument for each in _inputs(loaded, name)]
-        if separate and len(given) != len(argument):
-            pictures = _free(output, len(given), data, overwrite=overwrite)
-        predictions = loaded.predict([item for _, item in given], **silent)
+    given = _given(loaded, argument, input, inputs.parse_fields(source_field), first)
+    if separate and len(given) != len(pictures):
+        pictures = _free(output, len(given), data, overwrite=overwrite)
+    with options.kernels_for(loaded, [item for _, _, item in given]):
+        predictions = loaded.predict([item for _, _, item in given], **silent)
     drawn = []
-    for number, (item, prediction) in enumerate(zip((name for name, _ in given), predictions, strict=True), start=1):
+    for number, ((place, item, _), prediction) in enumerate(zip(given, predictions, strict=True), start=1):
         for warning in prediction.warnings:
-            say(f"argument {number}: {item[:60]!r}: {warning}")
+            say(f"{place}: {item[:60]!r}: {warning}")
         if loaded.can_plot(prediction):
             drawn.append((number, _title(item, prediction), prediction))
     if not drawn and any(prediction.warnings for prediction in predictions):
@@ -92,13 +112,30 @@ def plot(
             show(path)
 
 
-def _inputs(model: AbstractModel[Any], argument: str) -> Iterable[tuple[str, Any]]:
-    """The inputs that an argument means, with their names: itself, or those of a file."""
-    path = Path(argument)
-    if model.input_kind == "file" or not (path.suffix and len(argument) < LONGEST_NAME and path.is_file()):
-        return model.inputs(argument)
-    rows = inputs.opened(model, lines(path), path, fields=None, form="auto", peek=True).rows
-    return [(str(row.text), row.text) for row in rows]
+def _given(
+    model: AbstractModel[Any], arguments: Sequence[str] | None, file: Path | None, fields: Any, most: int
+) -> list[tuple[str, str, Any]]:
+    """The place, the name and the input of everything that is drawn."""
+    if model.input_kind == "file":
+        found = inputs.named_inputs(model, arguments or [str(file)], None)
+        given = [(f"argument {number}", name, item) for number, (name, item) in enumerate(found, start=1)]
+    else:
+        if file is None and (file := inputs.file_of(arguments or ())) is not None:
+            say(f"{file} is read as a file of inputs, as with --input.")
+        if file is None:
+            rows = inputs.texts(arguments or ())
+        elif file.is_dir():
+            rows = iter(model.folder_inputs(file))
+        else:
+            rows = inputs.opened(model, lines(file), file, fields=fields, form="auto", peek=True).rows
+        given = [
+            (row.place, row.text if isinstance(row.text, str) else " ".join(row.text), row.text)
+            for row in islice(rows, most + 1 if file is not None else None)
+        ]
+    if len(given) > most and (file is not None or len(given) > len(arguments or ())):
+        say(f"The first {most} inputs are drawn; --first N draws more.")
+        return given[:most]
+    return given
 
 
 def _title(item: str, prediction: object) -> str:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
 from regard.cli import inputs, options
+from regard.cli.failure import FAILED
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
+from regard.cli.progress import Meter, Progress, Unfinished, terminable
 from regard.cli.standard import check_output, format_of_output, lines, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.data.input_rows import InputRow
+    from regard.data.input_rows import InputRow, InputTable
     from regard.tasks.contract import AbstractModel, Prediction
 
-LONGEST_NAME = 200
 SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """Formats of outputs by the suffix of the file."""
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
@@ -84,6 +86,9 @@ def predict(
     stream: Annotated[
         bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the same command was stopped: after OUTPUT.N.partial.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
     device: options.Device = "auto",
     profile: Annotated[
@@ -108,8 +113,9 @@ def predict(
     With --files FOLDER a model of speech writes NUMBER_TEXT.wav, .mel.npy and .alignment.npy for every text, and the
     last column names the sound. Without it no sound is made.
 
-    An input that cannot be handled as it is does not stop the others: its warning goes to stderr. An output file
-    appears when all is done.
+    An input that cannot be handled as it is does not stop the others: its warning goes to stderr. The exit status is 1
+    if there are inputs without an output. An output file appears when all is done. A prediction that Ctrl-C or SIGTERM
+    stops keeps what was done in OUTPUT.N.partial, after N inputs, and --resume goes on there.
 
     Processes that torchrun has started share the inputs; the first one reads and writes.
     """
@@ -121,26 +127,35 @@ def predict(
         raise RegardError("Give inputs or --input, not both.")
     if argument and source_field is not None:
         raise RegardError("--source-field names columns of a file; arguments have none.")
-    source = input or STDIN
     check_output(output, overwrite=overwrite, inputs=[input])
-    format = format_of_output(output, SUFFIXES, "", format) or None
-    opened = None if argument else lines(source)  # a file that is missing is noticed before the model is loaded
+    done = 0
+    if resume:
+        done = Unfinished(output).found()
+        if argument or input is None:
+            raise RegardError("--resume reads the inputs again: give the --input FILE of the stopped command.")
+    source = input or STDIN
+    # a file that is missing is noticed before the model is loaded
+    opened = None if argument or source.is_dir() else Meter(lines(source), inputs.size_of(source))
     loaded = options.load(model, device, options.settings(context))
+    if loaded.input_kind == "text" and argument and (named := inputs.file_of(argument)) is not None:
+        say(f"{named} is read as a file of inputs, as with --input.")
+        argument, source, opened = None, named, Meter(lines(named), inputs.size_of(named))
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
-    if loaded.input_kind == "file" or opened is None:
-        if input_format != "auto":
-            raise RegardError("--input-format is for a file of texts, or stdin.")
+    if (loaded.input_kind == "file" or opened is None) and input_format != "auto":
+        raise RegardError("--input-format is for a file of texts, or stdin.")
+    if loaded.input_kind == "file" or argument:
         read = Inputs(inputs.texts(argument or ()))
+    elif opened is None:
+        read = Inputs(iter(loaded.folder_inputs(source)))
     else:
-        read = inputs.opened(loaded, opened, source, fields=fields, form=input_format, peek=not terminal)
-    rows, name = read.rows, "stdin" if source == STDIN else str(source)
-    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
-    own = suffix if suffix in loaded.formats and suffix not in ("tsv", "text", "jsonl", "csv") else None
-    chosen = format or own or (read.output if read.output in loaded.formats else None) or loaded.formats[0]
-    if chosen not in loaded.formats:
+        read = inputs.opened(loaded, iter(opened), source, fields=fields, form=input_format, peek=not terminal)
+    rows, name, table = read.rows, "stdin" if source == STDIN else str(source), read.table
+    default = table.format if table is not None and table.format in loaded.formats else loaded.formats[0]
+    if format is not None and format not in loaded.formats:
         kinds = ", ".join(loaded.formats)
-        raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
+        raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {kinds}.")
+    chosen = format_of_output(output, _suffixes(loaded.formats), default, format)
     if scores and chosen == "text":
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
     flags = {
@@ -155,13 +170,15 @@ def predict(
     whole = folder is not None or (scores and bool(loaded.file_formats))  # files and scores are of alignments
     if loaded.file_formats:
         extra.setdefault("sound", False)
+    to_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     if loaded.input_kind == "file":
-        with results(output) as written:
-            names = argument or ([] if input is None else [str(input)])
-            _print_files(loaded, names, chosen, written, scores=scores, alignments=alignments, strict=strict)
+        names = argument or ([] if input is None else [str(input)])
+        with Writer(output, done, lambda: None, visible=not to_terminal) as target:
+            _print_files(loaded, names, chosen, target, scores=scores, alignments=alignments, strict=strict)
+        target.finish()
         return
     if alignments and chosen != "jsonl":
-        raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
+        raise RegardError(f"{chosen.upper()} has no room for weights: use --alignments with --format jsonl.")
     if stream:
         given = {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
         _check_stream(loaded, chosen, given)
@@ -170,10 +187,16 @@ def predict(
         say("One input a line; Ctrl-D ends.")
     if constraints and not read.is_json:
         raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
+
     if stream:
-        for chunk in inputs.chunks(rows, one_by_one=terminal):
+        failed = sum(
             _print_stream(loaded, chunk, len(trained) if chosen == "tsv" else 0, strict=strict)
+            for chunk in inputs.chunks(rows, one_by_one=terminal)
+        )
+        _say_failed(failed)
         return
+
+    page = Page(loaded, chosen, table, len(trained), scores=scores, has_files=folder is not None)
 
     def answer(numbered: tuple[int, list[InputRow]]) -> list[Answer]:
         begun, chunk = numbered
@@ -186,25 +209,15 @@ def predict(
             predictions = _predicted(loaded, chunk, extra, alignments=alignments or whole)
         answers = []
         for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=begun + 1):
+            failed = bool(row.refusal) or (not _is_blank(row.text) and loaded.has_failed(prediction))
             if row.refusal:
                 prediction = replace(prediction, warnings=(row.refusal,))
             written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
-            if chosen == "jsonl":
-                if whole and not alignments:
-                    prediction = replace(prediction, alignment=None)
-                record = loaded.record(prediction)
-                if folder is not None:
-                    record["files"] = [str(path) for path in written]
-                shown = json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False)
-            elif chosen not in ("tsv", "text"):
-                shown = loaded.formatted(prediction, row.kept, chosen, scores=scores)
-            else:
-                kept = [] if chosen == "text" else _columns(row, len(trained))
-                shown = "\n".join(
-                    "\t".join([*kept, *(column.translate(BLANKS) for column in [*columns, *map(str, written[:1])])])
-                    for columns in loaded.rows(prediction, scores=scores)
-                )
-            answers.append(Answer(shown, _warning(row, prediction)))
+            if whole and not alignments and chosen == "jsonl":
+                prediction = replace(prediction, alignment=None)
+            answers.append(
+                replace(page.answer(row, prediction, written), warning=_warning(row, prediction), failed=failed)
+            )
         return answers
 
     from regard.training import processes
@@ -212,18 +225,144 @@ def predict(
 
     if constraints:
         rows = _with_field(rows, str(constraints), name)
-    chunks = _numbered(inputs.chunks(rows, one_by_one=terminal))
+    chunks = _numbered(inputs.chunks(islice(rows, done, None), one_by_one=terminal), done)
+    share = (lambda: None) if opened is None else (lambda: opened.share)
     with (
         processes.joined(loaded.device),
-        processes.held(lambda: results(output)) as target,
+        processes.held(lambda: Writer(output, done, share, visible=not (terminal or to_terminal))) as shared,
         closing(in_order(chunks, answer)) as answered,
     ):
         for answers in answered:
-            for each in answers:
-                _warn(each.warning, strict=strict)
-                print(each.text, file=target)
-            if target is not None:
-                target.flush()
+            if (writer := shared) is not None:
+                writer.print(() if writer.progress.done else page.heading(answers))
+                for each in answers:
+                    _warn(each.warning, strict=strict)
+                    writer.print([each.text])
+                writer.advance(len(answers))
+                writer.failed += sum(each.failed for each in answers)
+    if shared is not None:
+        shared.finish()
+
+
+class Writer:
+    """Writes outputs, shows how far they are, and keeps them if they are stopped; a context manager.
+
+    Args:
+        output: the output file; None for stdout.
+        done: how many inputs are done already.
+        share: the share of all inputs that has been read.
+        visible: whether progress is shown.
+    """
+
+    def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
+        self.progress, self.failed = Progress(share, visible, done), 0
+        self._unfinished, self._output = Unfinished(output), output
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(terminable())
+            self._stream = stack.enter_context(
+                results(self._output, partial=lambda: self._unfinished.keep(self.progress.done))
+            )
+            stack.enter_context(self.progress)
+            if self.progress.done:
+                self._unfinished.copy(self.progress.done, self._stream)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def print(self, lines: Iterable[str]) -> None:
+        """Writes lines."""
+        for line in lines:
+            print(line, file=self._stream)
+
+    def advance(self, count: int) -> None:
+        """Notes that all lines of so many further inputs are written."""
+        self._stream.flush()
+        self.progress.advance(count)
+
+    def finish(self) -> None:
+        """Ends the command once the output is there.
+
+        Raises:
+            typer.Exit: with status 1 if inputs have no output.
+        """
+        self._unfinished.remove()
+        _say_failed(self.failed)
+
+
+def _say_failed(count: int) -> None:
+    if count:
+        say(f"{count:,} input{'s have' if count > 1 else ' has'} no output; see above.")
+        raise typer.Exit(FAILED)
+
+
+def _suffixes(formats: Sequence[str]) -> dict[str, str]:
+    """The formats that a model prints, by the suffixes of their files."""
+    own = {f".{format}": format for format in formats if format not in ("tsv", "text", "csv", "jsonl")}
+    return {suffix: format for suffix, format in SUFFIXES.items() if format in formats} | own
+
+
+class Page:
+    """Makes lines of predictions.
+
+    Args:
+        model: the model.
+        format: what is printed.
+        table: how inputs are read.
+        num_columns: of an input.
+        scores: whether a column has scores.
+        has_files: whether the last column names a file.
+    """
+
+    def __init__(
+        self,
+        model: AbstractModel[Any],
+        format: str,
+        table: InputTable | None,
+        num_columns: int,
+        *,
+        scores: bool,
+        has_files: bool,
+    ) -> None:
+        self.model, self.format, self.num_columns, self.scores = model, format, num_columns, scores
+        self.header = () if table is None else table.header
+        self.delimiter = "," if table is None else table.delimiter
+        self.has_files = has_files
+
+    def answer(self, row: InputRow, prediction: Any, files: Sequence[Path]) -> Answer:
+        """The lines of a prediction."""
+        if self.format == "jsonl":
+            record = self.model.record(prediction)
+            if self.has_files:
+                record["files"] = [str(path) for path in files]
+            return Answer(json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False))
+        if self.format not in ("tsv", "text", "csv"):
+            return Answer(self.model.formatted(prediction, row.kept, self.format, scores=self.scores))
+        kept = [] if self.format == "text" else _columns(row, self.num_columns)
+        rows = self.model.rows(prediction, scores=self.scores)
+        lines = [self._line([*kept, *columns, *map(str, files[:1])]) for columns in rows]
+        return Answer("\n".join(lines), num_kept=len(kept), num_outputs=max(map(len, rows), default=0))
+
+    def heading(self, answers: Sequence[Answer]) -> Sequence[str]:
+        """The names of columns, before the first outputs: of CSV, and of TSV whose input has them."""
+        if not answers or not (self.format == "csv" or (self.format == "tsv" and self.header)):
+            return []
+        kept = answers[0].num_kept
+        names = list(self.header or (["input"] if kept == 1 else [f"input_{i}" for i in range(kept)]))
+        for name in [*self.model.column_names[: answers[0].num_outputs], *["file"] * self.has_files]:
+            names.append(name if name not in names else f"{name}_2")
+        return [self._line(names)]
+
+    def _line(self, values: Sequence[str]) -> str:
+        if self.format != "csv":
+            return "\t".join(value.translate(BLANKS) for value in values)
+        from regard.data.csv_fields import csv_line
+
+        return csv_line(values, self.delimiter)
 
 
 def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[InputRow]:
@@ -243,9 +382,8 @@ def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[Inp
         raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, there)}")
 
 
-def _numbered(chunks: Iterable[list[InputRow]]) -> Iterator[tuple[int, list[InputRow]]]:
-    """The chunks, each with the number of rows before it."""
-    begun = 0
+def _numbered(chunks: Iterable[list[InputRow]], begun: int) -> Iterator[tuple[int, list[InputRow]]]:
+    """The chunks, each with the number of rows before it, which is `begun` of the first."""
     for chunk in chunks:
         yield begun, chunk
         begun += len(chunk)
@@ -271,33 +409,57 @@ def _predicted(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is written for an input, and what is said about it."""
+    """What is written for an input, and what is said about it.
+
+    Args:
+        text: the lines.
+        num_kept, num_outputs: columns of the input and of the output.
+        warning: said on stderr.
+        failed: whether the input has no output.
+    """
 
     text: str
-    warning: str
+    num_kept: int = 0
+    num_outputs: int = 0
+    warning: str = ""
+    failed: bool = False
+
+
+def _is_blank(text: Any) -> bool:
+    return not (text.strip() if isinstance(text, str) else text)
 
 
 def _print_files(
     model: AbstractModel[Any],
     names: Sequence[str],
     format: str,
-    stream: TextIO,
+    writer: Writer,
     *,
     scores: bool,
     alignments: bool,
     strict: bool,
 ) -> None:
-    """Prints what is predicted from files, which are read together."""
+    """Prints what is predicted from files, which are read together; one that cannot be read stops no other."""
     if not names:
         raise RegardError(f"Models of {model.config.task} read files: give one or more as arguments.")
-    given = [each for name in names for each in model.inputs(name)]
-    for begin in range(0, len(given), model.most_inputs or len(given)):
-        chunk = given[begin : begin + (model.most_inputs or len(given))]
+
+    def refuse(error: DataError) -> None:
+        _warn(str(error), strict=strict)
+        writer.failed += 1
+
+    given = inputs.named_inputs(model, names, refuse)
+    given = given[writer.progress.done :]
+    size = model.most_inputs or max(1, len(given))
+    for begin in range(0, len(given), size):
+        chunk = given[begin : begin + size]
         predictions = model.predict([item for _, item in chunk], alignment=alignments)
         for (name, _), prediction in zip(chunk, predictions, strict=True):
+            writer.failed += model.has_failed(prediction)
             _warn(_warning_of_file(name, prediction), strict=strict)
-        for line in model.lines(predictions, format, scores=scores, alignments=alignments):
-            print(line, file=stream)
+        heading = model.heading(format, scores=scores) if not writer.progress.done else []
+        printed = model.lines(predictions, format, scores=scores, alignments=alignments)
+        writer.print([*heading, *printed])
+        writer.advance(len(chunk))
 
 
 def _warning_of_file(name: str, prediction: Prediction) -> str:
@@ -318,18 +480,19 @@ def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, ob
         raise RegardError(f"--stream does not combine with {given[0]}, which needs whole outputs.")
 
 
-def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, strict: bool) -> None:
-    """Prints outputs as they come, in the order of their inputs.
+def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, strict: bool) -> int:
+    """Prints outputs as they come, in the order of their inputs, and returns how many inputs have none.
 
     Args:
         num_columns: columns of an input, which are printed before its output; 0: they are not.
     """
     waiting: list[list[Any]] = [[] for _ in rows]
-    turn, stream = 0, safe(sys.stdout)
+    turn, failed, stream = 0, 0, safe(sys.stdout)
 
     def begin() -> None:
         if turn < len(rows) and num_columns:
-            print(*_columns(rows[turn], num_columns), "", sep="\t", end="", file=stream, flush=True)
+            columns = (column.translate(BLANKS) for column in _columns(rows[turn], num_columns))
+            print(*columns, "", sep="\t", end="", file=stream, flush=True)
 
     pieces = model.stream([row.text for row in rows], alignment=False)  # refuses settings before anything is printed
     begin()
@@ -343,10 +506,12 @@ def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, str
             if last is None:
                 break
             print(file=stream, flush=True)
+            failed += bool(rows[turn].refusal) or (not _is_blank(rows[turn].text) and model.has_failed(last))
             last = replace(last, warnings=(rows[turn].refusal,)) if rows[turn].refusal else last
             _warn(_warning(rows[turn], last), strict=strict)
             turn += 1
             begin()
+    return failed
 
 
 def _warn(warning: str, *, strict: bool) -> None:
@@ -359,7 +524,7 @@ def _warn(warning: str, *, strict: bool) -> None:
 def _say_names_of_files(arguments: Sequence[str]) -> None:
     """Notes about texts that are names of files."""
     for number, argument in enumerate(arguments, start=1):
-        if len(argument) < LONGEST_NAME and Path(argument).is_file():
+        if len(argument) < inputs.LONGEST_NAME and Path(argument).is_file():
             say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
 
 
@@ -373,7 +538,7 @@ def _columns(row: InputRow, count: int) -> list[str]:
         columns: list[str] = row.kept
     else:
         columns = row.text.split("\t", count - 1)
-    return [column.translate(BLANKS) for column in columns]
+    return columns
 
 
 def _record(row: InputRow, prediction: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,13 @@ OTHER_SUFFIXES = {
 }  # fmt: skip
 """Suffixes that say what a file holds; a verb that does not write this refuses it."""
 
+TERMINATED = 143
+"""The exit status after SIGTERM."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM has come."""
+
 
 def say(text: str) -> None:
     """Prints a message to stderr, as stdout has only results; does nothing if stderr is closed or full.
@@ -202,7 +209,7 @@ def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: N
                 yield file
             if is_regular:
                 os.replace(temporary, target)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         kept = partial() if is_regular else None
         if kept is not None:
             os.replace(temporary, kept)

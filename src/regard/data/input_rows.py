@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from typing import Any, Literal
 
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
 from regard.data.jsonl import field_of, parse
+from regard.data.table_pairs import are_headings
 from regard.errors import ConfigError, DataError
 
 DELIMITERS = (",", ";", TAB, "|")
@@ -38,54 +40,124 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class InputTable:
-    """How the inputs of a file in the form of the training files are read.
+    """How the inputs of a file are read.
 
     Args:
-        description: what is read, for the user: `sentences of CoNLL-U: the tokens in column 1`.
+        description: what is read, for the user: `tab-separated columns; the input is column 0 of 2`.
         rows: makes rows of the lines of the file, lazily; its second argument is the file's name, for places.
         format: how outputs are printed unless another format is chosen; None: as for other files.
+        header: the names of the columns, if the file has them.
+        delimiter: between the columns of a CSV file.
     """
 
     description: str
     rows: Callable[[Iterable[str], str], Iterator[InputRow]]
     format: str | None = None
+    header: tuple[str, ...] = ()
+    delimiter: str = ","
 
 
-def read_inputs(
-    lines: Iterable[str],
+def input_table(
+    head: Sequence[str],
     name: str,
     format: InputFormat,
     fields: Fields | None,
     trained: Fields,
     note: Callable[[str], object] = lambda text: None,
-) -> Iterator[InputRow]:
-    """The rows of a file or of stdin, read one by one.
+) -> InputTable:
+    """How a file with one input per line, or with columns or fields, is read.
 
     Args:
-        lines: the lines.
-        name: the beginning of places.
-        format: how they are read.
+        head: its first lines; none if they may not be read yet.
+        name: of the file, for messages.
+        format: how it is read.
         fields: the fields of the input in this file. If None, those of the training data, or all columns if there are
             only as many.
         trained: the fields of the training data, one for each column of the model's inputs.
         note: is told what the reader should know.
 
     Raises:
-        DataError: for a line that is not JSON, or a first line without these fields.
+        DataError: for a header without these fields.
         ConfigError: if the number of fields is not that of the model's columns.
     """
     if fields is not None and len(fields) != len(trained):
         expected = f"{len(trained)} columns" if len(trained) > 1 else "one column"
         raise ConfigError(f"--source-field lists {len(fields)}, but the model's input has {expected}.")
-    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, start=1))
-    names = [field for field in (trained if fields is None else fields) if isinstance(field, str)]
-    if format == "csv" and (names or fields is not None):
-        return _columns_of_csv(lines, name, trained if fields is None else fields)
-    if format in ("lines", "csv"):
-        return (InputRow(place, line) for place, line in _checked(numbered, note))
+    chosen = trained if fields is None else fields
+    if format == "csv":
+        return _csv_table(head, name, fields, trained)
+    if format == "tsv":
+        return separated_table(head, TAB, fields, trained)
     if format == "jsonl":
-        return _fields_of_json(numbered, trained if fields is None else fields)
-    return _columns(numbered, fields, trained)
+        shown = f"JSON; the input is the field {_listed(chosen)}"
+        return InputTable(shown, lambda lines, name: _fields_of_json(_numbered(lines, name), chosen), "jsonl")
+
+    def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
+        return (InputRow(place, line) for place, line in _checked(_numbered(lines, name), note))
+
+    return InputTable("one input per line", rows)
+
+
+def separated_table(head: Sequence[str], separator: str, fields: Fields | None, trained: Fields) -> InputTable:
+    """A file with a row per line, in which quotation marks have no special meaning.
+
+    Args:
+        head, fields, trained: as in `input_table`.
+        separator: between the columns; around any other than a tab white space does not count.
+    """
+    first = _split(head[0], separator) if head else []
+    use = trained if fields is None else fields
+    chosen = _named(first, use) if first else None
+    by_number = all(isinstance(field, int) for field in use)
+    has_header = chosen is not None or (
+        by_number and len(first) > 1 and len(head) > 1 and are_headings([each.strip() for each in first])
+    )
+
+    kind = "tab-separated" if separator == TAB else f"{separator.strip()!r}-separated"
+
+    def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
+        columns = chosen
+        for number, line in enumerate(lines, start=1):
+            place, values = f"{name}:{number}", _split(line, separator)
+            if has_header and number == 1:
+                continue
+            if not line.strip():
+                yield InputRow(place, "", values)
+                continue
+            if columns is None:
+                columns = _chosen(place, len(values), fields, trained, f"{kind} ")
+            yield _row(place, values, columns)
+
+    return InputTable(
+        _description(f"{kind} columns", chosen or use, first) + "; the first line names them" * has_header,
+        rows,
+        header=tuple(first) if has_header else (),
+    )
+
+
+def _split(line: str, separator: str) -> list[str]:
+    columns = line.split(separator)
+    return columns if separator == TAB else [column.strip() for column in columns]
+
+
+def _row(place: str, values: list[str], columns: Sequence[int]) -> InputRow:
+    needed = max(columns) + 1
+    if len(values) < needed:
+        return InputRow(place, "", values, f"expected {needed} columns or more; got {len(values)}")
+    return InputRow(place, TAB.join(values[i] for i in columns), values)
+
+
+def _description(kind: str, fields: Sequence[str | int], first: Sequence[str]) -> str:
+    of = f" of {len(first)}" if first else ""
+    return f"{kind}; the input is column {_listed(fields)}{of}"
+
+
+def _listed(fields: Sequence[str | int]) -> str:
+    return ", ".join(map(str, fields))
+
+
+def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+    return ((f"{name}:{number}", line) for number, line in enumerate(lines, start=1))
 
 
 def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object]) -> Iterator[tuple[str, str]]:
@@ -98,27 +170,7 @@ def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object])
         yield place, line
 
 
-def _columns(numbered: Iterable[tuple[str, str]], fields: Fields | None, trained: Fields) -> Iterator[InputRow]:
-    chosen: list[int] | None = None
-    names = trained if fields is None else fields
-    for place, line in numbered:
-        columns = line.split(TAB)
-        if not line.strip():
-            yield InputRow(place, "", columns)
-            continue
-        if chosen is None and (header := _named(columns, names)) is not None:
-            chosen = header
-            continue
-        if chosen is None:
-            chosen = _chosen(place, len(columns), fields, trained)
-        needed = max(chosen) + 1
-        if len(columns) < needed:
-            yield InputRow(place, "", columns, f"expected {needed} columns or more; got {len(columns)}")
-        else:
-            yield InputRow(place, TAB.join(columns[i] for i in chosen), columns)
-
-
-def _chosen(place: str, count: int, fields: Fields | None, trained: Fields) -> list[int]:
+def _chosen(place: str, count: int, fields: Fields | None, trained: Fields, kind: str = "") -> list[int]:
     """The columns of the input, of a line with `count` columns."""
     numbers = [field for field in (trained if fields is None else fields) if isinstance(field, int)]
     if len(numbers) == len(trained) and max(numbers) < count:
@@ -126,12 +178,10 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields) -> l
     if fields is None and count == len(trained):
         return list(range(count))
     if len(numbers) < len(trained):
-        raise ConfigError(
-            "The columns of a TSV file have no names; give their numbers, for example --source-field 0,2."
-        )
+        raise ConfigError("The columns of the file have no names; give their numbers, for example --source-field 0,2.")
     shown = ", ".join(map(str, numbers))
     raise DataError(
-        f"{place}: {count} tab-separated column{'s' * (count > 1)}, but the input is in {shown}, counted from 0.\n"
+        f"{place}: {count} {kind}column{'s' * (count > 1)}, but the input is in {shown}, counted from 0.\n"
         "  Give the columns of the input, for example --source-field 0,1."
     )
 
@@ -144,39 +194,55 @@ def _named(header: Sequence[str], fields: Fields) -> list[int] | None:
     return [names.index(str(field)) for field in fields]
 
 
-def _columns_of_csv(lines: Iterable[str], name: str, fields: Fields) -> Iterator[InputRow]:
-    """The rows of a CSV file, whose header names the columns unless fields are numbers."""
-    first, rest = _first(lines)
-    names = [field for field in fields if isinstance(field, str)]
-    chosen, delimiter = None, next((each for each in DELIMITERS if each in first), DELIMITERS[0])
-    if names:
-        headers = {each: next(csv.reader([first], delimiter=each), []) for each in DELIMITERS}
-        found = ((each, _named(header, fields)) for each, header in headers.items())
+def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: Fields) -> InputTable:
+    """A CSV file, whose header names the columns unless fields are numbers and the first row is none."""
+    use = trained if fields is None else fields
+    named = any(isinstance(field, str) for field in use)
+    begin, chosen = 0, None
+    if head and (separator := re.fullmatch(r"sep=(.)", head[0])):
+        begin, delimiter = 1, separator[1]
+        firsts = {delimiter: _first_row(head[1:], delimiter)}
+    else:
+        firsts = {each: _first_row(head, each) for each in DELIMITERS}
+        delimiter = max(DELIMITERS, key=lambda each: len(firsts[each]))
+    if named:
+        found = ((each, _named(row, use)) for each, row in firsts.items())
         delimiter, chosen = next(((each, columns) for each, columns in found if columns), (delimiter, None))
         if chosen is None:
-            there = ", ".join(map(repr, headers[delimiter])) or "none"
-            missing = ", ".join(repr(field) for field in fields if field not in headers[delimiter])
+            there = ", ".join(map(repr, firsts[delimiter])) or "none"
+            missing = ", ".join(repr(field) for field in use if field not in firsts[delimiter])
             raise DataError(
                 f"{name}:1: no column {missing}; there are {there}.\n  Give the input's: --source-field NAME."
             )
-    rows, last = csv.reader((f"{line}\n" for line in rest), delimiter=delimiter), 0
-    columns = chosen or [int(field) for field in fields]
+    first = firsts[delimiter]
+    # most tables of commas have a header, so that one name of a column is enough
+    has_header = named or (
+        len(first) > 1 and all(first) and any(len(each) > 1 and are_headings([each.strip()]) for each in first)
+    )
+    columns = chosen or _chosen(f"{name}:{begin + 1}", len(first), fields, trained)
+
+    def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
+        texts = (f"{line}\n" for line in islice(lines, begin, None))
+        table, last, skip = csv.reader(texts, delimiter=delimiter), begin, has_header
+        with long_fields():
+            for row in table:
+                place, last = f"{name}:{last + 1}", begin + table.line_num
+                if row and not skip:
+                    yield _row(place, row, columns)
+                skip = skip and not row
+
+    return InputTable(
+        _description("CSV", use if chosen else columns, first) + "; the first line names the columns" * has_header,
+        rows,
+        "csv",
+        header=tuple(first) if has_header else (),
+        delimiter=delimiter,
+    )
+
+
+def _first_row(head: Sequence[str], delimiter: str) -> list[str]:
     with long_fields():
-        for number, row in enumerate(rows):
-            place, last = f"{name}:{last + 1}", rows.line_num
-            if not row or (names and number == 0):
-                continue
-            if max(columns) < len(row):
-                yield InputRow(place, TAB.join(row[i] for i in columns), row)
-            else:
-                yield InputRow(place, "", row, f"expected {max(columns) + 1} columns or more; got {len(row)}")
-
-
-def _first(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
-    """The first line, and all lines."""
-    every = iter(lines)
-    first = next(every, "")
-    return first, chain([first], every)
+        return next((row for row in csv.reader((f"{line}\n" for line in head), delimiter=delimiter) if row), [])
 
 
 def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iterator[InputRow]:

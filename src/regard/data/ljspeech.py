@@ -80,6 +80,11 @@ def read_ljspeech(path: Path | str) -> Sequence[Utterance]:
     return sentences
 
 
+def is_id(text: str) -> bool:
+    """Whether a text may be the id of a sentence: a name of a file without blanks."""
+    return bool(text.strip()) and len(text.split()) == 1 and Path(text.strip()).name == text.strip()
+
+
 def _columns(line: str, place: str, *, is_first: bool) -> list[str]:
     """The columns of a line: an id, a text, and mostly a normalised text."""
     fields = [field.strip() for field in line.split(BAR)]

@@ -356,7 +356,7 @@ def _files(folder: Path, suffixes: Sequence[str]) -> Iterator[Path]:
 def _of_folder(folder: Path, with_texts: bool) -> list[Picture]:
     """The pictures of a folder in the order of their names, numbers by value, with the texts beside them."""
     pictures = []
-    for file in sorted(_files(folder, IMAGES), key=_natural):
+    for file in sorted(_files(folder, IMAGES), key=natural):
         name = file.relative_to(folder).as_posix()
         with item_or_defect:
             pictures.append(Picture(file, _beside(file) if with_texts else (), str(file), name))
@@ -366,7 +366,7 @@ def _of_folder(folder: Path, with_texts: bool) -> list[Picture]:
     return pictures
 
 
-def _natural(file: Path) -> list[tuple[int, str]]:
+def natural(file: Path) -> list[tuple[int, str]]:
     """A key by which 9.png comes before 10.png."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(file))]
 
@@ -570,7 +570,7 @@ def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> P
         )
     files = [path]
     if path.is_dir():
-        files = sorted(_files(path, (".inkml",)))
+        files = sorted(_files(path, (".inkml",)), key=natural)
         if not files:
             raise DataError(f"{path}: the folder has no files .inkml.")
     elif not path.is_file():

@@ -52,7 +52,7 @@ class TablePairs(Pairs):
         self._needed = max(columns) + 1
         names = [first[column].strip() for column in columns if column < len(first)]
         is_named = any(isinstance(field, str) for field in fields)
-        if is_named or (len(rows) > 1 and len(names) == len(columns) > 1 and _are_headings(names)):
+        if is_named or (len(rows) > 1 and len(names) == len(columns) > 1 and are_headings(names)):
             self._heading = tuple(names)
 
     _heading: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def open_table(path: Path, format: str, *, source_fields: Sequence[str | int], t
     return TablePairs(rows, source_fields=source_fields, target_field=target_field)
 
 
-def _are_headings(names: Sequence[str]) -> bool:
+def are_headings(names: Sequence[str]) -> bool:
     """Whether all of these are names of columns, such as `word` or `IPA transcription`."""
     words = [re.findall(r"[^\W\d_]+", name.lower()) for name in names]
     of_languages = {name.lower() for name in names} <= LANGUAGES

@@ -14,7 +14,7 @@ from torch import nn
 from regard.config import Config
 from regard.data import Findings, Vocabulary
 from regard.data.finding import by_severity
-from regard.data.input_rows import InputTable
+from regard.data.input_rows import InputRow, InputTable
 from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.open_keys import adopted, open_keys
@@ -144,10 +144,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
     input_kind: ClassVar[Literal["text", "file"]] = "text"
     """What an argument of `regard predict` and `regard plot` is: a text, or a file that `read` reads."""
-    formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
+    formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl", "csv")
     """What `regard predict` can print; the first is the default."""
+    column_names: ClassVar[tuple[str, ...]] = ("prediction", "score")
+    """What the columns of `rows` are called in a header."""
     file_formats: ClassVar[tuple[str, ...]] = ()
     """The suffixes of the files that `write` may make of a prediction; none for most."""
+    folder_suffixes: ClassVar[tuple[str, ...]] = ()
+    """Of models whose inputs are files: the suffixes of those that a folder may hold; none if `inputs` reads it."""
     most_inputs: ClassVar[int] = 0
     """Of models whose inputs are files: how many are predicted before their results are printed; 0: all."""
     line_end: ClassVar[str] = " "
@@ -207,6 +211,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
             DataError: if the user says so, and it has not.
         """
         return None
+
+    def folder_inputs(self, folder: Path) -> Iterable[InputRow]:
+        """The inputs of a folder, of models of texts that are trained on folders.
+
+        Raises:
+            DataError: if they are not.
+        """
+        raise DataError(f"{folder} is a folder; models of {self.config.task} read a file in it.")
 
     def read(self, argument: str) -> Any:
         """The input that an argument of the command line means, of models whose inputs are files."""
@@ -285,6 +297,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
             scores: whether the rows have scores or probabilities.
         """
         raise NotImplementedError
+
+    def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
+        """The lines before those of `lines`, of models whose inputs are files."""
+        return ()
+
+    def has_failed(self, prediction: Any) -> bool:
+        """Whether there is no output, because the input could not be read."""
+        return False
 
     def formatted(self, prediction: Any, kept: Any, format: str, *, scores: bool = False) -> str:
         """A prediction in one of `formats` other than tsv, text and jsonl, without the end of its last line.

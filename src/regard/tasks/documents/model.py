@@ -13,7 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data import DocumentField, EncodedDocument, Labels, Vocabulary, bucket
+from regard.data import DocumentField, EncodedDocument, Labels, Vocabulary, bucket, read_documents
+from regard.data.columns import TAB
+from regard.data.documents import NAMED, NUMBERED, SUFFIXES
+from regard.data.input_rows import InputRow, InputTable, separated_table
+from regard.data.text_file import suffix_of
 from regard.errors import DataError
 from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractModel
@@ -25,7 +29,6 @@ from regard.tasks.documents.reading import data_item, read_file
 from regard.tasks.trained_items import DataItem
 from regard.viz import WeightedDocument, plot_document, save_documents
 
-TAB = "\t"
 LONGEST_TITLE = 60
 """A longer title is the text itself, and left out."""
 FIELD, LABELS = "words", "labels.json"
@@ -68,7 +71,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         return cls(config, field, labels, module, name=name)
 
     assets = (f"{FIELD}.json", f"{FIELD}-sentences.json", LABELS)
-    formats = ("tsv", "text", "jsonl")
 
     def save_assets(self, folder: Path) -> None:
         """Writes `words.json`, `words-sentences.json` and `labels.json`."""
@@ -99,6 +101,25 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         """The columns or fields of the text in the training documents."""
         fields = self.config.data.text_field
         return fields if isinstance(fields, tuple) else ("text" if fields is None else fields,)
+
+    def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
+        """Tab-separated labels and texts without names of columns, as training reads them."""
+        lines = [line for line in head if line.strip()]
+        field = self.config.data.text_field
+        if SUFFIXES.get(suffix_of(Path(name)), "tsv") != "tsv" or not lines or isinstance(field, str):
+            return None
+        fields = field if isinstance(field, tuple) else (NUMBERED[0] if field is None else field,)
+        counts = {line.count(TAB) for line in lines}
+        if not all(isinstance(each, int) for each in fields) or len(counts) > 1 or NAMED[0] in lines[0].split(TAB):
+            return None
+        if counts.pop() < max(1, *map(int, fields)):
+            return None
+        return separated_table(head, TAB, fields, fields)
+
+    def folder_inputs(self, folder: Path) -> Iterator[InputRow]:
+        """The documents of a folder, at any depth; the names of their files are written beside the labels."""
+        for document in read_documents(folder, format="folder", labelled=False):
+            yield InputRow(str(document.file), document.text, [str(document.file)])
 
     def predict(
         self, inputs: Sequence[str], *, alignment: bool = True, strict: bool = False

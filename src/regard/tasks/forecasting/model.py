@@ -31,6 +31,7 @@ from regard.data import (
     forecasts_of,
 )
 from regard.data.series import Series, Values
+from regard.data.series_file import PARQUET
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.layers.values import QUANTILES
@@ -86,6 +87,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     assets: ClassVar[tuple[str, ...]] = (FACTS, SCALE, LINEAR)
     input_kind = "file"
     formats = ("csv", "jsonl")
+    folder_suffixes = (".csv", *PARQUET)
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -271,6 +273,10 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def rows(self, prediction: FileForecasts, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each step: series, step, time, targets and quantiles."""
         return [list(map(str, row.values())) for row in forecast_rows(self._shown(prediction))]
+
+    def has_failed(self, prediction: FileForecasts) -> bool:
+        """Whether there is no forecast."""
+        return not prediction.forecasts
 
     def record(self, prediction: FileForecasts) -> dict[str, Any]:
         """The rows of a file and its warnings."""

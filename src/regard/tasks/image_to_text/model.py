@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from regard.config.search import Search
 from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
 from regard.data import Field, Picture, Pictures, Vocabulary, text_file
+from regard.data.csv_fields import csv_line
 from regard.data.pictures import SUFFIXES, is_divided
 from regard.data.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
@@ -106,7 +107,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     input_kind = "file"
     most_inputs = 512
-    formats = ("tsv", "jsonl", "text")
+    formats = ("tsv", "jsonl", "text", "csv")
     assets = ("target.json", "target.model")
 
     def __post_init__(self) -> None:
@@ -381,7 +382,12 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 continue
             for name, *row in self.rows(prediction, scores=scores):
                 columns = row if format == "text" else [name, *row]
-                yield "\t".join(column.translate(BLANKS) for column in columns)
+                yield csv_line(columns) if format == "csv" else "\t".join(each.translate(BLANKS) for each in columns)
+
+    def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
+        """The names of the columns of CSV."""
+        count = 2 if scores or self._told(None).num_best > 1 else 1
+        return [csv_line(["image", *self.column_names[:count]])] if format == "csv" else ()
 
     def plot(
         self,

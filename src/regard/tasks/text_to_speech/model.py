@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from math import inf
@@ -21,7 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.audio import Standardisation, griffin_lim, write_wave
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import EOS, Field, Vocabulary
-from regard.data.ljspeech import read_ljspeech
+from regard.data.input_rows import InputRow, InputTable
+from regard.data.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
 from regard.decoding import SearchSource, Stop, free_run, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
@@ -74,7 +75,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
 
     assets = (f"{FIELD}.json", SCALE, DURATIONS)
-    formats = ("tsv", "jsonl")
+    formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
 
     def __post_init__(self) -> None:
@@ -380,12 +381,34 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             ]
         return results
 
+    def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
+        """Tables `id|text|normalised`, of which the last column is read, as in training."""
+        lines = [line.split(BAR) for line in head if line.strip()]
+        if not lines or (not is_table and not all(len(columns) in (2, 3) and is_id(columns[0]) for columns in lines)):
+            return None
+
+        def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
+            for number, line in enumerate(lines, start=1):
+                columns, place = line.split(BAR), f"{name}:{number}"
+                if len(columns) in (2, 3):
+                    yield InputRow(place, columns[-1].strip(), columns)
+                elif line.strip():
+                    yield InputRow(place, "", columns, f"expected id|text|normalised; got {len(columns)} columns")
+
+        return InputTable("a table id|text|normalised; the last column is read aloud", rows)
+
     def rows(self, prediction: Speech, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """One row: seconds, why it ended, and with scores the mean of the largest weights."""
         row = [f"{prediction.seconds:.2f}", prediction.stop_reason]
         if scores:
             row.append("" if prediction.alignment is None else f"{float(prediction.alignment.amax(1).mean()):.4f}")
         return [row]
+
+    column_names = ("seconds", "ended_by", "largest_weight")
+
+    def has_failed(self, prediction: Speech) -> bool:
+        """Whether nothing could be said."""
+        return not prediction.stop_reason
 
     def record(self, prediction: Speech) -> dict[str, Any]:
         """The speech as a JSON object, without spectrogram and sound."""

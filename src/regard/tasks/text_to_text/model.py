@@ -29,8 +29,12 @@ from regard.data import (
     Vocabulary,
     open_pairs,
 )
+from regard.data.columns import TAB
 from regard.data.extended import UNCOPYABLE
+from regard.data.input_rows import InputTable, separated_table
+from regard.data.readers import by_suffix
 from regard.data.references import Item, group, parallel
+from regard.data.table_pairs import BARS
 from regard.data.tally import Caution, unknown_symbols
 from regard.data.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
@@ -412,6 +416,18 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """The columns or fields of an input in the training pairs."""
         fields = self.config.data.source_field
         return fields if isinstance(fields, tuple) else (fields,)
+
+    def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
+        """Pairs in columns, whose target is not read: the first lines have as many as the training pairs need."""
+        data = self.config.data
+        fields = (*self.input_fields, *(() if data.autoencode else (data.target_field,)))
+        lines = [line for line in head if line.strip()]
+        if by_suffix(Path(name)) is None and all(isinstance(field, int) for field in fields):
+            for separator in (TAB, f" {BARS} "):
+                counts = {line.count(separator) + 1 for line in lines}
+                if len(lines) > 1 and len(counts) == 1 and counts.pop() > max(map(int, fields)) > 0:
+                    return separated_table(head, separator, None, self.input_fields)
+        return None
 
     def plot(
         self,

@@ -304,6 +304,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """Text, tokens, score, log-probability and, if it has one, alignment of the output and of its alternatives."""
         return prediction.record()
 
+    def has_failed(self, prediction: Prediction) -> bool:
+        """Whether the input could not be read."""
+        return bool(prediction.warnings) and not prediction.source_tokens and not prediction.tokens
+
     def can_plot(self, prediction: Prediction) -> bool:
         """Whether it has an alignment."""
         return prediction.alignment is not None

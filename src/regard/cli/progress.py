@@ -1,0 +1,184 @@
+"""How far a prediction is: a bar on a terminal, else a line now and then; and what is kept when it is stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, NoReturn, TextIO
+
+from regard.cli.standard import TERMINATED, Terminated, say
+from regard.errors import RegardError
+
+BAR_AFTER, FIRST_LINE_AFTER, LINE_EVERY = 2.0, 15.0, 60.0
+"""Seconds until a bar appears, until the first line without a terminal, and between lines."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Inside the block SIGTERM is an exception, so that what is unfinished is cleared away."""
+
+    def stop(*_: object) -> NoReturn:
+        raise Terminated(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Meter:
+    """Lines of a file, with the share of its bytes that have been read.
+
+    Args:
+        lines: the lines.
+        size: bytes of the file; None if they are not known.
+    """
+
+    def __init__(self, lines: Iterable[str], size: int | None) -> None:
+        self._lines, self._size, self._read = lines, size, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._read += len(line.encode("utf-8", "surrogatepass")) + 1
+            yield line
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1; None if it is not known."""
+        return min(1.0, self._read / self._size) if self._size else None
+
+
+@dataclass
+class Progress:
+    """Shows the number of inputs that are done; a context manager.
+
+    Args:
+        share: the share of all inputs that is done, from 0 to 1, or None.
+        visible: whether a bar may be shown: not where results go to the same terminal.
+        done: inputs that are done; those of an earlier command at first.
+    """
+
+    share: Callable[[], float | None]
+    visible: bool = True
+    done: int = 0
+    _bar: Any = None
+    _begin: float = field(default_factory=monotonic)
+
+    def __post_init__(self) -> None:
+        self._before, self._next_line = self.done, FIRST_LINE_AFTER
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, count: int) -> None:
+        """Notes that further inputs are done."""
+        self.done += count
+        seconds = monotonic() - self._begin
+        if not self.visible or sys.stderr is None:
+            return
+        if sys.stderr.isatty():
+            if seconds >= BAR_AFTER:
+                self._show(seconds)
+        elif seconds >= self._next_line:
+            self._next_line = seconds + LINE_EVERY
+            say(self._text(seconds))
+
+    def _text(self, seconds: float) -> str:
+        rate = (self.done - self._before) / seconds
+        parts = [f"{self.done:,} inputs", f"{rate:,.0f} a second"]
+        share = self.share()
+        if share and rate:
+            parts.insert(1, f"{share:.0%}")
+            parts.append(f"{_duration(self.done * (1 - share) / share / rate)} left")
+        return ", ".join(parts)
+
+    def _show(self, seconds: float) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        if self._bar is None:
+            columns = [BarColumn(bar_width=20)] if self.share() is not None else []
+            self._bar = Bar(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._bar.add_task("", total=1.0)
+        self._bar.update(self._bar.task_ids[0], completed=self.share() or 0.0, description=self._text(seconds))
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Outputs of a prediction that was stopped, in a file `OUTPUT.N.partial` after N inputs.
+
+    Args:
+        output: the output file; None for stdout.
+    """
+
+    output: Path | None
+
+    def _files(self) -> dict[int, Path]:
+        if self.output is None or str(self.output) == "-":
+            return {}
+        target = self.output.resolve()
+        pattern = re.compile(re.escape(target.name) + r"\.(\d+)\.partial")
+        there = os.listdir(target.parent) if target.parent.is_dir() else []
+        return {int(found[1]): target.with_name(name) for name in there if (found := pattern.fullmatch(name))}
+
+    def found(self) -> int:
+        """After how many inputs the prediction was stopped.
+
+        Raises:
+            RegardError: if there is no such file.
+        """
+        if self.output is None or str(self.output) == "-":
+            raise RegardError("--resume goes on with a file: add the --output FILE of the stopped command.")
+        if not (files := self._files()):
+            raise RegardError(f"--resume: there is no {self.output}.N.partial of a prediction that was stopped.")
+        return max(files)
+
+    def copy(self, count: int, stream: TextIO) -> None:
+        """Writes the outputs of the first inputs."""
+        with self._files()[count].open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            shutil.copyfileobj(file, stream)
+
+    def keep(self, count: int) -> Path | None:
+        """The file for the outputs of a prediction that is stopped now; None if there are none."""
+        if self.output is None or not count:
+            say(f"stopped after {count:,} inputs" + ("; nothing is kept." if self.output is not None else "."))
+            return None
+        self.remove()
+        target = self.output.resolve()
+        kept = target.with_name(f"{target.name}.{count}.partial")
+        say(f"stopped: the outputs of {count:,} inputs are in {kept}; the same command with --resume goes on there.")
+        return kept
+
+    def remove(self) -> None:
+        """Removes all of them."""
+        for file in self._files().values():
+            file.unlink(missing_ok=True)
