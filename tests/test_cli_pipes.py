@@ -137,6 +137,8 @@ def test_a_dangling_link_leads_to_the_new_file(tmp_path: Path, monkeypatch: pyte
         (["evaluate", "-m", "g2p-en", "in.tsv"], "out.csv", "is not written here; .json and .txt are"),
         (["align", "g2p-en", "in.tsv"], "out.csv", "is not written here; .json, .jsonl, .ndjson, .npz and .tsv are"),
         (["align", "g2p-en", "in.tsv", "--format", "tsv"], "out.jsonl", "is that of jsonl, but --format is tsv"),
+        (["export", "g2p-en", "--format", "onnx"], "g2p.onnx", "is not written here; give the name of a folder"),
+        (["convert", "opennmt", "in.tsv"], "out.pt", "is not written here; give the name of a folder"),
         (["bench", "additive", "--quick"], "out.png", "is not written here; .md are"),
     ],
 )

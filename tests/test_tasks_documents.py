@@ -469,7 +469,11 @@ FINDINGS = [
     ([("a", "x y")] * 3, [], "error: all training documents have the same label, 'a'"),
     ([("a", "x y"), ("b", "x y")], [], r"train: 2 documents have the text of another one and other labels"),
     ([("a", "x y"), ("b", "...x"), ("b", " ")], [], r"train: 1 of 3 documents have no words"),
-    ([("a", "x y"), ("b", "x")], [("c", "x"), ("a", "z")], r"1 documents of dev have labels that no training document has: 'c'"),
+    (
+        [("a", "x y"), ("b", "x")],
+        [("c", "x"), ("a", "z")],
+        r"1 documents of dev have labels that no training document has: 'c'",
+    ),
     ([("a", "x y"), ("b", "x")], [("a", "x y")], "1 texts of dev are also training texts"),
     ([("a", "x y"), ("a", "x y"), ("b", "x")], [], "1 documents repeat an earlier one with its label"),
     ([("a", "x y"), ("b", "x")], [], "2 labels have fewer than 5 training documents"),

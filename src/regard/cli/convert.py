@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.standard import say
+from regard.cli.standard import format_of_output, say
 from regard.errors import ConfigError
 
 
@@ -51,6 +51,7 @@ def convert(
 
     from regard.conversion import convert as run
 
+    format_of_output(output, {}, "folder")
     files = {name: Path(value) for name, value in _pairs("--file", file).items()}
     for each in (path, *files.values()):
         if each.exists() and not (each.is_file() or each.is_dir()):

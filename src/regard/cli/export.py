@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from regard.cli import options
-from regard.cli.standard import say
+from regard.cli.standard import format_of_output, say
 
 
 def export(
@@ -37,6 +37,7 @@ def export(
     from regard.export.refusals import require_effect
 
     settings = options.settings(context)
+    format_of_output(output, {}, "folder")
     require_free(output, overwrite=overwrite)
     require_effect(format, settings)
     loaded = options.load(model, "cpu", settings)

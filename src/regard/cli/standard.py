@@ -156,7 +156,8 @@ def format_of_output(path: Path | None, formats: Mapping[str, str], default: str
     if named is None and suffix in OTHER_SUFFIXES:
         known = listed(sorted(each for each in formats if each))
         raise RegardError(
-            f"{path}: a file that ends in {suffix} is not written here" + (f"; {known} are." if known else ".")
+            f"{path}: a file that ends in {suffix} is not written here"
+            + (f"; {known} are." if known else "; give the name of a folder.")
         )
     if chosen is not None and named is not None and named != chosen:
         raise RegardError(f"{path}: the suffix {suffix} is that of {named}, but --format is {chosen}.")
