@@ -48,7 +48,7 @@ test: install
 # newest; on a machine without an NVIDIA GPU, KEEP=torch==VERSION+cpu spares the CUDA libraries of the lowest torch.
 test-versions: install
 	@mkdir -p $(VERSIONS)
-	$(BIN)/python tests/versions.py --keep $(KEEP) > $(VERSIONS)/lowest.txt
+	$(BIN)/python tests/dependency_versions.py --keep $(KEEP) > $(VERSIONS)/lowest.txt
 	@echo "$(KEEP)" > $(VERSIONS)/newest.txt
 	for each in lowest newest; do \
 		$(PYTHON) -m venv $(VERSIONS)/$$each && \

@@ -372,3 +372,9 @@ def test_progress_is_said_now_and_then_where_there_is_no_terminal(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("50 inputs, 50%, ")
     assert line.endswith("left")
+
+
+def test_a_table_that_is_no_csv_is_named(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.csv").write_bytes(b"word,phones\na\rb,c\n")
+    assert run(["predict", "-m", model, "-i", "a.csv"]) == 2
+    assert "a.csv: not CSV: new-line character seen in unquoted field." in capsys.readouterr().err

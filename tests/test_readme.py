@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 import regard
+from dependency_versions import lowest
 from regard.attention import RECIPES
-from versions import lowest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -99,7 +99,7 @@ def test_overwriting_changes_nothing_before_everything_is_checked(tmp_path: Path
             train(other_data(tmp_path, {"data": "misspelt.tsv", "empty": "empty.tsv"}[mistake]), run, overwrite=True)
     elif mistake == "rates":
         with pytest.raises(ConfigError, match="Lower it"):
-            train(configuration(tmp_path, min_learning_rate=0.5), run, overwrite=True)
+            train(configuration(tmp_path, schedule="cosine", min_learning_rate=0.5), run, overwrite=True)
     elif mistake == "lock":
         with Lock(run), pytest.raises(RegardError, match=f"process {os.getpid()} on .* is training in this folder"):
             train(configuration(tmp_path, learning_rate=0.5), run, overwrite=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from hostile import checkpoints, commands, configurations, files, pictures, predictions, resumes
+from hostile import checkpoints, commands, configurations, files, pictures, predictions, recordings, resumes, tasks
 from hostile.trial import Trial
 
 Draw = Callable[[Random, Path], Trial]
@@ -20,10 +20,12 @@ KINDS: dict[str, Draw] = {
     "pictures": pictures.draw,
     "resumes": resumes.draw,
     "command lines": commands.draw,
+    "tasks": tasks.draw,
+    "recordings": recordings.draw,
 }
 SHARES = {
-    "configurations": 22, "overrides": 8, "data files": 18, "predictions": 16, "checkpoints": 14, "pictures": 8,
-    "resumes": 4, "command lines": 10,
+    "configurations": 18, "overrides": 8, "data files": 15, "predictions": 12, "checkpoints": 12, "pictures": 7,
+    "resumes": 4, "command lines": 8, "tasks": 12, "recordings": 4,
 }  # fmt: skip
 """Of a hundred inputs."""
 

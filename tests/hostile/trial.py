@@ -12,12 +12,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-
-import typer
 
 import regard
 from regard.cli.application import UNREAD, run
@@ -156,10 +152,6 @@ def inside(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-_built = cache(typer.main.get_command)
-"""Building the tree of verbs takes longer than most inputs."""
-
-
 def command(*arguments: str, stdin: bytes | None = b"", stdout: Any = None, stderr: Any = None) -> str:
     """What a command prints, run in this process.
 
@@ -177,8 +169,7 @@ def command(*arguments: str, stdin: bytes | None = b"", stdout: Any = None, stde
     sys.stdout = kept if stdout is None else stdout() if callable(stdout) else stdout
     sys.stderr = said if stderr is None else stderr() if callable(stderr) else stderr
     try:
-        with patch("typer.main.get_command", _built):
-            status = run(arguments)
+        status = run(arguments)
     finally:
         sys.stdin, sys.stdout, sys.stderr = saved
     words, debug = _text(said), "--debug" in arguments

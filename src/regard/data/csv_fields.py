@@ -8,13 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from regard.errors import DataError
+
 
 @contextmanager
-def long_fields() -> Iterator[None]:
-    """Within the block fields of CSV may have any length."""
+def long_fields(name: str = "") -> Iterator[None]:
+    """Within the block fields of CSV may have any length; what is no CSV is a DataError that names the file."""
     before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     try:
         yield
+    except csv.Error as error:
+        if not name:
+            raise
+        raise DataError(f"{name}: not CSV: {str(error).partition(' - ')[0]}.") from None
     finally:
         csv.field_size_limit(before)
 

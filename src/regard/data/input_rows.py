@@ -201,9 +201,9 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     begin, chosen = 0, None
     if head and (separator := re.fullmatch(r"sep=(.)", head[0])):
         begin, delimiter = 1, separator[1]
-        firsts = {delimiter: _first_row(head[1:], delimiter)}
+        firsts = {delimiter: _first_row(head[1:], delimiter, name)}
     else:
-        firsts = {each: _first_row(head, each) for each in DELIMITERS}
+        firsts = {each: _first_row(head, each, name) for each in DELIMITERS}
         delimiter = max(DELIMITERS, key=lambda each: len(firsts[each]))
     if named:
         found = ((each, _named(row, use)) for each, row in firsts.items())
@@ -224,7 +224,7 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
         texts = (f"{line}\n" for line in islice(lines, begin, None))
         table, last, skip = csv.reader(texts, delimiter=delimiter), begin, has_header
-        with long_fields():
+        with long_fields(name):
             for row in table:
                 place, last = f"{name}:{last + 1}", begin + table.line_num
                 if row and not skip:
@@ -240,8 +240,8 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     )
 
 
-def _first_row(head: Sequence[str], delimiter: str) -> list[str]:
-    with long_fields():
+def _first_row(head: Sequence[str], delimiter: str, name: str) -> list[str]:
+    with long_fields(name):
         return next((row for row in csv.reader((f"{line}\n" for line in head), delimiter=delimiter) if row), [])
 
 
