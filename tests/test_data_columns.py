@@ -263,7 +263,7 @@ def test_tags_decide_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     flags = [part for setting in settings for part in ("--set", setting)]
     assert run(["train", "--preset", "text-to-text", *flags, "--output", str(tmp_path / "run")]) == 0
     capsys.readouterr()
-    assert run(["predict", "--model", str(tmp_path / "run"), "abc\tN;PL", "abc\tN;SG", "abc"]) == 0
+    assert run(["predict", "--model", str(tmp_path / "run"), "abc\tN;PL", "abc\tN;SG", "abc"]) == 1
     said = capsys.readouterr()
     assert said.out.splitlines() == ["abc\tN;PL\tabcs", "abc\tN;SG\tabc", "abc\t"]
     assert "expected 2 columns with tabs between them" in said.err
