@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from regard.errors import DataError
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What may stand between the fields of a row."""
+
+
+def named_delimiter(line: str) -> str | None:
+    """The delimiter that a line `sep=;` before the rows names, as spreadsheets write it; None of other lines."""
+    named = re.fullmatch(r"sep=(.)", line)
+    return named and named[1]
 
 
 @contextmanager

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from regard.data.columns import TAB
-from regard.data.csv_fields import long_fields
+from regard.data.csv_fields import DELIMITERS, long_fields, named_delimiter
 from regard.data.jsonl import field_of, parse
 from regard.data.table_pairs import are_headings
 from regard.errors import ConfigError, DataError
 
-DELIMITERS = (",", ";", TAB, "|")
-"""Between the columns of a CSV file: the first one by which its header has the fields of the input."""
 InputFormat = Literal["lines", "csv", "tsv", "jsonl"]
 Fields = tuple[str | int, ...]
 
@@ -199,8 +196,8 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     use = trained if fields is None else fields
     named = any(isinstance(field, str) for field in use)
     begin, chosen = 0, None
-    if head and (separator := re.fullmatch(r"sep=(.)", head[0])):
-        begin, delimiter = 1, separator[1]
+    if head and (separator := named_delimiter(head[0])):
+        begin, delimiter = 1, separator
         firsts = {delimiter: _first_row(head[1:], delimiter, name)}
     else:
         firsts = {each: _first_row(head, each, name) for each in DELIMITERS}

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.columns import TAB
-from regard.data.csv_fields import long_fields
+from regard.data.csv_fields import DELIMITERS, long_fields, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.errors import DataError
-
-DELIMITERS = (",", ";", TAB, "|")
 
 
 class Rows(ABC):
@@ -83,8 +81,8 @@ class CsvRows(Rows):
         super().__init__(path, skip_blank=False)
         begin = 0
         first = self.lines[0] if len(self.lines) else ""
-        if named := re.fullmatch(r"sep=(.)", first):
-            self.delimiter, begin = named[1], 1
+        if named := named_delimiter(first):
+            self.delimiter, begin = named, 1
         else:
             self.delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
         starts, self._num_blank = array("q"), 0
