@@ -125,4 +125,5 @@ if __name__ == "__main__":
     for configuration in variants:
         with tempfile.TemporaryDirectory() as folder:
             case.write(Path(folder))
-            report(task, configuration, Path(folder))
+            with contextlib.chdir(folder):
+                report(task, configuration, Path(folder))

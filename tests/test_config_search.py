@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.config import json_schema, load
+from regard.config import from_preset, json_schema, load
 from regard.config.combinations import METHODS, READ_BY
 from regard.config.search import Search
 from regard.config.tasks import SCHEMAS
@@ -94,17 +94,20 @@ def test_what_python_refuses_is_refused_as_a_flag(tmp_path, capsys, flags, messa
     assert message in capsys.readouterr().err
 
 
-def test_a_file_is_judged_as_a_whole_and_may_keep_the_beam_under_sampling(tmp_path):
+def test_a_file_is_judged_as_a_whole_and_what_its_method_does_not_read_is_refused_where_a_training_begins(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("data: {train: a.tsv}\ndecoding:\n  beam: 3\n  temperature: 0.5\n")
     with pytest.raises(ConfigError) as caught:
-        load(file)
+        load(file).refuse_unread()
     assert str(caught.value) == (
         f"{file}:4:3: decoding.temperature: temperature is 0.5, but only methods sampling and mbr read it, and "
         "method is beam"
     )
-    decoding = load(file, ["decoding.method=sampling"]).config.decoding
-    assert (decoding.beam, decoding.temperature) == (3, 0.5)
+    sampling = load(file, ["decoding.method=sampling"])
+    assert (sampling.config.decoding.beam, sampling.config.decoding.temperature) == (3, 0.5)
+    with pytest.raises(ConfigError, match=r"a.yaml:3:3: decoding.beam: beam is 3, but only method beam reads it, and"):
+        sampling.refuse_unread()
+    from_preset("translation-rnn", ["data.train=a.tsv", "decoding.method=sampling"]).refuse_unread()
     file.write_text("data: {train: a.tsv}\ndecoding:\n  beam: 0\n")
     with pytest.raises(
         ConfigError, match=r"a.yaml:3:9: decoding.beam: expected a whole number from 1 to 1000000; got 0"

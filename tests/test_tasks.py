@@ -193,7 +193,7 @@ def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: s
 )
 def test_settings_that_would_be_ignored_are_refused(model: dict, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build_model(RecurrentConfig(**model), num_source=5, num_target=5)
+        build_model(RecurrentConfig.model_validate(model, context=frozenset()), num_source=5, num_target=5)
     assert caught.value.path == ("model", "decoder", key)
 
 

@@ -710,6 +710,28 @@ def test_a_file_of_too_many_pixels_names_the_key(tmp_path: Path) -> None:
             read(tmp_path / "large.png")
 
 
+def test_changes_of_strokes_are_pointless_where_there_are_none_and_those_of_pictures_where_all_are_strokes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.tsv").write_text("".join(numbered_pictures(tmp_path / "pictures", 12)))
+    written(tmp_path / "train.jsonl", 12, 1)
+    written(tmp_path / "dev.jsonl", 4, 2)
+    changes = {"strokes": {"slant": 0.5}, "pictures": {"rotation": 5.0}}
+    for table, name, kind in (("train.tsv", "strokes", "files"), ("train.jsonl", "pictures", "strokes")):
+        for augmentation, expected in (({}, []), (changes, [name])):
+            data = {"train": table, "dev": "dev.jsonl", "augmentation": augmentation, "image_folder": "pictures"}
+            assert run(["data", "check", str(configuration(tmp_path, data=data))]) in (0, 1)
+            said = capsys.readouterr().out
+            found = [line for line in said.splitlines() if "has no effect" in line]
+            message = "warning: data.augmentation.{} has no effect: the 12 training pictures are all {}"
+            assert found == [message.format(each, kind) for each in expected]
+
+
+def test_an_evaluation_takes_one_column_of_pictures(learned: Path) -> None:
+    with pytest.raises(ConfigError, match="source_field: image, 2: a picture has one column"):
+        load(learned / "run").evaluate(learned / "test.jsonl", source_field=["image", 2])
+
+
 def refused(folder: Path, *overrides: str) -> Config:
     written(folder / "train.jsonl", 12, 1)
     written(folder / "dev.jsonl", 4, 2)

@@ -14,8 +14,9 @@ import torch
 
 from regard.config import Configuration
 from regard.config import load as read_config
-from regard.config.tasks.language_modelling import LanguageModellingConfig
+from regard.config.tasks.language_modelling import ContinuationConfig, LanguageModellingConfig
 from regard.data import RunningText, WordUnits
+from regard.decoding import Search
 from regard.errors import ConfigError, DataError
 from regard.tasks import TASKS, LanguageModel, compilation, explain, load, train
 from regard.tasks.language_modelling.build import build_model
@@ -295,6 +296,33 @@ def test_rows_and_records_have_all_continuations() -> None:
     assert len(record["alternatives"]) == 1
     assert np.shape(record["alignment"]) == (3, 5)
     assert len(record["source_tokens"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        ("sampling", "min_length", 3),
+        ("sampling", "eos_threshold", 0.5),
+        ("sampling", "unknown_penalty", 2.0),
+        ("beam", "attention_stop", 2),
+        ("beam", "coverage_penalty", "gnmt"),
+        ("beam", "stop", "first"),
+        ("beam", "keep_finished", True),
+        ("sampling", "beam", 3),
+        ("sampling", "length_penalty", "average"),
+    ],
+)
+def test_settings_of_a_search_that_no_continuation_reads_are_refused(
+    tmp_path: Path, method: str, name: str, value: Any
+) -> None:
+    settings, message = [f"decoding.method={method}", f"decoding.{name}={value}"], f"{name} is {value}, but "
+    with pytest.raises(ConfigError, match=f"^--set decoding.{name}={value}: {message}"):
+        configuration(tmp_path, "", *settings).refuse_unread()
+    with pytest.raises(ValueError, match=message):
+        config(decoding={"method": method, name: value})
+    if name in ContinuationConfig.never_read:
+        with pytest.raises(ConfigError, match=message):
+            untrained().predict(["the"], search=Search(method=method, **{name: value}))
 
 
 # evaluations

@@ -7,7 +7,7 @@ together for another reason. Everything that neither refuses combines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -31,9 +31,6 @@ READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 }
 """By key, another one without which it is not read, and the values of that one: if none, all but its default. Keys that
 only some tasks have are judged there."""
-JUDGED_IN_FILES = frozenset(name for name, methods in READ_BY.items() if "beam" not in methods) | frozenset(READ_WITH)
-"""Keys that are refused in a file where they are not read. A preset names those of the beam, which may stay when a
-setting chooses sampling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +222,34 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
     """The key and the reason of the first refusal of settings; None if they combine.
 
     Args:
+        judged, defaults: as in `unread_keys`.
+    """
+    if (refused := next(unread_keys(search, judged, defaults), None)) is not None:
+        return refused
+    return excluded(search, [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged])
+
+
+def unread_keys(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The keys that nothing reads, and why.
+
+    Args:
         judged: the keys that are refused if the method does not read them.
         defaults: by key, the value that is never refused.
     """
+    for name, reason in search.never_read.items():
+        if name in judged and (value := getattr(search, name)) != defaults[name]:
+            yield name, f"{name} is {_shown(value)}, but {reason}"
     for name, methods in READ_BY.items():
         if name in judged and search.method not in methods and (value := getattr(search, name)) != defaults[name]:
             read = f"method {methods[0]} reads" if len(methods) == 1 else f"methods {' and '.join(methods)} read"
-            return name, f"{name} is {value}, but only {read} it, and method is {search.method}"
+            yield name, f"{name} is {value}, but only {read} it, and method is {search.method}"
     for name, (other, values) in READ_WITH.items():
         if name not in defaults:
             continue
         value, present = getattr(search, name), getattr(search, other)
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:
-            return name, f"{name} is {_shown(value)}, but it is not read where {other} is {_shown(present)}"
-    return excluded(search, [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged])
+            yield name, f"{name} is {_shown(value)}, but it is not read where {other} is {_shown(present)}"
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,8 @@ def only_with(key: str, *values: JsonValue, unless: Any = ...) -> dict[str, Json
     Args:
         key: the other key: of the same section, or from the top if its name has dots.
         values: the values with which it is read.
-        unless: in place of `values`, the one value with which it is not read.
+        unless: in place of `values`, the one value with which it is not read; None stands for a section, too, none of
+            whose keys has another value than its default.
     """
     condition: list[JsonValue] = [key, list(values), unless is not ..., None if unless is ... else unless]
     return {_CONDITIONS: [condition]}
@@ -53,7 +54,7 @@ def _unread(
         if conditions and value != field.get_default(call_default_factory=True) and judged(place):
             for other, values, is_exception, exception in conditions:
                 found = _value(root if "." in other else section, other)
-                if found is not ... and (found == exception if is_exception else found not in values):
+                if found is not ... and (_is(found, exception) if is_exception else found not in values):
                     yield place, _message(name, other, found, values)
                     break
         if deep and isinstance(value, BaseModel):
@@ -67,9 +68,15 @@ def _value(section: Any, key: str) -> Any:
     return section
 
 
+def _is(found: Any, exception: Any) -> bool:
+    return bool(found == (type(found)() if exception is None and isinstance(found, BaseModel) else exception))
+
+
 def _message(name: str, other: str, found: Any, values: list[Any]) -> str:
     if isinstance(found, Path):
         return f"{name} has no effect with a {other} file; leave out one of them"
+    if isinstance(found, BaseModel):
+        return f"{name} has no effect without {other}; leave it out, or set {other}"
     remedy = f"set {other}: {' or '.join(map(_shown, values))}" if values else f"give {other} another value"
     return f"{name} has no effect with {other}: {_shown(found)}; leave it out, or {remedy}"
 
@@ -77,6 +84,4 @@ def _message(name: str, other: str, found: Any, values: list[Any]) -> str:
 def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return cut(
-        f"{value:g}" if isinstance(value, float) else "a section" if isinstance(value, BaseModel) else str(value)
-    )
+    return cut(f"{value:g}" if isinstance(value, float) else str(value))

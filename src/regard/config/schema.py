@@ -133,6 +133,7 @@ class DecoderConfig(Section):
         description="feed what the output layer reads back into the cell (Luong 2015), or the last context, or the "
         "attention layer whatever the output layer reads; null: off, except that `attend_then_recur` always feeds the "
         "context. Without feedback all steps are computed at once",
+        json_schema_extra=only_with("order", "recur_then_attend"),
     )
     readout: Literal["tanh", "linear", "context", "state", "deep"] = Field(
         default="tanh",

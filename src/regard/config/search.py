@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, dataclass_transform
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
 from regard.config.changed import checked, refusal
-from regard.config.combinations import Method, refusal_of
+from regard.config.combinations import Method, refusal_of, unread_keys
 from regard.config.schema import COMMON, Section
 from regard.errors import ConfigError
 
@@ -56,6 +58,9 @@ class Search(Section, metaclass=_Called):
     Traceback (most recent call last):
     regard.errors.ConfigError: temperature is 0.7, but only methods sampling and mbr read it, and method is beam
     """
+
+    never_read: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """By key, why the searches of a task never read it."""
 
     method: Method = Field(
         default="beam",
@@ -186,10 +191,17 @@ class Search(Section, metaclass=_Called):
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context
-        defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        if (refused := refusal_of(self, judged, defaults)) is not None:
+        if (refused := refusal_of(self, judged, self._defaults)) is not None:
             raise ConfigError(refused[1], (refused[0],))
         return self
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        return {name: field.default for name, field in type(self).model_fields.items()}
+
+    def unread(self, judged: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Those of some keys that nothing reads in this search, and why."""
+        return unread_keys(self, judged, self._defaults)
 
     @property
     def width(self) -> int:
@@ -228,4 +240,4 @@ def told(decoding: SearchT, search: Search | None) -> SearchT:
         raise TypeError(f"search: expected a Search, as in search=Search(beam=3); got {search!r:.60}.")
     if search is None or isinstance(search, type(decoding)):
         return decoding if search is None else search
-    return checked(decoding, dict(search), ("decoding",), judged=frozenset())
+    return checked(decoding, dict(search), ("decoding",), judged=frozenset(decoding.never_read))

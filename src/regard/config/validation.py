@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config.combinations import JUDGED_IN_FILES
 from regard.config.conditions import unread
 from regard.config.keys import Key, keys, kinds
 from regard.config.misreading import misreadings
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
+from regard.config.search import Search
 from regard.config.spelling import did_you_mean, nearest
 from regard.config.tasks import SCHEMAS
 
@@ -59,7 +59,7 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     problems += misread
     values = _complete(values, (), entries, known)
     try:
-        config = schema.model_validate(values, context=JUDGED_IN_FILES)
+        config = schema.model_validate(values, context=frozenset())
     except ValidationError as error:
         misplaced = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
         misplaced |= {p.path for p in misread}
@@ -87,7 +87,14 @@ def unread_settings(config: Config, entries: Mapping[KeyPath, Entry], inherited:
         entries: the places of the values.
         inherited: the origin of values that the user has not set: a preset, or the configuration of a saved model.
     """
-    found = unread(config, lambda path: path in entries and entries[path].key.origin != inherited)
+
+    def is_set(path: KeyPath) -> bool:
+        return path in entries and entries[path].key.origin != inherited
+
+    found = [*unread(config, is_set)]
+    if isinstance(search := config.decoding, Search):
+        names = [name for name in type(search).model_fields if is_set(("decoding", name))]
+        found += [(("decoding", name), what) for name, what in search.unread(names)]
     return tuple(Problem(entries[path].key, path, what, entries[path].override) for path, what in found)
 
 

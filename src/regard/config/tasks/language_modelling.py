@@ -23,7 +23,6 @@ from regard.config.schema import (
     TransformerLayersConfig,
 )
 from regard.config.search import Ranking, Search, Seed, Temperature, another
-from regard.errors import ConfigError
 
 Files = File | Annotated[tuple[File, ...], Strict(False)]
 
@@ -128,16 +127,20 @@ class TextWindowConfig(TrainingConfig):
         return self
 
 
+NO_END = "a running text has no end, so every continuation has max_length tokens"
 NOT_READ = {
     "coverage_penalty": "a continuation has no source that it has to cover",
     "attention_stop": "a continuation has no source that ends before it",
     "unknown_penalty": "a continuation never has the unknown symbol",
+    **dict.fromkeys(("min_length", "eos_threshold", "stop", "patience", "keep_finished"), NO_END),
 }
 """Keys of `Search` that are not for continuations."""
 
 
 class ContinuationConfig(Search):
     """How texts are continued, and with how much context they are evaluated."""
+
+    never_read = NOT_READ
 
     method: Method = another("method", "sampling")
     length_penalty: Ranking = another("length_penalty", "none")
@@ -155,18 +158,6 @@ class ContinuationConfig(Search):
         default=None,
         description="in evaluations and validations: tokens that are read at once; null: `training.window`",
     )
-
-    @model_validator(mode="after")
-    def _lengths_agree(self) -> ContinuationConfig:
-        if self.min_length > self.max_length:
-            raise ConfigError(
-                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
-                ("min_length",),
-            )
-        for name, reason in NOT_READ.items():
-            if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                raise ConfigError(f"{name} is {value}, but {reason}", (name,))
-        return self
 
 
 class LanguageModellingConfig(Config):

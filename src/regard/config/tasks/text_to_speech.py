@@ -195,7 +195,7 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
         default=None,
         description="the step from which on the losses on alignments are left out; null: never. If it is not set, it "
         "is chosen for the guided loss of dynamic_convolution and gmm, which it holds at a constant speed",
-        json_schema_extra=FROM_DATA,
+        json_schema_extra=FROM_DATA | only_with("alignment_losses", unless=None),
     )
     align_by: Size | None = Field(
         default=None,

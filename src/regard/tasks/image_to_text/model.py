@@ -22,7 +22,7 @@ from regard.data.csv_fields import csv_line
 from regard.data.pictures import SUFFIXES, is_divided
 from regard.data.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
-from regard.errors import DataError, UnsupportedError
+from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.health import CaptionMaps, map_scores
 from regard.image import Strokes, pad_images, read_image, read_inkml
 from regard.image.read import is_pillow
@@ -302,6 +302,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         """
         self.refuse_trained_together(self._told(search), path)
         if source_field is not None and not isinstance(source_field, str | int):
+            if len(source_field) != 1:
+                raise ConfigError(f"source_field: {', '.join(map(str, source_field))}: a picture has one column.")
             (source_field,) = source_field
         fields: dict[str, Any] = {"image_field": source_field, "text_field": target_field}
         pictures = open_table(self.config, Path(path), part="test", **fields)

@@ -19,6 +19,7 @@ from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.pictures import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import DataError
+from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import PictureReader
 
 FEW, FEW_HELD_OUT = 200, 20
@@ -37,6 +38,7 @@ class Split:
         refused: why these cannot be read.
         owners: (texts,) the picture of each text.
         lengths: (texts,) symbols of each text.
+        num_strokes: how many of the pictures are strokes.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Split:
     refused: tuple[str, ...]
     owners: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    num_strokes: int = 0
 
     def text(self, index: int) -> str:
         """The text with this index."""
@@ -179,6 +182,7 @@ def check(material: Material) -> Findings:
         max_pixels=material.reader.max_file_pixels,
     )
     findings = [*found.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
+    findings += _of_augmentation(material)
     for split, fewest, text in (
         (train, FEW, "training pictures are too few to learn much from"),
         (dev, FEW_HELD_OUT, "held-out pictures are too few for reliable metrics"),
@@ -221,16 +225,19 @@ def _split(name: str, pictures: Pictures, target: Field, reader: PictureReader) 
     sizes, refused = np.zeros((len(pictures), 2), np.int64), []
     owners: list[int] = []
     lengths: list[int] = []
+    num_strokes = 0
     for index in range(len(pictures)):
         try:
             picture = pictures.read(index)
             sizes[index] = reader.size(picture.image)
+            num_strokes += isinstance(picture.image, Strokes)
         except DataError as error:
             refused.append(str(error))
         for text in texts_of(pictures, index):
             owners.append(index)
             lengths.append(len(target.split(text)))
-    return Split(name, pictures, sizes, tuple(refused), np.array(owners, np.int64), np.array(lengths, np.int64))
+    counted = (np.array(owners, np.int64), np.array(lengths, np.int64), num_strokes)
+    return Split(name, pictures, sizes, tuple(refused), *counted)
 
 
 def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
@@ -248,6 +255,22 @@ def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
         lost = "left out" if split is material.train else "not in its teacher-forced loss"
         text = f"{len(long):,} texts of {split.name} are longer than data.max_length={most} and {lost}"
         yield Finding("warning", text, len(long), places)
+
+
+def _of_augmentation(material: Material) -> Iterator[Finding]:
+    """Findings about changes of strokes where all pictures are files, and of pictures where all are strokes."""
+    settings, train = material.config.data.augmentation, material.train
+    if settings is None:
+        return
+    count = int((train.sizes.min(1) > 0).sum())
+    for name, other, present in (
+        ("strokes", "files", train.num_strokes),
+        ("pictures", "strokes", count - train.num_strokes),
+    ):
+        section = getattr(settings, name)
+        if not present and section != type(section)():
+            text = f"data.augmentation.{name} has no effect: the {count:,} training pictures are all {other}"
+            yield Finding("warning", text, count)
 
 
 def _place_of(pictures: Pictures, index: int) -> str:
