@@ -58,6 +58,16 @@ def test_a_prediction_does_not_depend_on_its_batch() -> None:
         torch.testing.assert_close(alone.alignment, one.alignment, atol=1e-5, rtol=0)
 
 
+def test_greedy_outputs_need_no_more_memory_for_their_sources_than_four_hypotheses() -> None:
+    model = untrained()
+    sources = model.sources(["abcd"] * 40)
+    sizes = [
+        [len(batch) for batch in model.batches(sources, model.config.decoding.replace(beam=beam, batch_tokens=100))]
+        for beam in (1, 4, 5)
+    ]
+    assert sizes == [[5] * 8, [5] * 8, [4] * 10]
+
+
 def test_rows_and_columns_of_an_alignment_have_their_tokens() -> None:
     model = untrained()
     prediction = model.predict(["abc"], search=model.config.decoding.replace(beam=2, max_length=5))[0]

@@ -182,9 +182,12 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     def batches(
         self, sources: Sequence[TextSource], decoding: DecodingConfig, *, in_order: bool = False
     ) -> Iterator[NDArray[np.int64]]:
-        """Batches of at most `decoding.batch_tokens` symbols times hypotheses."""
+        """Batches of at most `decoding.batch_tokens` symbols times hypotheses.
+
+        Fewer than four hypotheses count as four: what the encoder needs for a source does not shrink with them.
+        """
         sizes = np.array([source.size for source in sources], dtype=np.int64)
-        return _batches(sizes, decoding.width, decoding.batch_tokens, in_order=in_order)
+        return _batches(sizes, max(decoding.width, 4), decoding.batch_tokens, in_order=in_order)
 
     def loaded(self, sources: Sequence[TextSource]) -> Loaded:
         """The memory of texts and their end symbols."""
