@@ -1,0 +1,119 @@
+"""What a user waits for, as cases that two versions of regard can be asked for: training steps, searches, free runs.
+
+Every case goes through configurations and models as `regard train` and `regard predict` do, so that it stays the same
+when the modules below change.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from preset_data import DATA, constant, path_of
+
+STEPS = 4
+"""The batches of a training case, from all parts of an epoch, so that they have all lengths."""
+SMALL = {"small/B16-T20-D128": (16, 20, 128), "small/B8-T100-D256": (8, 100, 256), "small/B64-T20-D256": (64, 20, 256)}
+ROWS = (1, 16, 64)
+LENGTH = 20
+"""The symbols of every output of a search, for weights are random."""
+SEARCHED = ("text-to-text", "translation-rnn", "translation-transformer", "copying", "captioning")
+NAMES = [
+    *(f"train/{preset}" for preset in sorted(DATA)),
+    *SMALL,
+    *(f"search/{preset}/beam-{beam}/rows-{rows}" for preset in SEARCHED for beam in (1, 5) for rows in ROWS),
+    *(f"free-run/speech/rows-{rows}" for rows in (1, 16)),
+    *(f"free-run/language-model/rows-{rows}" for rows in (1, 16)),
+]
+
+Job = tuple[Callable[[], object], int]
+"""A call, and how many steps it makes."""
+
+
+def built(preset: str, data: Path, **settings: object) -> tuple[Any, Any]:
+    """The untrained model of a preset and its trainee, with the keys that the data decide."""
+    from regard.config import from_preset
+    from regard.tasks.table import task_of
+
+    overrides = {"data.train": data, "training.device": "cpu", **settings}
+    config = from_preset(preset, [f"{key}={value}" for key, value in overrides.items()]).config
+    task = task_of(config)
+    torch.manual_seed(config.seed)
+    material = task.read(config)
+    check = task.checked if hasattr(task, "checked") else task.check
+    model = task.build(task.resolve(config, material, check(config, material)).config, material, name=preset)
+    return model, task.trainee(model, material)
+
+
+def steps(model: Any, trainee: Any, count: int) -> Callable[[], list[float]]:
+    """A call that makes optimiser steps on `count` batches spread over an epoch, and returns their losses."""
+    from regard.training.accumulation import LocalBatch
+    from regard.training.step import Stepper
+
+    training = model.config.training
+    stepper = Stepper(trainee, training, torch.device("cpu"))
+    descriptions = trainee.descriptions(0)
+    chosen = [descriptions[i * len(descriptions) // count] for i in range(count)]
+    batches = [(LocalBatch(description), trainee.batch(description)) for description in chosen]
+    generator = torch.Generator().manual_seed(1)
+
+    def call() -> list[float]:
+        model.module.train()
+        made = (
+            stepper([batch], step=step, learning_rate=training.learning_rate, generator=generator)
+            for step, batch in enumerate(batches)
+        )
+        return [figures.loss / figures.count for figures in made]
+
+    return call
+
+
+@lru_cache(maxsize=1)
+def searched(preset: str, data: Path) -> tuple[Any, Any]:
+    """The model of a preset, whose outputs all have the same length."""
+    lengths = {"decoding.max_length": LENGTH, "decoding.min_length": LENGTH}
+    if preset == "speech":
+        lengths = {"decoding.stop_threshold": 0.9999, "decoding.max_frames_per_unit": 5}
+    elif preset == "language-model":
+        lengths = {"decoding.max_length": 100}
+    model, trainee = built(preset, data, **lengths)
+    model.module.eval()
+    return model, trainee
+
+
+def job(name: str, folder: Path) -> Job:
+    """The call of a case."""
+    kind, preset, *rest = name.split("/")
+    if name in SMALL:
+        rows, length, size = SMALL[name]
+        data = constant(folder, 4 * STEPS * rows, length - 1, length - 1)
+        settings = {"model.encoder.size": size, "model.decoder.size": size, "model.attention.size": size}
+        settings |= {"model.encoder.dropout": 0, "model.decoder.dropout": 0, "data.source.units": "whitespace"}
+        settings |= {"data.target.units": "whitespace", "training.batch_tokens": rows * 2 * length}
+        return steps(*built("text-to-text", data, **settings), STEPS), STEPS
+    data = path_of(preset, folder)
+    if kind == "train":
+        return steps(*built(preset, data), STEPS), STEPS
+    model, _ = searched(preset, data)
+    with data.open(encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line, _ in zip(file, range(int(rest[-1].removeprefix("rows-"))))]
+    if preset == "speech":
+        inputs = [line.split("|")[1] for line in lines]
+    elif preset == "language-model":
+        inputs = [line[:20] for line in lines]
+    else:
+        sources = [line.partition("\t")[0] for line in lines]
+        inputs = [model.read(str(folder / source) if preset == "captioning" else source) for source in sources]
+        search = model.config.decoding.replace(beam=int(rest[0].removeprefix("beam-")))
+        return lambda: model.predict(inputs, alignment=False, search=search), 1
+    return lambda: model.predict(inputs, alignment=False), 1
+
+
+def losses(preset: str, folder: Path, count: int = 50) -> list[float]:
+    """The losses of the first steps of a training."""
+    gc.collect()
+    return steps(*built(preset, path_of(preset, folder)), count)()
