@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, Literal
 
 import torch
@@ -13,9 +14,7 @@ from torch.nn.functional import dropout as dropped
 from regard import tree
 from regard.attention.contract import Tree
 from regard.compat.tfa.cells import KerasGRUCell, KerasLSTMCell, MultiRNNCell, as_cell, initial_state, with_tuples
-from regard.compat.tfa.layers.activations import Activation
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, tensors
-from regard.compat.tfa.layers.initialisers import Initialiser
+from regard.compat.tfa.layers.deferred import DeferredModule, tensors
 from regard.compat.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
 from regard.compat.tfa.state import carry
 from regard.errors import ConfigError, ShapeError, UnsupportedError
@@ -135,7 +134,27 @@ class KerasRNN(FromTensorflow):
         return given
 
 
-class KerasLSTM(KerasRNN):
+OPTIONS = signature(KerasRNN).parameters.keys() - {"cell"}
+
+
+class AbstractLayer(KerasRNN):
+    """A layer that makes its cell.
+
+    Args:
+        arguments: those of the cell, but for `dropout` and `name`.
+        implementation: without effect.
+        options: of the layer and of the cell, by their names.
+    """
+
+    cell_type: type[KerasLSTMCell | KerasGRUCell]
+
+    def __init__(self, *arguments: Any, implementation: int = 2, **options: Any) -> None:
+        own = {name: options.pop(name) for name in OPTIONS & options.keys()}
+        super().__init__(self.cell_type(*arguments, **options), **own)
+        self.units, self.implementation = self.cell.units, implementation
+
+
+class KerasLSTM(AbstractLayer):
     """`tf.keras.layers.LSTM`. The state is [h, c]; with `return_state` it returns (outputs, h, c).
 
     Args:
@@ -150,42 +169,10 @@ class KerasLSTM(KerasRNN):
     (torch.Size([2, 5, 4]), True)
     """
 
-    def __init__(
-        self,
-        units: int,
-        activation: str | Activation | None = "tanh",
-        recurrent_activation: str = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Initialiser = "glorot_uniform",
-        recurrent_initializer: Initialiser = "orthogonal",
-        bias_initializer: Initialiser = "zeros",
-        unit_forget_bias: bool = True,
-        *,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        implementation: int = 2,
-        dtype: Type = None,
-        input_size: int | None = None,
-        **options: Any,
-    ) -> None:
-        cell = KerasLSTMCell(
-            units,
-            activation,
-            recurrent_activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            unit_forget_bias,
-            recurrent_dropout=recurrent_dropout,
-            dtype=dtype,
-            input_size=input_size,
-        )
-        super().__init__(cell, dropout=dropout, **options)
-        self.units, self.implementation = cell.units, implementation
+    cell_type = KerasLSTMCell
 
 
-class KerasGRU(KerasRNN):
+class KerasGRU(AbstractLayer):
     """`tf.keras.layers.GRU`. The state is h; with `return_state` it returns (outputs, h).
 
     Args:
@@ -198,39 +185,7 @@ class KerasGRU(KerasRNN):
     torch.Size([2, 4])
     """
 
-    def __init__(
-        self,
-        units: int,
-        activation: str | Activation | None = "tanh",
-        recurrent_activation: str = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Initialiser = "glorot_uniform",
-        recurrent_initializer: Initialiser = "orthogonal",
-        bias_initializer: Initialiser = "zeros",
-        *,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        implementation: int = 2,
-        reset_after: bool = True,
-        dtype: Type = None,
-        input_size: int | None = None,
-        **options: Any,
-    ) -> None:
-        cell = KerasGRUCell(
-            units,
-            activation,
-            recurrent_activation,
-            use_bias,
-            kernel_initializer,
-            recurrent_initializer,
-            bias_initializer,
-            recurrent_dropout=recurrent_dropout,
-            reset_after=reset_after,
-            dtype=dtype,
-            input_size=input_size,
-        )
-        super().__init__(cell, dropout=dropout, **options)
-        self.units, self.implementation = cell.units, implementation
+    cell_type = KerasGRUCell
 
 
 class Bidirectional(FromTensorflow):
