@@ -377,4 +377,5 @@ def test_progress_is_said_now_and_then_where_there_is_no_terminal(
 def test_a_table_that_is_no_csv_is_named(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("a.csv").write_bytes(b"word,phones\na\rb,c\n")
     assert run(["predict", "-m", model, "-i", "a.csv"]) == 2
-    assert "a.csv: not CSV: new-line character seen in unquoted field." in capsys.readouterr().err
+    error = "a.csv:2: not CSV: new-line character seen in unquoted field, in the row that begins here."
+    assert error in capsys.readouterr().err

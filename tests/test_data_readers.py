@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from regard.data import Lines, Pairs, ParallelText, open_pairs, text_file
 from regard.data import lines as lines_module
+from regard.data.csv_fields import csv_line, csv_rows
 from regard.errors import ConfigError, DataError
 
 
@@ -353,7 +354,7 @@ CSV = 'word,note,phones\n"a, b",x,"A ""1"" B"\n\nc,"two\nlines",D\n'
         (CSV, {"source_field": "word", "target_field": "phones"}),
         (CSV.removeprefix("word,note,phones\n"), {"target_field": 2}),
         (
-            "sep=;\n"
+            "SEP=; \n"
             + CSV.replace(",x,", ";x;").replace("d,note,p", "d;note;p").replace("c,", "c;").replace(",D", ";D"),
             {"target_field": 2},
         ),
@@ -362,10 +363,16 @@ CSV = 'word,note,phones\n"a, b",x,"A ""1"" B"\n\nc,"two\nlines",D\n'
 )
 def test_csv_is_read_with_quotes_delimiters_and_headings(tmp_path: Path, data: str, fields: dict[str, Any]) -> None:
     pairs = open_pairs(written(tmp_path, "a.csv", data), **fields)
-    first = 1 + ("word" in data) + data.startswith("sep")
+    first = 1 + ("word" in data) + data.startswith("SEP")
     assert texts(pairs) == [("a, b", 'A "1" B', first), ("c", "D", first + 2)]
     assert [pair.source for pair in pickle.loads(pickle.dumps(pairs))] == ["a, b", "c"]
     assert pairs.num_blank == 1
+
+
+def test_a_written_row_of_csv_is_read_as_it_was() -> None:
+    values = ["a\rb", "c\nd", 'e"f', "g;h", ""]
+    lines = io.StringIO(csv_line(values, ";"), newline="")
+    assert list(csv_rows(lines, ";", "a.csv")) == [(1, values)]
 
 
 def test_tables_have_named_columns_in_tsv_too(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any, Literal, overload
 
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
-from regard.data.csv_fields import long_fields
+from regard.data.csv_fields import csv_rows, is_blank
 from regard.data.defects import is_collecting, item_or_defect
 from regard.data.jsonl import entry, parse
 from regard.data.lines import Lines
@@ -282,37 +281,27 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
     text = _decoded(path, errors="surrogateescape" if is_collecting() else "strict")
     items: list[Document] = []
     names: list[str] | None = None
-    blank, start, width = 0, 1, 0
-    with long_fields():
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        while True:
-            try:
-                row = next(rows)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                hint = "a quotation mark is not closed" if "unexpected end" in str(error) else str(error)
-                raise DataError(f"{path}:{start}: not CSV: {hint}, in the row that begins here.") from None
-            line, start = start, rows.line_num + 1
-            if not row or (not any(value.strip() for value in row) and len(row) == 1):
-                blank += 1
-                continue
-            if header and names is None:
-                names, width = _names(path, row, wanted, delimiter), len(row)
-                continue
-            width = width or len(row)
-            place = f"{path}:{line}"
-            with item_or_defect:
-                if len(row) != width:
-                    of_first = "the header" if header else "the first row"
-                    raise DataError(
-                        f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {of_first} has {width}.\n"
-                        f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
-                    )
-                for value in row:
-                    _refuse_bytes(value, place)
-                values: Any = row if names is None else dict(zip(names, row, strict=True))
-                items.append(wanted.document(_Row(place, values), path, line))
+    blank, width = 0, 0
+    for line, row in csv_rows(io.StringIO(text, newline=""), delimiter, str(path)):
+        if is_blank(row):
+            blank += 1
+            continue
+        if header and names is None:
+            names, width = _names(path, row, wanted, delimiter), len(row)
+            continue
+        width = width or len(row)
+        place = f"{path}:{line}"
+        with item_or_defect:
+            if len(row) != width:
+                of_first = "the header" if header else "the first row"
+                raise DataError(
+                    f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {of_first} has {width}.\n"
+                    f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
+                )
+            for value in row:
+                _refuse_bytes(value, place)
+            values: Any = row if names is None else dict(zip(names, row, strict=True))
+            items.append(wanted.document(_Row(place, values), path, line))
     return Documents(items, num_blank=blank)
 
 

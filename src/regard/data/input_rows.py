@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from regard.data.columns import TAB
-from regard.data.csv_fields import DELIMITERS, long_fields, named_delimiter
+from regard.data.csv_fields import DELIMITERS, csv_rows, named_delimiter
 from regard.data.jsonl import field_of, parse
 from regard.data.table_pairs import are_headings
 from regard.errors import ConfigError, DataError
@@ -195,13 +194,16 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     """A CSV file, whose header names the columns unless fields are numbers and the first row is none."""
     use = trained if fields is None else fields
     named = any(isinstance(field, str) for field in use)
-    begin, chosen = 0, None
-    if head and (separator := named_delimiter(head[0])):
-        begin, delimiter = 1, separator
-        firsts = {delimiter: _first_row(head[1:], delimiter, name)}
-    else:
-        firsts = {each: _first_row(head, each, name) for each in DELIMITERS}
-        delimiter = max(DELIMITERS, key=lambda each: len(firsts[each]))
+    separator, chosen = named_delimiter(head[0]) if head else None, None
+    begin = int(separator is not None)
+
+    def numbered(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+        texts = (f"{line}\n" for line in islice(lines, begin, None))
+        return ((n, row) for n, row in csv_rows(texts, delimiter, name, first=begin + 1, strict=False) if row)
+
+    delimiters = DELIMITERS if separator is None else (separator,)
+    firsts = {each: next((row for _, row in numbered(head, name, each)), []) for each in delimiters}
+    delimiter = max(delimiters, key=lambda each: len(firsts[each]))
     if named:
         found = ((each, _named(row, use)) for each, row in firsts.items())
         delimiter, chosen = next(((each, columns) for each, columns in found if columns), (delimiter, None))
@@ -219,14 +221,8 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     columns = chosen or _chosen(f"{name}:{begin + 1}", len(first), fields, trained)
 
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
-        texts = (f"{line}\n" for line in islice(lines, begin, None))
-        table, last, skip = csv.reader(texts, delimiter=delimiter), begin, has_header
-        with long_fields(name):
-            for row in table:
-                place, last = f"{name}:{last + 1}", begin + table.line_num
-                if row and not skip:
-                    yield _row(place, row, columns)
-                skip = skip and not row
+        for number, row in islice(numbered(lines, name, delimiter), int(has_header), None):
+            yield _row(f"{name}:{number}", row, columns)
 
     return InputTable(
         _description("CSV", use if chosen else columns, first) + "; the first line names the columns" * has_header,
@@ -235,11 +231,6 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
         header=tuple(first) if has_header else (),
         delimiter=delimiter,
     )
-
-
-def _first_row(head: Sequence[str], delimiter: str, name: str) -> list[str]:
-    with long_fields(name):
-        return next((row for row in csv.reader((f"{line}\n" for line in head), delimiter=delimiter) if row), [])
 
 
 def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iterator[InputRow]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from regard.data.csv_fields import DELIMITERS, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
@@ -18,7 +19,6 @@ from regard.errors import DataError
 
 MISSING = frozenset(("", "na", "nan", "n/a", "#n/a", "<na>", "null", "none", "nil", "?", "-", "--", "."))
 """What stands for a missing value, in lower case."""
-DELIMITERS = (";", "\t", "|", ",")
 SAMPLE = 20
 """Lines from which delimiter and header are found."""
 Decimal = Literal[".", ","]
@@ -86,8 +86,8 @@ def open_table(lines: Lines, *, header: bool | None, time_format: str | None, na
         names: columns that the caller names; a first line with one of them is a header.
     """
     start = 0
-    if re.fullmatch(r"sep=.", lines[0].strip(" "), re.IGNORECASE):
-        start, delimiter = 1, lines[0].strip(" ")[4]
+    if delimiter := named_delimiter(lines[0]):
+        start = 1
         if len(lines) == 1:
             raise DataError(f"{lines.path}: the file is empty after its first line; it needs a header and rows.")
     else:
@@ -234,7 +234,7 @@ def _split(text: str, delimiter: str) -> list[str] | None:
 
 def _delimiter(texts: list[str]) -> str:
     best, found = (0.0, 0.0, 0), ","
-    for delimiter in DELIMITERS:
+    for delimiter in (*DELIMITERS[1:], ","):  # a comma if it is no better: it may be decimal
         rows = [_split(text, delimiter) or [] for text in texts]
         width = len(rows[0])
         if width < 2:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from regard.data.columns import TAB
-from regard.data.csv_fields import DELIMITERS, long_fields, named_delimiter
+from regard.data.csv_fields import DELIMITERS, csv_rows, is_blank, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
-from regard.errors import DataError
 
 
 class Rows(ABC):
@@ -22,9 +19,12 @@ class Rows(ABC):
 
     kind: str
     """How the columns are separated, for messages."""
+    num_blank: int
+    """How many blank lines there are."""
 
     def __init__(self, path: Path, *, skip_blank: bool) -> None:
         self.lines = Lines(path, skip_blank=skip_blank)
+        self.num_blank = self.lines.num_skipped
 
     @abstractmethod
     def __len__(self) -> int:
@@ -37,11 +37,6 @@ class Rows(ABC):
     @abstractmethod
     def number(self, index: int) -> int:
         """The line of a row, from 1."""
-
-    @property
-    def num_blank(self) -> int:
-        """How many blank lines there are."""
-        return self.lines.num_skipped
 
 
 class SeparatedRows(Rows):
@@ -79,30 +74,16 @@ class CsvRows(Rows):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, skip_blank=False)
-        begin = 0
         first = self.lines[0] if len(self.lines) else ""
-        if named := named_delimiter(first):
-            self.delimiter, begin = named, 1
-        else:
-            self.delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
-        starts, self._num_blank = array("q"), 0
-        with long_fields():
-            rows = self._reader(map(self._readable, range(begin, len(self.lines))))
-            start = begin
-            while True:
-                try:
-                    row = next(rows, None)
-                except csv.Error as error:
-                    hint = "a quotation mark is not closed" if "unexpected end" in str(error) else str(error)
-                    raise DataError(f"{path}:{start + 1}: not CSV: {hint}, in the row that begins here.") from None
-                if row is None:
-                    break
-                if any(value.strip() for value in row) or len(row) > 1:
-                    starts.append(start)
-                else:
-                    self._num_blank += 1
-                start = begin + rows.line_num
-        self._starts = (*starts, start)
+        named = named_delimiter(first)
+        self.delimiter = named or max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
+        self._starts = array("q")
+        for number, row in self._rows(range(int(named is not None), len(self.lines)), self._readable):
+            if is_blank(row):
+                self.num_blank += 1
+            else:
+                self._starts.append(number - 1)
+        self._starts.append(len(self.lines))
 
     def _readable(self, index: int) -> str:
         """A line; nothing of one that is a defect, whose row is refused when it is read."""
@@ -111,20 +92,16 @@ class CsvRows(Rows):
             text = self.lines[index]
         return text
 
-    def _reader(self, lines: Iterable[str]) -> Any:
-        return csv.reader((f"{line}\n" for line in lines), delimiter=self.delimiter, strict=True)
+    def _rows(self, indices: range, line: Callable[[int], str]) -> Iterator[tuple[int, list[str]]]:
+        lines = (f"{line(index)}\n" for index in indices)
+        return csv_rows(lines, self.delimiter, str(self.lines.path), first=indices.start + 1)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
     def __getitem__(self, index: int) -> list[str]:
-        with long_fields():
-            lines = range(self._starts[index], self._starts[index + 1])
-            return next(self._reader(map(self.lines.__getitem__, lines)))
+        _, row = next(self._rows(range(self._starts[index], self._starts[index + 1]), self.lines.__getitem__))
+        return row
 
     def number(self, index: int) -> int:
         return self._starts[index] + 1
-
-    @property
-    def num_blank(self) -> int:
-        return self._num_blank

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -30,6 +28,7 @@ from regard.data import (
     forecast_rows,
     forecasts_of,
 )
+from regard.data.csv_fields import csv_line
 from regard.data.series import Series, Values
 from regard.data.series_file import PARQUET
 from regard.decoding import free_run
@@ -312,8 +311,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                     continue
                 if header is None:
                     header = list(named)
-                    yield _csv(header)
-                yield _csv(named.values())
+                    yield csv_line(header)
+                yield csv_line(named.values())
 
     def can_plot(self, prediction: FileForecasts) -> bool:
         """Whether a series of the file was forecast."""
@@ -495,12 +494,6 @@ def _usual_step(series: Series, step: Step) -> Step:
     if len(apart) and np.bincount(apart).argmax() != 1:
         return find_step(series.times[rows], series.clock)
     return step
-
-
-def _csv(cells: Iterable[object]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
 
 
 def _of(name: str) -> str:
