@@ -32,8 +32,8 @@ COMMANDS = {
     "command/predict-one-word": ["predict", "--model", "g2p-en", "attention"],
     "command/predict-3000-words": ["predict", "--model", "g2p-en", "--input", "{folder}/words.txt"],
     "command/train-g2p": [
-        *("train", "--preset", "g2p", "--set", "data.train={folder}/spellings.tsv", "training.max_steps=100"),
-        *("training.validate_every=100", "training.device=cpu", "--output", "{folder}/run", "--overwrite"),
+        *("train", "--preset", "g2p", "--output", "{folder}/run", "--overwrite", "--set", "training.max_steps=100"),
+        *("--set", "training.device=cpu", "--set", "data.train={folder}/spellings.tsv"),
     ],
 }
 
