@@ -11,7 +11,7 @@ import typer
 
 from regard.cli import inputs, options
 from regard.cli.inputs import CHUNK_ROWS
-from regard.cli.standard import check_output, format_of_output, plain, results, say
+from regard.cli.standard import BLANKS, check_output, format_of_output, plain, results, say
 from regard.errors import DataError, RegardError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".npz": "npz", ".json": "json"}
 HEADER = ("line", "source_position", "output_position", "source", "output", "weight")
-BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 Format = Literal["pharaoh", "tsv", "jsonl", "json", "npz"]
 Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 

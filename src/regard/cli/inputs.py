@@ -76,11 +76,17 @@ def opened(
 
 
 def file_of(arguments: Sequence[str]) -> Path | None:
-    """The file, if the only argument is the name of one, such as test.tsv, and not a word that happens to name one."""
+    """The file, if the only argument is the name of one, such as test.tsv, and not a word that happens to name one.
+
+    It is said on stderr that it is read.
+    """
     if len(arguments) != 1 or len(arguments[0]) >= LONGEST_NAME:
         return None
     path = Path(arguments[0])
-    return path if path.suffix and path.is_file() else None
+    if not (path.suffix and path.is_file()):
+        return None
+    say(f"{path} is read as a file of inputs, as with --input.")
+    return path
 
 
 def named_inputs(
@@ -119,28 +125,16 @@ def named_inputs(
     return given
 
 
-def size_of(path: Path) -> int | None:
-    """The bytes of a file that is read as it is; None of a compressed one, a pipe or stdin."""
-    from regard.data import text_file
-
-    return path.stat().st_size if path.is_file() and path.suffix.lower() not in text_file.SUFFIXES else None
-
-
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> InputFormat:
     """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
     have numbers or the model's inputs have several columns."""
+    from regard.data.readers import by_suffix
+
     if fields is not None and any(isinstance(field, str) for field in fields):
         default: InputFormat = "jsonl"
     else:
         default = "tsv" if fields is not None or num_columns > 1 else "lines"
     return by_suffix(path) or default
-
-
-def by_suffix(path: Path) -> Literal["tsv", "csv", "jsonl"] | None:
-    """The format that a file's suffix names, as for files of pairs."""
-    from regard.data import readers
-
-    return readers.by_suffix(path)
 
 
 def parse_fields(text: str | None, option: str = "--source-field") -> Fields | None:

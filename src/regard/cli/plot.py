@@ -120,8 +120,7 @@ def _given(
         found = inputs.named_inputs(model, arguments or [str(file)], None)
         given = [(f"argument {number}", name, item) for number, (name, item) in enumerate(found, start=1)]
     else:
-        if file is None and (file := inputs.file_of(arguments or ())) is not None:
-            say(f"{file} is read as a file of inputs, as with --input.")
+        file = inputs.file_of(arguments or ()) if file is None else file
         if file is None:
             rows = inputs.texts(arguments or ())
         elif file.is_dir():

@@ -18,16 +18,12 @@ from regard.cli.failure import FAILED
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
 from regard.cli.progress import Meter, Progress, Unfinished, terminable
-from regard.cli.standard import check_output, format_of_output, lines, plain, results, safe, say
+from regard.cli.standard import BLANKS, check_output, format_of_output, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow, InputTable
     from regard.tasks.contract import AbstractModel, Prediction
-
-SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-"""Formats of outputs by the suffix of the file."""
-BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
 def predict(
@@ -135,11 +131,10 @@ def predict(
             raise RegardError("--resume reads the inputs again: give the --input FILE of the stopped command.")
     source = input or STDIN
     # a file that is missing is noticed before the model is loaded
-    opened = None if argument or source.is_dir() else Meter(lines(source), inputs.size_of(source))
+    opened = None if argument or source.is_dir() else Meter(source)
     loaded = options.load(model, device, options.settings(context))
     if loaded.input_kind == "text" and argument and (named := inputs.file_of(argument)) is not None:
-        say(f"{named} is read as a file of inputs, as with --input.")
-        argument, source, opened = None, named, Meter(lines(named), inputs.size_of(named))
+        argument, source, opened = None, named, Meter(named)
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if (loaded.input_kind == "file" or opened is None) and input_format != "auto":
@@ -302,8 +297,10 @@ def _say_failed(count: int) -> None:
 
 def _suffixes(formats: Sequence[str]) -> dict[str, str]:
     """The formats that a model prints, by the suffixes of their files."""
+    from regard.data.text_file import TABLES
+
     own = {f".{format}": format for format in formats if format not in ("tsv", "text", "csv", "jsonl")}
-    return {suffix: format for suffix, format in SUFFIXES.items() if format in formats} | own
+    return {suffix: format for suffix, format in TABLES.items() if format in formats} | own
 
 
 class Page:

@@ -8,14 +8,14 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn, TextIO
 
-from regard.cli.standard import TERMINATED, Terminated, say
+from regard.cli.standard import TERMINATED, Terminated, lines, say
 from regard.errors import RegardError
 
 BAR_AFTER, FIRST_LINE_AFTER, LINE_EVERY = 2.0, 15.0, 60.0
@@ -40,15 +40,13 @@ def terminable() -> Iterator[None]:
 
 
 class Meter:
-    """Lines of a file, with the share of its bytes that have been read.
+    """Lines of a file, with the share of its bytes that have been read; not of a compressed one, a pipe or stdin."""
 
-    Args:
-        lines: the lines.
-        size: bytes of the file; None if they are not known.
-    """
+    def __init__(self, path: Path) -> None:
+        from regard.data import text_file
 
-    def __init__(self, lines: Iterable[str], size: int | None) -> None:
-        self._lines, self._size, self._read = lines, size, 0
+        is_plain = path.is_file() and path.suffix.lower() not in text_file.SUFFIXES
+        self._lines, self._size, self._read = lines(path), path.stat().st_size if is_plain else None, 0
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:

@@ -22,6 +22,8 @@ OTHER_SUFFIXES = {
 }  # fmt: skip
 """Suffixes that say what a file holds; a verb that does not write this refuses it."""
 
+BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
+"""What texts have in place of tabs and line ends where these separate them."""
 TERMINATED = 143
 """The exit status after SIGTERM."""
 
@@ -262,7 +264,7 @@ def _decoded(stream: Any, name: str) -> Iterator[str]:
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{name}:{number}: not UTF-8: byte 0x{line[error.start]:02X} at byte {error.start + 1} of the "
-                    "line.\n  Convert the text first, for example with iconv -f latin1 -t utf-8."
-                ) from None
+                from regard.data.text_file import not_utf8
+
+                where = f"byte {error.start + 1} of the line"
+                raise not_utf8(f"{name}:{number}", error.object, error.start, where=where) from None

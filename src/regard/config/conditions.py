@@ -30,23 +30,26 @@ def only_with(key: str, *values: JsonValue, unless: Any = ...) -> dict[str, Json
 
 def both(first: dict[str, JsonValue], second: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The marks of a key that is read only where two conditions hold."""
-    return {**first, **second, _CONDITIONS: [*first[_CONDITIONS], *second[_CONDITIONS]]}  # type: ignore[misc]
+    return {_CONDITIONS: [*first[_CONDITIONS], *second[_CONDITIONS]]}  # type: ignore[misc]
 
 
-def unread(section: BaseModel, judged: Callable[[KeyPath], bool], *, deep: bool = True) -> Iterator[Unread]:
+def unread(
+    section: BaseModel,
+    judged: Callable[[KeyPath], bool],
+    *,
+    deep: bool = True,
+    root: BaseModel | None = None,
+    path: KeyPath = (),
+) -> Iterator[Unread]:
     """The keys with another value than their default that nothing reads, in the order of the schema.
 
     Args:
         section: the whole configuration, or a section, of which only conditions within it are judged.
         judged: whether a key is refused where nothing reads it, which is to say that the user has set it.
         deep: whether sections within it are judged, too.
+        root, path: the whole of which the section is a part, and its place there; the section itself if None.
     """
-    yield from _unread(section, section, (), judged, deep=deep)
-
-
-def _unread(
-    section: BaseModel, root: BaseModel, path: KeyPath, judged: Callable[[KeyPath], bool], *, deep: bool
-) -> Iterator[Unread]:
+    root = section if root is None else root
     for name, field in type(section).model_fields.items():
         value, place = getattr(section, name), (*path, name)
         marks = field.json_schema_extra
@@ -58,7 +61,7 @@ def _unread(
                     yield place, _message(name, other, found, values)
                     break
         if deep and isinstance(value, BaseModel):
-            yield from _unread(value, root, place, judged, deep=True)
+            yield from unread(value, judged, root=root, path=place)
 
 
 def _value(section: Any, key: str) -> Any:

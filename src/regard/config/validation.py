@@ -27,9 +27,9 @@ _FAMILIAR = {
 }  # fmt: skip
 
 UNKNOWN, MISSING = "unknown key", "missing"
+"""Beginnings of messages."""
 LISTED = 20
 """Sections of so many keys at most are listed when an unknown key of theirs is similar to none of them."""
-"""Beginnings of messages."""
 Keys = Mapping[KeyPath, Key]
 
 

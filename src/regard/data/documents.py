@@ -17,14 +17,12 @@ from regard.data.jsonl import entry, parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import are_held_out
-from regard.data.text_file import not_utf8, open_text, reason, suffix_of
+from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError
 
 DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
 FieldName = str | int
-SUFFIXES: dict[str, DocumentFormat] = {
-    ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv",
-}  # fmt: skip
+SUFFIXES: dict[str, DocumentFormat] = {**TABLES, ".txt": "tsv"}
 NUMBERED: tuple[int, int] = (1, 0)
 """Text and label of a TSV file whose columns are not chosen: label, tab, text."""
 NAMED: tuple[str, str] = ("text", "label")

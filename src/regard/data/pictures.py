@@ -21,7 +21,7 @@ from regard.data.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
-from regard.data.text_file import open_text, reason, suffix_of
+from regard.data.text_file import TABLES, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError
 from regard.image import Strokes, image_size, read_image, read_inkml
 from regard.image.read import MAX_PIXELS, Colour, Report
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 PictureFormat = Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"]
 Part = Literal["train", "dev", "test"]
-SUFFIXES: dict[str, PictureFormat] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv",
-}  # fmt: skip
+SUFFIXES: dict[str, PictureFormat] = {**TABLES, ".json": "coco"}
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 """The suffixes of the pictures of a folder."""
 PARTS: dict[Part, tuple[str, ...]] = {"train": ("train", "restval"), "dev": ("val", "dev"), "test": ("test",)}

@@ -12,16 +12,13 @@ from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair, Pairs, readable_pairs
 from regard.data.table_pairs import open_table
-from regard.data.text_file import suffix_of
+from regard.data.text_file import TABLES, suffix_of
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config.tasks.text_to_text import ParallelFiles
 
 Format = Literal["auto", "tsv", "csv", "jsonl", "parallel"]
-SUFFIXES: dict[str, Literal["tsv", "csv", "jsonl"]] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +118,4 @@ def open_pairs(
 
 def by_suffix(path: Path) -> Literal["tsv", "csv", "jsonl"] | None:
     """The format that a file's suffix names; None if it names neither."""
-    return SUFFIXES.get(suffix_of(path))
+    return TABLES.get(suffix_of(path))

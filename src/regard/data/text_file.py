@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from regard.config.spelling import nearest
 from regard.errors import DataError, one_line
@@ -30,6 +30,11 @@ COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
 }
 ZIP = b"PK\x03\x04"
 SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+"""Of compressed files."""
+TABLES: dict[str, Literal["csv", "jsonl", "tsv"]] = {
+    ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv",
+}  # fmt: skip
+"""The formats of tables, by suffix."""
 FOREIGN = {
     b"\xff\xfe": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
     b"\xfe\xff": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",

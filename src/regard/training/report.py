@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from regard.config.schema import TrainingConfig
 from regard.training.checkpoint import step_name
@@ -133,19 +133,10 @@ class SilentReport(RunReport):
     def sync(self) -> None:
         """Nothing is flushed."""
 
-    def step(
-        self,
-        tally: Tally,
-        position: Position,
-        *,
-        learning_rate: float,
-        total: int,
-        remaining: float | None,
-        due: bool,
-    ) -> None:
+    def step(self, *_: Any, **__: Any) -> None:
         """Nothing is written."""
 
-    def validation(self, validation: Validation, position: Position, *, kind: str, seconds: float) -> None:
+    def validation(self, *_: Any, **__: Any) -> None:
         """Nothing is written."""
 
     def say(self, text: str) -> None:

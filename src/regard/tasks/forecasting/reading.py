@@ -210,8 +210,8 @@ def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTab
         if lacking := [table.series[i] for i in kept if not observed[i][number]]:
             text = (
                 f"train: the target {target!r} of {len(lacking):,} series has no value in their training rows, is not "
+                "trained there, and is scaled by its later values"
             )
-            "trained there, and is scaled by its later values"
             places = tuple(f"{series.title} of {table.place(series, 0)}" for series in lacking[:NUM_EXAMPLES])
             findings.append(Finding("warning", text, len(lacking), places))
     split = TimeSplit(tuple(split.bounds[i] for i in kept))

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Self, get_args
 
 from regard.config.tasks.labelling import ConlluColumn
+from regard.data.columns import TAB
 from regard.data.defects import item_or_defect
 from regard.errors import ConfigError, DataError
 
-TAB, BYTE_ORDER_MARK = "\t", "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 BLANKS = re.compile("[ \t]+")
 INVISIBLE = f"\u200b\u200c\u200d\u200e\u200f\u2060{BYTE_ORDER_MARK}"
 """Characters without width."""

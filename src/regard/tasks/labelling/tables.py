@@ -9,24 +9,15 @@ from pathlib import Path
 
 from regard.config.tasks.labelling import LabellingData
 from regard.data import Vocabulary
+from regard.data.columns import TAB
 from regard.data.input_rows import InputRow, InputTable
-from regard.tasks.labelling.columns import CONLLU, TAB, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
+from regard.tasks.labelling.columns import CONLLU, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
 from regard.tasks.labelling.evaluation import Labelling
 
 FORMATS = ("conll", "conllu")
 SUFFIXES = (
-    ".conll",
-    ".conllu",
-    ".conll03",
-    ".conll2003",
-    ".iob",
-    ".iob1",
-    ".iob2",
-    ".bio",
-    ".bioes",
-    ".bilou",
-    ".bmes",
-)
+    ".conll", ".conllu", ".conll03", ".conll2003", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes",
+)  # fmt: skip
 """Files that have a token per line, whatever is in them."""
 OTHER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
 """Files that have something else."""

@@ -48,7 +48,7 @@ from regard.tasks.writing.partners import ensemble_of, load_partner, scored_by, 
 from regard.tasks.writing.source import Loaded, Source
 
 BEGIN, END = "<s>", "</s>"
-"""The name of the end symbol in alignments."""
+"""The names of the begin and the end symbol in alignments."""
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 SourceT = TypeVar("SourceT", bound=Source)
