@@ -64,7 +64,9 @@ def test_lines_bands_and_weights_share_the_axis_of_time() -> None:
     assert first.get_xlim() == second.get_xlim() == weights.get_xlim()
     (mesh,) = weights.collections
     np.testing.assert_allclose(np.asarray(mesh.get_array()), forecast.alignment)
-    np.testing.assert_allclose(mesh.get_coordinates()[0, -1, 0], edges_of(hours(60))[48])  # they end where it begins
+    np.testing.assert_allclose(
+        mesh.get_coordinates()[0, -1, 0], edges_of(date2num(hours(60)))[48]
+    )  # they end where it begins
     assert weights.get_ylim() == (12.5, 0.5)
 
 
@@ -114,8 +116,8 @@ def test_many_targets_are_cut_unless_they_are_named(tmp_path: Path) -> None:
 
 
 def test_a_history_of_one_step_has_an_edge_on_both_sides() -> None:
-    np.testing.assert_allclose(np.diff(edges_of(hours(1))), [1.0])
-    np.testing.assert_allclose(np.diff(edges_of(hours(3))) * 24, 1)
+    np.testing.assert_allclose(np.diff(edges_of(date2num(hours(1)))), [1.0])
+    np.testing.assert_allclose(np.diff(edges_of(date2num(hours(3)))) * 24, 1)
 
 
 def test_wrong_suffixes_targets_and_weights_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from unicodedata import category
 
@@ -29,6 +30,15 @@ def _escaped(character: str) -> str:
     if character in "\n\t" or category(character) not in ("Cc", "Cs"):
         return character
     return character.encode("unicode_escape").decode()
+
+
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and an ellipsis if there are more.
+
+    >>> first_of("abcd")
+    'a, b, c, …'
+    """
+    return ", ".join(names[:most]) + ", …" * (len(names) > most)
 
 
 def without_long_words(text: str) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.config.spelling import nearest
 from regard.data import document
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, first_of
 
 if TYPE_CHECKING:
     from regard.data.documents import Document
@@ -83,8 +83,7 @@ class Labels:
         if name in self._ids:
             return self._ids[name]
         similar = nearest(name, self.names)
-        known = ", ".join(self.names[:SHOWN]) + ", …" * (len(self.names) > SHOWN)
-        hint = f"Did you mean {similar!r}?" if similar else f"The labels are {known}."
+        hint = f"Did you mean {similar!r}?" if similar else f"The labels are {first_of(self.names, SHOWN)}."
         raise DataError(f"{place}{': ' * bool(place)}{name!r} is not a label of the training documents. {hint}")
 
     def ids(self, documents: Sequence[Document]) -> NDArray[np.int64]:

@@ -20,6 +20,11 @@ VALUE = "value"
 """The name of the target of every series of a wide file."""
 
 
+def title_of(name: str) -> str:
+    """A series in a message, by its name."""
+    return f"series {name!r}" if name else "the series"
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """A series: a row for each step, without gaps between the rows.
@@ -57,7 +62,7 @@ class Series:
     @property
     def title(self) -> str:
         """The series in a message."""
-        return f"series {self.name!r}" if self.name else "the series"
+        return title_of(self.name)
 
     def shown(self, row: int) -> str:
         """The time of a row in a message."""

@@ -33,7 +33,7 @@ from regard.data.zones import (
     zone_named,
     zones_repeating,
 )
-from regard.errors import DataError
+from regard.errors import DataError, first_of
 from regard.lazy import optional
 
 PARQUET = (".parquet", ".pq")
@@ -41,8 +41,6 @@ NAMELESS = ("", "index")
 """Names of columns that may be the index of a table, beside those that begin with "Unnamed: "."""
 YEARS = range(1000, 3000)
 """Whole numbers of four digits that are years."""
-NO_TIMES = "row"
-"""The name of the times of a file without a column of times."""
 
 
 def read_series(
@@ -310,7 +308,10 @@ def _read_parquet(
         frame = frame.reset_index()
     frame.columns = [str(name) for name in frame.columns]
     columns, _ = _choose(path, tuple(frame.columns), time_format, **names)
-    place: Callable[[int], str] = lambda row: f"{path}: row {row + 1}"  # noqa: E731
+
+    def place(row: int) -> str:
+        return f"{path}: row {row + 1}"
+
     codes = frozenset(code.strip().lower() for code in missing_values if isinstance(code, str))
     reader = NumberReader(columns.numbers, ",", codes, decimal)
     numbers = np.full((len(frame), len(columns.numbers)), np.nan)
@@ -474,7 +475,7 @@ def _choose(
     header = tuple(name for name in header if name not in left_out)
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
-        raise DataError(f"{place}: the column {sorted(repeated)[0]!r} occurs twice.")
+        raise DataError(f"{place}: the column {min(repeated)!r} occurs twice.")
     if time is None:
         time = header[0]
     wanted = [*([] if time is False else [time]), *([] if series is None else [series]), *known]
@@ -609,8 +610,7 @@ def _zone_notes(rows: _Rows, read: Mapping[str, tuple[Times, Clock]], *, is_give
     if is_given or rows.offsets is None or rows.zones is not None:
         return []
     zones = dict.fromkeys(str(clock.zone) for _, clock in read.values() if clock.zone is not None)
-    names = ", ".join(list(zones)[:3]) + ", …" * (len(zones) > 3)
-    return [_note(f"the calendar is that of {names}, as the offsets of times tell (data.time_zone)")]
+    return [_note(f"the calendar is that of {first_of(list(zones))}, as the offsets of times tell (data.time_zone)")]
 
 
 def _localised(rows: _Rows, group: NDArray[np.intp], zone: Zone) -> tuple[NDArray[np.intp], Times]:
@@ -666,7 +666,7 @@ def _refuse_order(rows: _Rows, name: str, group: NDArray[np.intp], times: Times,
     at, before = int(group[row]), int(group[row - 1])
     text, earlier = rows.texts(at), rows.texts(before)
     of = f" of series {name!r}" if name else ""
-    change = _clock_hint(rows, times, row, clock)
+    change = _clock_hint(times, row, clock)
     if times[row] == times[row - 1]:
         hint = "" if rows.keys is not None or change else "\n  Does a column name the series? Name it (data.series)."
         same = "" if text == earlier else f" (there {earlier})"
@@ -679,7 +679,7 @@ def _refuse_order(rows: _Rows, name: str, group: NDArray[np.intp], times: Times,
     )
 
 
-def _clock_hint(rows: _Rows, times: Times, row: int, clock: Clock) -> str:
+def _clock_hint(times: Times, row: int, clock: Clock) -> str:
     """What clocks have to do with a time that is not after the one before."""
     if clock.is_integer or times[row - 1] - times[row] >= np.timedelta64(2 * HOUR, "us"):
         return ""

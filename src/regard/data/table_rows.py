@@ -87,10 +87,9 @@ class CsvRows(Rows):
 
     def _readable(self, index: int) -> str:
         """A line; nothing of one that is a defect, whose row is refused when it is read."""
-        text = ""
         with item_or_defect:
-            text = self.lines[index]
-        return text
+            return self.lines[index]
+        return ""
 
     def _rows(self, indices: range, line: Callable[[int], str]) -> Iterator[tuple[int, list[str]]]:
         lines = (f"{line(index)}\n" for index in indices)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from regard.data.finding import NUM_EXAMPLES
+from regard.errors import first_of
 
 MOST_NAMES = 20
 """The most symbols that a line names."""
@@ -45,8 +46,7 @@ def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAME
     """
     names = tuple(names)
     distinct = [*dict.fromkeys(names)]
-    shown = ", ".join(map(repr, distinct[:most])) + ", …" * (len(distinct) > most)
-    return Caution(f"{subject}: {shown}", subject, names)
+    return Caution(f"{subject}: {first_of(list(map(repr, distinct)), most)}", subject, names)
 
 
 @dataclass(slots=True)

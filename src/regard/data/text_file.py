@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from regard.config.spelling import nearest
-from regard.errors import DataError, one_line
+from regard.errors import DataError, first_of, one_line
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD_BYTES = 16
@@ -192,9 +192,8 @@ def _only_member(packed: IO[bytes]) -> IO[bytes]:
             "in UTF-8."
         )
     if len(names) != 1:
-        listed = ", ".join(names[:3]) + ", …" * (len(names) > 3)
         raise DataError(
-            f"{packed.name} is an archive of {len(names)} files ({listed}); unpack it, and name one of them."
+            f"{packed.name} is an archive of {len(names)} files ({first_of(names)}); unpack it, and name one of them."
         )
     return archive.open(names[0])
 

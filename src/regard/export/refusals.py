@@ -16,28 +16,14 @@ READ |= {"beta", "diversity", "patience"}
 """
 NARROWER = {"direction", "alignment_layer", "alignment_head", "max_length", "validation_beam"}
 """Keys of `decoding` that are limits, say what is shown, or do not change what is searched for."""
-OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "max_length", "max_length_ratio", "min_length"}
-OF_FACTS |= {
-    "length_counts_begin",
-    "max_length_extra",
-    "max_length_cap",
-    "min_length_ratio",
-    "max_source_length",
-    "alignment_layer",
-    "alignment_head",
-}
+LIMITS = {"max_length_ratio", "max_length_extra", "max_length_cap", "min_length_ratio", "max_source_length"}
+"""Further limits."""
+OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "max_length", "min_length"}
+OF_FACTS |= {"alignment_layer", "alignment_head"} | LIMITS
 """Settings that `model.json` or the step of torch's programs follow."""
 EMPTY: Mapping[Any, str] = {None: "null", "": "''", (): "'[]'"}
 """How a command line has values that say nothing."""
-OF_TASK = {
-    "max_length_ratio",
-    "max_length_extra",
-    "max_length_cap",
-    "min_length_ratio",
-    "max_source_length",
-    "batch_tokens",
-}
-KNOWN = READ | NARROWER | OF_TASK
+KNOWN = READ | NARROWER | LIMITS | {"batch_tokens"}
 
 
 def require_text_to_text(model: Any) -> TextToText:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding
-from regard.errors import DataError
+from regard.errors import DataError, first_of
 from regard.files import read_array
 
 ITEMS = "trained.npy"
@@ -62,13 +62,13 @@ class Seen:
         if self.items:
             texts.append(
                 f"{len(self.items):,} of {self.count:,} items were trained on with the same output "
-                f"({_places(self.items)}), so the figures flatter the model"
+                f"({first_of(self.items)}), so the figures flatter the model"
             )
         if self.inputs:
             others = "other " if self.items else ""
             texts.append(
                 f"the inputs of {len(self.inputs):,} {others}items were trained on with another output "
-                f"({_places(self.inputs)})"
+                f"({first_of(self.inputs)})"
             )
         return "; ".join(texts)
 
@@ -173,7 +173,3 @@ def _hash(*texts: str) -> int:
         encoded = text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return int.from_bytes(digest.digest(), "big")
-
-
-def _places(places: tuple[str, ...]) -> str:
-    return ", ".join(places[:NUM_EXAMPLES]) + ", …" * (len(places) > NUM_EXAMPLES)

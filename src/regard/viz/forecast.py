@@ -112,7 +112,7 @@ def draw_forecast(
     title = visible_words(title)
     type_ = Typesetter([title, *names])
     weights = forecast.alignment
-    edges = _edges(_positions(forecast))
+    edges = edges_of(_positions(forecast))
     heights = [LINES if len(names) <= 3 else SEVERAL] * len(names)
     right = 0.12
     if weights is not None:
@@ -156,13 +156,6 @@ def draw_forecast(
     return figure
 
 
-def edges_of(times: NDArray[np.datetime64]) -> NDArray[np.float64]:
-    """(N + 1,) matplotlib's numbers of the edges between times: halfway, so that a time is the middle of its cell."""
-    from matplotlib.dates import date2num
-
-    return _edges(np.asarray(date2num(times)))  # type: ignore[no-untyped-call]
-
-
 def _positions(forecast: Forecast) -> NDArray[np.float64]:
     """(S + T,) where history and forecast stand on the axis: matplotlib's numbers of the times, these themselves if
     they are whole numbers, or, where they are unknown, steps after the last row of the history."""
@@ -191,7 +184,8 @@ def _label_times(axes: Axes, forecast: Forecast) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=tz))  # type: ignore[no-untyped-call]
 
 
-def _edges(at: NDArray[np.float64]) -> NDArray[np.float64]:
+def edges_of(at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N + 1,) the edges between positions on the axis: halfway, so that a position is the middle of its cell."""
     if len(at) == 1:
         return np.array([at[0] - 0.5, at[0] + 0.5])
     middle = (at[1:] + at[:-1]) / 2

@@ -29,7 +29,7 @@ from regard.data import (
     forecasts_of,
 )
 from regard.data.csv_fields import csv_line
-from regard.data.series import Series, Values
+from regard.data.series import Series, Values, title_of
 from regard.data.series_file import PARQUET
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError
@@ -397,19 +397,20 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             forecasts += forecasts_of(batch, values, levels=self.levels, quantiles=quantiles, alignment=weights)
             warnings += self._warnings(batch)
         drawn = {table.series[index].name for index in windows.places[:, 0]}
-        warnings += [f"{_of(name)} has no observed value to begin with" for name in table.names if name not in drawn]
+        ended = (series.title for series in table.series if series.name not in drawn)
+        warnings += [f"{title} has no observed value to begin with" for title in ended]
         warnings += self._unknown_futures(table, windows)
         return FileForecasts(given.name, tuple(forecasts), tuple(warnings))
 
     def _warnings(self, batch: SeriesBatch) -> Iterator[str]:
         """Why the windows of a batch are not as those of the training."""
         size = self.config.data.history
-        for number, name in enumerate(batch.names):
+        for number, title in enumerate(map(title_of, batch.names)):
             steps = int(batch.history_mask[number].sum())
             if steps < size:
-                yield f"{_of(name)} has {steps:,} rows; training had histories of {size:,}"
+                yield f"{title} has {steps:,} rows; training had histories of {size:,}"
             if np.abs(batch.history[number]).max() > LARGEST:
-                yield f"{_of(name)} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
+                yield f"{title} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
 
     def _unknown_futures(self, table: SeriesTable, windows: SeriesWindows) -> Iterator[str]:
         """Known inputs that are missing in the horizon."""
@@ -420,7 +421,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 there = int((~np.isnan(ahead[:, column])).sum())
                 if there < windows.horizon:
                     yield (
-                        f"{_of(series.name)}: {name!r} is missing for {windows.horizon - there:,} of "
+                        f"{series.title}: {name!r} is missing for {windows.horizon - there:,} of "
                         f"{windows.horizon:,} steps ahead; its mean takes their place"
                     )
 
@@ -434,7 +435,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 start = min(int(np.searchsorted(series.times, after)), series.end)
                 end = min(int(np.searchsorted(series.times, until)), series.end) if is_trained else series.end
                 if start and not is_trained:
-                    hidden.append(f"{_of(series.name)}, before {series.clock.shown(after)}")
+                    hidden.append(f"{series.title}, before {series.clock.shown(after)}")
             bounds.append((0, 0, start, max(start, end)))
         notes = [f"rows that training may have seen are left out: {'; '.join(hidden[:3])}"] if hidden else []
         if len(hidden) > 3:
@@ -494,7 +495,3 @@ def _usual_step(series: Series, step: Step) -> Step:
     if len(apart) and np.bincount(apart).argmax() != 1:
         return find_step(series.times[rows], series.clock)
     return step
-
-
-def _of(name: str) -> str:
-    return f"series {name!r}" if name else "the series"

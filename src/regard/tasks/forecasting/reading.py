@@ -28,7 +28,7 @@ from regard.data import (
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.series_checks import check_minimum, check_values
 from regard.data.time_split import Subset
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, first_of
 from regard.tasks.trained_items import MOST_SHARED, DataItem, TrainedItems
 
 WINDOW_SCALES = {
@@ -352,4 +352,4 @@ def _count(rows: range, data: SeriesDataConfig) -> int:
 
 def listed(names: Sequence[str], most: int = 5) -> str:
     """The first names, in quotation marks."""
-    return ", ".join(map(repr, names[:most])) + ", …" * (len(names) > most)
+    return first_of(list(map(repr, names)), most)

@@ -14,7 +14,7 @@ from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.spans import TITLES
 from regard.data.split import are_held_out
-from regard.errors import DataError
+from regard.errors import DataError, first_of
 from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
 from regard.tasks.trained_items import DataItem
 
@@ -132,7 +132,7 @@ def check(material: LabellingMaterial, max_length: int) -> Findings:
 
 def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]:
     count, labels = len(material.train), material.labels
-    shown = ", ".join(labels.symbols[:10]) + ", …" * (len(labels.symbols) > 10)
+    shown = first_of(labels.symbols, 10)
     if len(labels.symbols) < 2:
         yield Finding("error", f"all tokens have the same label, {shown}", count)
     if all(len(each.tokens) > max_length for each in material.train):
@@ -165,7 +165,7 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
 
 def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Finding]:
     """What the labels say of spans, for a configuration that names a scheme, none, or leaves it open."""
-    scheme, others = spans.scheme, ", ".join(spans.others[:NUM_EXAMPLES]) + ", …" * (len(spans.others) > NUM_EXAMPLES)
+    scheme, others = spans.scheme, first_of(spans.others)
     if name == "none":
         return
     if scheme is None and not spans.others:
@@ -179,7 +179,7 @@ def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Findin
     elif not spans.types:
         yield Finding("error", f"data.span_scheme is {name}, but no label is like {scheme.label('X')}", 0)
     else:
-        types = ", ".join(spans.types[:10]) + ", …" * (len(spans.types) > 10)
+        types = first_of(spans.types, 10)
         chosen = "data.span_scheme" if name else "recognised from the labels"
         shown = f"{TITLES[scheme.name]}, {scheme.label(spans.types[0])}, {chosen}"
         text = f"{spans.num_spans:,} spans of {len(spans.types)} types ({types}): {shown}"
