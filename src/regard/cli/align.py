@@ -102,24 +102,13 @@ def align(
 
     With --references only the error rate goes to stdout; links are written if there is an output file.
     """
-    paired, parallel = file is not None, source is not None and target is not None
-    if paired == parallel or (paired and (source is not None or target is not None)):
-        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
-    fields, output_fields = inputs.parse_fields(source_field), inputs.parse_fields(target_field, "--target-field")
-    if not paired and (fields or output_fields):
-        raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
-    if output_fields is not None and len(output_fields) > 1:
-        raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
+    path, fields, output_field = inputs.of_pairs(file, source, target, source_field, target_field)
     kind = format_of_output(output, SUFFIXES, "pharaoh", format)
     flags = {"scores": scores, "reverse": reverse, "symmetrise": symmetrise, "json_": json_, "first": first}
     _refuse(kind, output, **flags, references=references, format=format, threshold=threshold)
-    path = file or source
-    assert path is not None
     check_output(output, overwrite=overwrite, inputs=(path, target, references, Path(reverse or "")))
     loaded = options.load(model, device)
-    pairs = loaded.pairs(
-        path, target=target, source_field=fields, target_field=output_fields[0] if output_fields else None
-    )
+    pairs = loaded.pairs(path, target=target, source_field=fields, target_field=output_field)
     judge = None
     if references is not None:
         loaded.refuse_trained(*filter(None, (path, target, references)))

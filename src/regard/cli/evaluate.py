@@ -75,14 +75,7 @@ def evaluate(
     Speech is compared with recordings: alignments with labels if there are any, beside what is reached without
     attention; errors of reading, also of sentences that are joined; distortion, pitch and durations.
     """
-    given, parallel = file is not None, source is not None and bool(target)
-    if given == parallel or (given and (source is not None or target)):
-        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
-    fields, output_fields = inputs.parse_fields(source_field), inputs.parse_fields(target_field, "--target-field")
-    if not given and (fields or output_fields):
-        raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
-    if output_fields is not None and len(output_fields) > 1:
-        raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
+    path, fields, output_field = inputs.of_pairs(file, source, target, source_field, target_field)
     metrics = None if metric is None else [name.strip().lower() for name in metric.split(",")]
     if bleu_tokenize is not None and metrics is not None and "bleu" not in metrics:
         raise RegardError("--bleu-tokenize is for BLEU: add --metric bleu.")
@@ -93,7 +86,7 @@ def evaluate(
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--source-field": ("source_field", fields),
-        "--target-field": ("target_field", output_fields[0] if output_fields else None),
+        "--target-field": ("target_field", output_field),
         "--target": ("references", target or None),
         "--metric": ("metrics", metrics),
         "--bleu-tokenize": ("tokenize", bleu_tokenize),
@@ -102,8 +95,6 @@ def evaluate(
         "--boxes": ("boxes", boxes),
         "--vocoder": ("vocoder", vocoder),
     }
-    path = file or source
-    assert path is not None
     from regard.data.tally import summary
 
     evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.cli.standard import say
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import Fields, InputFormat, InputRow, InputTable
@@ -145,6 +145,25 @@ def parse_fields(text: str | None, option: str = "--source-field") -> Fields | N
     if not all(names):
         raise ConfigError(f"{option} {text!r}: give columns counted from 0, for example 0,2, or names of fields.")
     return tuple(int(name) if name.isdecimal() else name for name in names)
+
+
+def of_pairs(
+    file: Path | None, source: Path | None, target: object, source_field: str | None, target_field: str | None
+) -> tuple[Path, Fields | None, str | int | None]:
+    """The file of pairs, or that of the sources, and the columns of both sides, of the options that name them.
+
+    Raises:
+        RegardError: for options that do not go together.
+    """
+    path = file or source
+    if path is None or (file is None) != bool(source and target) or (file and (source or target)):
+        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
+    fields, output_fields = parse_fields(source_field), parse_fields(target_field, "--target-field")
+    if file is None and (fields or output_fields):
+        raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
+    if output_fields is not None and len(output_fields) > 1:
+        raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
+    return path, fields, output_fields[0] if output_fields else None
 
 
 def texts(arguments: Sequence[str]) -> Iterator[InputRow]:

@@ -204,9 +204,7 @@ def predict(
             predictions = _predicted(loaded, chunk, extra, alignments=alignments or whole)
         answers = []
         for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=begun + 1):
-            failed = bool(row.refusal) or (not _is_blank(row.text) and loaded.has_failed(prediction))
-            if row.refusal:
-                prediction = replace(prediction, warnings=(row.refusal,))
+            prediction, failed = _judged(loaded, row, prediction)
             written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
             if whole and not alignments and chosen == "jsonl":
                 prediction = replace(prediction, alignment=None)
@@ -422,8 +420,12 @@ class Answer:
     failed: bool = False
 
 
-def _is_blank(text: Any) -> bool:
-    return not (text.strip() if isinstance(text, str) else text)
+def _judged(model: AbstractModel[Any], row: InputRow, prediction: Any) -> tuple[Any, bool]:
+    """The prediction, with the reason if its input is refused, and whether an input that is not blank has no output."""
+    if row.refusal:
+        return replace(prediction, warnings=(row.refusal,)), True
+    is_blank = not (row.text.strip() if isinstance(row.text, str) else row.text)
+    return prediction, not is_blank and model.has_failed(prediction)
 
 
 def _print_files(
@@ -503,8 +505,8 @@ def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, str
             if last is None:
                 break
             print(file=stream, flush=True)
-            failed += bool(rows[turn].refusal) or (not _is_blank(rows[turn].text) and model.has_failed(last))
-            last = replace(last, warnings=(rows[turn].refusal,)) if rows[turn].refusal else last
+            last, has_failed = _judged(model, rows[turn], last)
+            failed += has_failed
             _warn(_warning(rows[turn], last), strict=strict)
             turn += 1
             begin()

@@ -26,7 +26,6 @@ LETTERS = {
 }  # fmt: skip
 """The positions of each scheme, without `O`."""
 POSITIONS = frozenset(OUTSIDE).union(*LETTERS.values())
-POSITIONS = frozenset(OUTSIDE).union(*LETTERS.values())
 COMMON = {"M": "I", "L": "E", "U": "S", "W": "S"}
 """Positions that have another letter in BIOES."""
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.compat.tfa.cells.contract import DeferredCell
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import Type, check_type, deferred, materialize, target
+from regard.compat.tfa.layers.deferred import check_type, deferred, materialize, target
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
 from regard.compat.tfa.layers.originals import FromTensorflow, Shape
 from regard.errors import UnsupportedError
@@ -27,10 +27,8 @@ class AbstractGatedCell(FromTensorflow, DeferredCell):
     weight_hh: nn.Parameter
     bias: nn.Parameter
 
-    def __init__(
-        self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
-    ) -> None:
-        super().__init__(units, input_size=input_size, dtype=dtype, name=name)
+    def __init__(self, units: int, **options: Any) -> None:
+        super().__init__(units, **options)
         for weight in ("weight_ih", "weight_hh", "bias"):
             self._defer(weight)
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from regard.attention import Mechanism, monotonic
 from regard.compat.tfa.layers.deferred import Type, type_of
@@ -20,7 +20,7 @@ class ReadingAttention(ComposedAttention):
     """A mechanism that reads from left to right; its state is the alignment of the step before.
 
     Args:
-        units, dtype, name: as in `ComposedAttention`.
+        units, options: as in `ComposedAttention`.
         sigmoid_noise, sigmoid_noise_seed, score_bias_init, mode: as in `BahdanauMonotonicAttention`.
     """
 
@@ -34,29 +34,15 @@ class ReadingAttention(ComposedAttention):
         sigmoid_noise_seed: int | None,
         score_bias_init: float,
         mode: MonotonicMode,
-        dtype: Type = None,
-        name: str,
         score_mask_value: float | None = None,
-        query_size: int | None = None,
-        memory_size: int | None = None,
-        query_layer: nn.Module | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         check_mode(mode)
         if score_mask_value is not None and score_mask_value != -math.inf:
             raise UnsupportedError(
                 f"score_mask_value={score_mask_value}: a reader never stops at padding, so it is -inf or None."
             )
-        super().__init__(
-            units,
-            dtype=dtype,
-            name=name,
-            score_mask_value=score_mask_value,
-            query_size=query_size,
-            memory_size=memory_size,
-            query_layer=query_layer,
-            memory_layer=memory_layer,
-        )
+        super().__init__(units, score_mask_value=score_mask_value, **options)
         self.sigmoid_noise, self.sigmoid_noise_seed = sigmoid_noise, sigmoid_noise_seed
         self.score_bias_init, self.mode = score_bias_init, mode
         self._noise: Generator | None = None
