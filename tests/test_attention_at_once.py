@@ -244,7 +244,7 @@ def test_what_is_done_is_explained():
     memory = MECHANISMS["scaled"]().prepare(torch.randn(1, 4, D))
     assert "sequences: one operation for all steps" in MECHANISMS["scaled"]().explain(memory)
     narrow = Mechanism(scored("dot"), SoftmaxAlignment(), WeightedSum(D), SlidingWindow(back=1, front=1))
-    assert "SlidingWindow declares nothing" in narrow.explain(narrow.prepare(torch.randn(1, 4, D)))
+    assert "this path does not support SlidingWindow" in narrow.explain(narrow.prepare(torch.randn(1, 4, D)))
     wide = Mechanism(ScaledDotScore(D, D, 4), SoftmaxAlignment(), WeightedSum(D))
     assert "as wide as values" in wide.explain(wide.prepare(torch.randn(1, 4, D)))
 
@@ -280,7 +280,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
     queries, values = torch.randn(2, 3, D), torch.randn(2, 4, D)
     for kind, reason in (
         (NamedSoftmax, None),
-        (OtherSoftmax, "OtherSoftmax declares nothing that this path computes"),
+        (OtherSoftmax, "this path does not support OtherSoftmax"),
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))

@@ -208,7 +208,7 @@ def test_fields_that_a_file_has_not_stop_at_its_first_line_and_name_the_option(
     assert run(["evaluate", "-m", model, "in.jsonl"]) == 2
     assert "--source-field" in capsys.readouterr().err
     assert run(["evaluate", "-m", model, "in.jsonl", "--source-field", "text", "--target-field", "said"]) == 0
-    assert capsys.readouterr().out.startswith("1 items")
+    assert capsys.readouterr().out.startswith("1 item:")
     assert run(["evaluate", "-m", model, "in.jsonl", "--source-field", "text", "--target-field", "said,x"]) == 2
     assert run(["evaluate", "-m", model, "--source", "a", "--target", "b", "--target-field", "1"]) == 2
 

@@ -328,9 +328,9 @@ def test_evaluate_prints_figures_and_the_worst_items(tasks, capsys):
     printed = capsys.readouterr()
     assert printed.out == (
         "2 items: sequence error rate 50.00%, symbol error rate 66.67%\n"
-        "\ntest.tsv:3  c1  (2 of 1 symbols)\n  output     1c\n  reference  x\n"
+        "\ntest.tsv:3  c1  (2 errors in 1 symbol)\n  output     1c\n  reference  x\n"
     )
-    assert printed.err == "test.tsv:3: a digit\n"
+    assert printed.err == "warning: test.tsv:3: a digit\n"
     assert tasks.model.calls == [(["test.tsv"], {"beam": 1})]
 
 

@@ -156,7 +156,7 @@ def test_one_check_names_every_defect_and_training_may_go_on_without_them(tmp_pa
     report = str(data.report)
     assert [place for place in found if place not in report] == []
     assert data.report.has_errors
-    assert f"error: {data.num_left_out} items cannot be read" in report
+    assert f"error: {data.num_left_out} defects of " in report
     try:
         stopped = str(read_and_check(task, config).report)  # pictures are looked at by the check
     except DataError as error:
@@ -167,7 +167,7 @@ def test_one_check_names_every_defect_and_training_may_go_on_without_them(tmp_pa
     assert not skipping.report.has_errors
     assert [place for place in found if place not in str(skipping.report)] == []
     plan = str(skipping.plan(task, config))
-    assert f"left out: {len(found)} items that cannot be read" in plan
+    assert f"left out: {len(found)} items with defects (data.on_error=skip)" in plan
 
 
 def test_a_report_groups_defects_by_kind_with_their_number_and_the_first_places(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_training_without_the_items_that_cannot_be_read_says_how_many_they_wer
         regard.train(from_preset("labelling", settings), tmp_path / "run")
     regard.train(from_preset("labelling", [*settings, "data.on_error=skip"]), tmp_path / "run")
     shown = capsys.readouterr().err
-    assert "left out: 2 items that cannot be read" in shown
+    assert "left out: 2 items with defects" in shown
     assert "58 sentences" not in shown
 
 

@@ -367,10 +367,10 @@ def test_findings_name_what_looks_wrong():
     field = DocumentField.build(["a b c d e"], max_words=2, max_sentences=2)
     found = [str(finding) for finding in document_findings(documents, [field.encode(d.text) for d in documents])]
     assert found == [
-        "warning: 1 documents cannot be read (f:6)",
-        "warning: 1 of 6 documents have no words (f:2)",
-        "warning: 1 documents have too many sentences: 1 sentences are left out (f:3)",
-        "info: 1 sentences of 1 documents are too long and were divided (f:1)",
+        "warning: 1 document cannot be read (f:6)",
+        "warning: 1 of 6 documents has no words (f:2)",
+        "warning: 1 document has too many sentences; 1 sentence is left out (f:3)",
+        "info: 1 sentence was too long and divided, in 1 document (f:1)",
         "warning: 2 documents have the text of another one and other labels (f:4, f:5)",
     ]
     assert document_findings([], []) == []

@@ -106,7 +106,7 @@ def test_the_number_is_printed_saved_and_the_same_when_the_run_is_made_again(
     saved = load("first/config.yaml").config.data
     assert saved.source.vocabulary_size == expected
     assert run([*command, "--output", "first"]) == 0
-    assert "finished before" in capsys.readouterr().err
+    assert "has already ended" in capsys.readouterr().err
     more = [word.replace("max_steps: 2", "max_steps: 4") for word in command]
     assert run([*more, "--output", "first"]) == 0
     assert "the run continues" in capsys.readouterr().err

@@ -268,7 +268,7 @@ def test_codes_of_missing_values_are_missing_and_counted(tmp_path: Path) -> None
     table = read_series(written(tmp_path, text), missing_values=[-9999, "X", 7])
     np.testing.assert_array_equal(np.isnan(table.series[0].targets), [[1, 0], [1, 1], [0, 1], [1, 1], [0, 0]])
     notes = [str(note) for note in table.notes]
-    assert f"info: 2 values of 'a' are -9999 and count as missing ({tmp_path / 'a.csv'}:2, …)" in notes
+    assert f"info: 'a' is -9999 in 2 rows, counted as missing ({tmp_path / 'a.csv'}:2, …)" in notes
     assert "warning: no value is 7 (data.missing_values)" in notes
 
 
@@ -319,7 +319,7 @@ def test_values_that_stand_still_are_named() -> None:
     series[300:420] = 0.0
     (finding,) = check_values("train", SeriesTable.of({"": series}, "2024-01-01", Step(microseconds=HOUR)))
     assert str(finding) == (
-        "warning: train: 'value' stands still for 120 rows, as at 0 for 120 rows (2024-01-13 12:00:00, …)"
+        "warning: train: 'value' does not change in 120 rows, for example 0 in 120 rows (2024-01-13 12:00:00, …)"
     )
 
 

@@ -34,10 +34,10 @@ def test_many_symbols_are_counted_and_not_all_named() -> None:
     tally = Tally()
     tally.add("t:1", map(str, range(30)))
     tally.add("t:2", [])
-    (line,) = tally.lines("items have symbols")
-    assert line.startswith("1 items have symbols: '0' (1), '1' (1)")
+    (line,) = tally.lines("item|items has|have symbols")
+    assert line.startswith("1 item has symbols: '0' (1), '1' (1)")
     assert line.endswith("'19' (1) and 10 others (t:1)")
-    assert Tally().lines("items") == []
+    assert Tally().lines("item|items") == []
 
 
 def test_an_evaluation_says_in_a_line_which_symbols_of_many_items_are_unknown(
@@ -50,8 +50,8 @@ def test_an_evaluation_says_in_a_line_which_symbols_of_many_items_are_unknown(
     assert run(["evaluate", "--model", model, str(file)]) == 0
     lines = capsys.readouterr().err.splitlines()
     (unknown,) = (line for line in lines if "read as <unk>" in line)
-    assert unknown.startswith("40 items: not in the training data, read as <unk>: 'é' (39), ")
+    assert unknown.startswith("warning: 40 items: not in the training data, read as <unk>: 'é' (39), ")
     assert unknown.endswith(f"and 21 others ({file}:1, {file}:2, {file}:3, …)")
     (cannot,) = (line for line in lines if "cannot write" in line)
-    assert cannot.startswith("warning: 20 items have references with symbols that the model cannot write")
+    assert cannot.startswith("warning: 20 items cannot be right, as the model cannot write symbols of the reference")
     assert cannot.endswith(f": 'ˈ' (20) ({file}:2, {file}:4, {file}:6, …)")

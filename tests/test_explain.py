@@ -35,7 +35,7 @@ E, D, N = 4, 6, 9
 PATHS = {
     "through compiled loops": (recurrence, "run"),
     "torch's own loop": (RecurrentStack, "_call"),
-    "hypotheses share": (SearchTwin, "step"),
+    "hypotheses of an input share": (SearchTwin, "step"),
     "all layers are one call": (CachedTwin, "step"),
     "fused node": (fused, "run"),
     "run at once": (Recurrent, "_at_once"),
@@ -123,7 +123,7 @@ def test_searches_take_the_paths_that_explain_tells(name, sentences, beam, may_l
             assert ran == expected, encoder
         ran.clear()
         search(model.decoder, memory, Search(beam=beam), bos=1, eos=2, max_length=4)
-        if ran & {"hypotheses share", "all layers are one call"}:  # whose output layer is packed, too
+        if ran & {"hypotheses of an input share", "all layers are one call"}:  # whose output layer is packed, too
             ran.discard("packed")
         assert ran - {"steps one by one"} == said(decoder), decoder
 
@@ -157,8 +157,8 @@ def test_a_gpu_is_spoken_of_where_there_is_none():
     paths = feeding.decoder.paths(rows=40, device="cuda")
     assert "one fused node of the graph, launched as one graph when a shape comes again" in paths["training"]
     assert "launched" not in feeding.decoder.paths(device="cpu")["training"]
-    assert paths["search"].startswith("searches take `step`: ")
-    assert "on the CPU" in paths["search"]
+    assert paths["search"].startswith("searches call the decoder's `step`: ")
+    assert "for the CPU only" in paths["search"]
     assert "run at once" in plain.decoder.paths(device="cuda")["training"]
     assert "torch's own loop" in plain.encoder.paths(device="cuda")["search"]
     assert next(feeding.parameters()).device.type == "cpu"

@@ -180,11 +180,13 @@ def test_whether_searches_have_a_step_of_their_own_is_explained():
         pass
 
     decoder = recurrent()
-    assert decoder.explain().endswith("in searches hypotheses share what they follow")
-    assert "searches take `step`, with weights packed once: " in recurrent(attention="location").explain()
+    assert decoder.explain().endswith("in searches the hypotheses of an input share its memory")
+    assert "searches call the decoder's `step`, with weights packed once: " in recurrent(attention="location").explain()
     assert "no rnn cells" in recurrent("rnn").explain()
-    assert "in searches hypotheses share what they follow" in DECODERS["pointer"](dtype=torch.float32).explain()
-    shared = "in searches hypotheses share what they follow"
+    assert (
+        "in searches the hypotheses of an input share its memory" in DECODERS["pointer"](dtype=torch.float32).explain()
+    )
+    shared = "in searches the hypotheses of an input share its memory"
     assert all(of_images(kind).explain().endswith(shared) for kind in (None, "plane", "coverage"))
     deep = of_images()
     deep.readout.of_context.register_forward_hook(lambda *_: None)

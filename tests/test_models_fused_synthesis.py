@@ -136,7 +136,7 @@ def test_a_sentence_without_support_reads_zeros(mechanism):
 def test_explain_says_what_takes_the_steps():
     assert "a few calls of kernels" in decoder().explain()
     with plain():
-        assert "searches take `step`" in decoder().explain()
+        assert "searches call the decoder's `step`" in decoder().explain()
     dropping = decoder(query={"dropout": 0.2})
     dropping.query_cells.train()
     assert "query_cells drop units" in dropping.explain()

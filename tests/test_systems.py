@@ -142,4 +142,4 @@ def test_a_signal_saves_and_the_same_command_continues(
     assert run(arguments) == 0
     assert "continuing after step" in capsys.readouterr().err
     assert run(arguments) == 0
-    assert "finished before" in capsys.readouterr().err
+    assert "has already ended" in capsys.readouterr().err

@@ -157,15 +157,16 @@ def test_validations_take_a_tenth_of_the_time_or_are_five(held_out: int, trainin
     validations = plan.steps / plan.config.training.validate_every
     share = validations * plan.validation_cost / (plan.steps / plan.steps_per_epoch)
     assert plan.validation_cost == pytest.approx(0.8 * held_out / 3_600, rel=0.01)
-    assert validations <= 5.1 or share <= 0.12
-    assert validations >= 4.9
+    least = 5 if plan.steps >= 1_000 else 1  # a short training has as few as keep within a tenth of its time
+    assert validations <= least + 0.1 or share <= 0.12
+    assert validations >= least - 0.1
     assert any("of the time of the training" in line for line in plan.warnings) == (share / (1 + share) >= 0.25)
 
 
 def test_a_given_time_between_validations_stays_and_its_price_is_told() -> None:
     plan = resolve(opened(validate_every=10, epochs=3), *words(3_600), held_out=360)
     assert plan.config.training.validate_every == 10
-    (warning,) = [line for line in plan.warnings if "validations" in line]
+    (warning,) = [line for line in plan.warnings if "validation" in line]
     assert warning.startswith("warning: 36 validations take about 49% of the time of the training.")
     assert "Raise training.validate_every; left out" in warning
     plan = resolve(opened(validate_every=None, epochs=3), *words(3_600), held_out=36_000)

@@ -212,7 +212,7 @@ def test_metrics_of_one_label_each() -> None:
     assert np.array(result.details["confusion"]).sum() == 13
     confidences = [entry.confidence for entry in result.worst]
     assert confidences == sorted(confidences, reverse=True)
-    assert "true \\ given" in str(result)
+    assert "true \\ predicted" in str(result)
     assert str(result.worst[0]).startswith(result.worst[0].place)
     assert set(result.worst[0].record()) == {"text", "labels", "given", "confidence", "place"}
 
@@ -222,7 +222,7 @@ def test_a_confusion_matrix_of_many_labels_has_numbers_for_columns() -> None:
     documents = [Document("", (name,), Path("a.csv")) for name in names]
     predictions = [DocumentPrediction((names[0],), dict.fromkeys(names, 0.125)) for _ in names]
     lines = str(evaluation(documents, predictions, Labels(names))).splitlines()
-    assert lines[2].split() == ["true", "\\", "given", *"12345678"]
+    assert lines[2].split() == ["true", "\\", "predicted", *"12345678"]
     assert lines[4].split() == ["2", *names[1].split(), "1", *"0000000"]
     assert all(len(line) < 80 for line in lines)
 
@@ -468,14 +468,13 @@ def test_several_labels_from_reading_to_metrics(tmp_path: Path) -> None:
 FINDINGS = [
     ([("a", "x y")] * 3, [], "error: all training documents have the same label, 'a'"),
     ([("a", "x y"), ("b", "x y")], [], r"train: 2 documents have the text of another one and other labels"),
-    ([("a", "x y"), ("b", "...x"), ("b", " ")], [], r"train: 1 of 3 documents have no words"),
+    ([("a", "x y"), ("b", "...x"), ("b", " ")], [], r"train: 1 of 3 documents has no words"),
     (
         [("a", "x y"), ("b", "x")],
         [("c", "x"), ("a", "z")],
-        r"1 documents of dev have labels that no training document has: 'c'",
+        r"1 document of dev has labels that no training document has: 'c'",
     ),
-    ([("a", "x y"), ("b", "x")], [("a", "x y")], "1 texts of dev are also training texts"),
-    ([("a", "x y"), ("a", "x y"), ("b", "x")], [], "1 documents repeat an earlier one with its label"),
+    ([("a", "x y"), ("a", "x y"), ("b", "x")], [], "1 document repeats an earlier one with its label"),
     ([("a", "x y"), ("b", "x")], [], "2 labels have fewer than 5 training documents"),
     ([("a", "x y"), ("b", "x")], [("a", "z")], r"the vocabulary has 2 words; 100.0% of dev's words are unknown"),
     ([("a", "x y"), ("b", "x")], [], "2 training documents are too few"),
@@ -638,7 +637,7 @@ def test_evaluate_prints_metrics_the_confusion_matrix_and_the_worst(
     assert verb("evaluate", "-m", "run", "test.csv", "--worst", 2) == 0
     out = capsys.readouterr().out
     assert out.startswith("12 documents: accuracy ")
-    assert "true \\ given" in out
+    assert "true \\ predicted" in out
     assert verb("evaluate", "-m", "run", "test.csv", "--json", "--worst", 1) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["documents"] == 12

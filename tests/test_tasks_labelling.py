@@ -59,7 +59,7 @@ def test_the_check_finds_what_cannot_or_should_not_be() -> None:
     report = check(LabellingMaterial([sentence], [sentence, other], tokens, tokens, Vocabulary(["X"])), 1)
     assert report.has_errors
     text = str(report)
-    for part in ("same label", "max_length=1", "training lacks (Y) (d:1)", "in the training, too (t:1)"):
+    for part in ("same label", "max_length=1", "training lacks: Y (d:1)"):
         assert part in text
     assert not check(LabellingMaterial([sentence] * 300, [other], tokens, tokens, Vocabulary(["X", "Y"])), 9).has_errors
 
@@ -181,11 +181,11 @@ def material(*labels: Sequence[str], **data: Any) -> LabellingMaterial:
 
 
 def test_the_check_says_what_scheme_the_labels_have() -> None:
-    assert "300 spans of 1 types (x): BIOES (IOBES), B-x, recognised" in str(check(material(["B-x", "E-x", "O"]), 9))
+    assert "300 spans of 1 type (x): BIOES (IOBES), B-x, recognised" in str(check(material(["B-x", "E-x", "O"]), 9))
     assert "(x): BIO (IOB2), x_B, data.span_scheme" in str(check(material(["x_B", "O"], span_scheme="bio"), 9))
     assert "the labels do not mark spans, so there is no span_f1" in str(check(material(["X", "Y"]), 9))
-    assert "most labels mark spans, but 1 have no position (Z)" in str(check(material(["B-x", "I-x", "Z"]), 9))
-    assert "300 of 900 spans are not as BIO (IOB2) writes them" in str(
+    assert "most labels mark spans, but 1 label has no position (Z)" in str(check(material(["B-x", "I-x", "Z"]), 9))
+    assert "300 of 900 spans are not written as BIO (IOB2) demands" in str(
         check(material(["B-x", "O", "B-x", "O", "I-x"]), 9)
     )
     wrong = check(material(["X", "Y"], span_scheme="bio"), 9)
@@ -232,7 +232,7 @@ def test_labels_that_the_model_lacks_are_wrong_and_named() -> None:
     evaluation = evaluated("XXX", "XZZ", known=frozenset("XY"))
     assert evaluation.metrics["token_error_rate"] == pytest.approx(2 / 3)
     assert evaluation.warnings == [
-        "1 sentences have labels that the training lacks; the model cannot be right there: 'Z' (2) (t:1)"
+        "1 sentence has labels that the training lacks; the model cannot be right there: 'Z' (2) (t:1)"
     ]
     assert evaluated("XX", "XY", known=frozenset("XY")).warnings == []
 
@@ -242,4 +242,4 @@ def test_tokens_without_a_label_are_not_scored() -> None:
     assert evaluation.metrics["token_error_rate"] == 0
     assert evaluation.metrics["span_f1"] == 1
     assert evaluation.warnings == ["2 tokens have no label in the file and are not scored"]
-    assert str(evaluation.scored[0]) == "t:1  (0 of 3 tokens)\n  a/B-x b/B-x c/O"
+    assert str(evaluation.scored[0]) == "t:1  (0 of 3 tokens wrong)\n  a/B-x b/B-x c/O"

@@ -174,10 +174,10 @@ def test_the_check_reports_what_makes_figures_misleading(tmp_path: Path) -> None
     )
     given = config(data={"train": tmp_path / "text.txt", "dev": tmp_path / "dev.txt", "units": "word"})
     shown = str(check(read_text(given.data)))
-    assert "600 tokens are too few" in shown
+    assert "600 training tokens are too few" in shown
     assert "1 of dev's tokens" in shown
-    assert "<unk> is never learned; with data.min_count=2 it is" in shown
-    assert "1 of dev's 1 long lines (100.0%) are also in train" in shown
+    assert "which stands for them, is never learned from train; with data.min_count=2 it is" in shown
+    assert "1 of dev's 1 long lines (100.0%) is also in train" in shown
     many = " ".join(f"w{number}" for number in range(500))
     (tmp_path / "text.txt").write_text(f"{many}\n")
     assert "501 of them occur once" in str(check(read_text(given.data)))
@@ -357,7 +357,7 @@ def test_bits_per_character_of_words_are_over_the_characters_of_the_text(tmp_pat
     assert (metrics["tokens"], metrics["characters"], metrics["words"]) == (5, 14, 3)
     assert metrics["bits_per_character"] == pytest.approx(metrics["loss"] * 5 / math.log(2) / 14)
     assert metrics["unknown"] == pytest.approx(1 / 5)
-    assert "of which 1 are unknown" in str(model.evaluate(path))
+    assert "of which 1 is unknown" in str(model.evaluate(path))
 
 
 def test_the_worst_stretches_come_first_with_their_lines(tmp_path: Path) -> None:

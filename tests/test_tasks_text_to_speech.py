@@ -197,7 +197,7 @@ def test_labels_that_end_after_their_sound_are_a_warning(copied: Path) -> None:
     sound, _ = read_wave(copied / "wavs/train-0.wav")
     write_wave(copied / "wavs/train-0.wav", sound[: len(sound) // 2], 16000)
     report = str(TASK.check(config, TASK.read(config)))
-    assert "train: labels of 1 sentences end after their sound; are they those of another one? (" in report
+    assert "train: 1 sentence has labels that end after the sound; do they belong to another one? (" in report
     assert "train.csv:1)" in report
 
 
@@ -209,7 +209,7 @@ def test_long_recordings_and_units_that_only_held_out_sentences_have_are_said(co
     assert 0 < len(material.train) < 9
     report = str(TASK.check(config, material))
     assert "longer than data.max_seconds=0.6" in report
-    assert "1 held-out sentences have units that no training sentence has" in report
+    assert "1 held-out sentence has units that no training sentence has" in report
     with pytest.raises(DataError, match=r"no sentence is as short as data.max_seconds=0.1"):
         TASK.read(configuration(copied, "data.max_seconds=0.1").config)
 
@@ -950,7 +950,9 @@ def test_the_recordings_of_tacotron_1_are_made_into_sound_as_its_speech_is(data:
 def test_sentences_too_few_to_be_joined_are_said(trained: Path, data: Path) -> None:
     evaluation = load(trained, device="cpu").evaluate(data / "test.csv", sound=False, joined=4)
     assert evaluation.joined is None
-    assert evaluation.details["notes"] == ["No sentences are joined: of 4 to each there are 3."]
+    assert evaluation.details["notes"] == [
+        "No long sentences are measured: each joins 4 (--joined), and the file has 3."
+    ]
 
 
 def test_a_metric_of_labels_needs_labels(copied: Path) -> None:

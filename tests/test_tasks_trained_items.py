@@ -55,18 +55,33 @@ def test_held_out_items_that_are_trained_on_are_refused_whatever_their_file_is_c
     written(project / "dev.tsv", shuffled[:12] + words(12, 2))
     with pytest.raises(DataError, match="cannot be trained on"):
         train(from_preset("g2p", settings("data.dev=dev.tsv")), "run")
-    assert "error: 12 of the 24 held-out items are training items, with the same output" in capsys.readouterr().err
+    assert "error: 12 of 24 held-out items are also in the training, with the same output" in capsys.readouterr().err
     assert not (project / "run").exists()
     check = ["data", "check", "--preset", "g2p", "train.tsv", "dev.tsv"]
     assert run(check) == 2
     assert run([*check, "--set", "training.allow_trained_dev=true"]) == 0
-    assert "warning: 12 of the 24 held-out items are training items" in capsys.readouterr().out
+    assert "warning: 12 of 24 held-out items are also in the training" in capsys.readouterr().out
 
 
 def test_other_outputs_of_trained_inputs_and_few_shared_items_are_no_reason_to_refuse(project: Path) -> None:
     others = [(source, f"{target} a") for source, target in words(40, 1)]
     written(project / "dev.tsv", others + words(40, 1)[:3])
     assert run(["data", "check", "--preset", "g2p", "train.tsv", "dev.tsv"]) == 0
+
+
+def test_shared_items_and_inputs_are_told_once_with_both_places(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = words(40, 1)
+    written(project / "dev.tsv", [known[2], (known[3][0], "a"), *words(20, 4)])
+    assert run(["data", "check", "--preset", "g2p", "train.tsv", "dev.tsv"]) == 0
+    shared = [line for line in capsys.readouterr().out.splitlines() if "training" in line and "output" in line]
+    assert [line.replace(f"{project}/", "") for line in shared] == [
+        "warning: 1 of 22 held-out items is also in the training, with the same output, so figures flatter the "
+        "model (dev.tsv:1 is train.tsv:3)",
+        "warning: 1 of 22 held-out items has the input of a training item, with another output "
+        "(dev.tsv:2 and train.tsv:4)",
+    ]
 
 
 def test_both_files_of_parallel_held_out_texts_count(project: Path) -> None:
@@ -92,7 +107,7 @@ def test_evaluate_counts_what_was_trained_on(project: Path, capsys: pytest.Captu
     figures = json.loads(printed.out)
     assert (figures["items"], figures["trained_items"], figures["trained_inputs"]) == (10, 2, 1)
     assert "2 of 10 items were trained on with the same output (mixed.tsv:8, mixed.tsv:9)" in printed.err
-    assert "1 other items were trained on with another output (mixed.tsv:10)" in printed.err
+    assert "1 other item has an input that was trained on with another output (mixed.tsv:10)" in printed.err
     assert run(["evaluate", "--model", "run", str(written(project / "new.tsv", words(9, 7)))]) == 0
     assert "trained on" not in capsys.readouterr().err
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from rich.console import Console
 from regard.config.tasks.text_to_text import TextTrainingConfig
 from regard.errors import ConfigError, RegardError
 from regard.training import Loss, Outcome, Validation, train
+from regard.training.manifest import Manifest
+from regard.training.position import Position
+from regard.training.progress import Display
+from regard.training.report import RunReport
 from training_toy import ITEMS, Toy, ToyTrainee, config
 
 
@@ -224,10 +229,10 @@ def test_the_mean_of_the_last_validations_is_saved_only_where_it_is_better_than_
     assert outcome.metrics == {"rate": min(mean, 0.2)}
     (line,) = lines(tmp_path, "averaged")
     assert line["rate"] == mean
-    of_mean = f"the mean of the weights of 3 validations, steps 14 to 28 (rate {mean})"
-    of_best = "the best single validation, step 21 (rate 0.2)"
-    saved, other = (of_mean, of_best) if len(steps) == 3 else (of_best, of_mean)
-    assert f"The saved model is {saved}, not {other}." in shown.getvalue()
+    of_mean = f"the mean of 3 models, steps 14 to 28 (rate {mean})"
+    of_best = "the best single one, of step 21 (rate 0.2)"
+    text = f"{of_mean}; {of_best}, is worse" if len(steps) == 3 else f"{of_best}; {of_mean}, is no better"
+    assert f"The saved model is {text}." in shown.getvalue()
     names = {path.name for path in (tmp_path / "checkpoints/weights").iterdir()}
     assert names == {"step-00000021.safetensors", *(["mean.safetensors"] if len(steps) == 3 else [])}
     again = Scripted([])
@@ -367,16 +372,41 @@ def test_samples_are_shown_and_pictures_written_as_many_as_asked(tmp_path: Path)
     assert sorted(path.name for path in (tmp_path / "pictures/step-00000007").iterdir()) == ["0.txt", "1.txt"]
 
 
-def test_pictures_are_drawn_when_the_steps_have_tripled(tmp_path: Path) -> None:
-    settings = config(epochs=4, samples=1, validate_every=2)
+def drawn(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "pictures").iterdir())
+
+
+@pytest.mark.parametrize("averaged", [0, 2])
+def test_a_short_training_draws_pictures_at_its_end_only(tmp_path: Path, averaged: int) -> None:
+    settings = config(epochs=4, samples=1, validate_every=2, average_checkpoints=averaged)
     train(ToyTrainee(settings), settings, tmp_path, seed=3, select="symbol_error_rate")
-    drawn = sorted(int(path.name.removeprefix("step-")) for path in (tmp_path / "pictures").glob("step-*"))
-    assert drawn == [2, 6, 18]
-    log = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    validated = [int(entry["step"]) for entry in log if entry["kind"] == "validation"]
-    assert set(drawn) < set(validated)
-    for step in set(validated) - set(drawn):
-        assert step < 3 * max(number for number in drawn if number < step)
+    assert drawn(tmp_path) == ["averaged" if averaged else "step-00000028"]
+
+
+def test_a_single_validation_is_not_averaged_and_has_pictures(tmp_path: Path) -> None:
+    settings = config(epochs=4, samples=1, validate_every=28, average_checkpoints=5)
+    train(ToyTrainee(settings), settings, tmp_path, seed=3, select="symbol_error_rate")
+    assert lines(tmp_path, "averaged") == []
+    assert drawn(tmp_path) == ["step-00000028"]
+
+
+def test_pictures_before_the_end_take_a_twentieth_of_the_time_and_three_times_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("regard.training.report.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def draw(path: Path) -> None:
+        clock[0] += 10.0
+
+    report = RunReport(config(), tmp_path, Display(Console(file=StringIO())), Manifest(tmp_path))
+    with report:
+        for step in range(10, 1_000, 10):  # a step takes a second
+            validation = Validation({"rate": 1.0}, pictures=[("a.png", draw)])
+            position = Position(step=step, seconds=float(step))
+            report.validation(validation, position, kind="validation", seconds=0.0, is_last=step == 990)
+    # the first drawing was expected to take 2 seconds; then the next ones 10, in addition to those before
+    assert drawn(tmp_path) == ["step-00000040", "step-00000400", "step-00000990"]
 
 
 def test_a_picture_that_fails_is_a_warning(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_finished_run_returns_its_outcome_at_once_and_with_its_weights(tmp_pat
     again = ToyTrainee(settings)
     outcome = train(again, settings, tmp_path / "run", seed=3, select="x", console=Console(file=shown))
     assert outcome == first
-    assert "finished before (epochs after 28 steps)" in shown.getvalue()
+    assert "this run has already ended, after 28 steps (training.epochs)" in shown.getvalue()
     assert again.validations == 0
     (tmp_path / "saved").mkdir()
     again.save(tmp_path / "saved")

@@ -26,6 +26,15 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(count: int, text: str) -> str:
+    """A number and what follows it, which has both forms of each word that differs between singular and plural.
+
+    >>> counted(1, "pair|pairs of dev is|are empty"), counted(2000, "step|steps")
+    ('1 pair of dev is empty', '2,000 steps')
+    """
+    return f"{count:,} " + re.sub(r"(\w+)\|(\w+)", lambda forms: forms[1 if count == 1 else 2], text)
+
+
 def _escaped(character: str) -> str:
     if character in "\n\t" or category(character) not in ("Cc", "Cs"):
         return character

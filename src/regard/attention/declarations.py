@@ -41,7 +41,7 @@ def ineligible(
     }
     for name, part in parts._asdict().items():
         if not declared[name]:
-            return f"{type(part).__name__} declares nothing that this path computes"
+            return f"this path does not support {type(part).__name__}"
         if (reason := eligibility.ineligible(part, f"attention.{name}", reports=reports)) is not None:
             return reason
     assert comparison is not None

@@ -313,7 +313,7 @@ class Mechanism(AbstractAttention):
         >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
         >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 200, 6))))
         narrow: a step attends to 3 of 200 positions
-        sequences: the weights of all steps are computed; SlidingWindow declares nothing that this path computes
+        sequences: the weights of all steps are computed; this path does not support SlidingWindow
         >>> print(luong(query_size=6, memory_size=6).explain(mechanism.prepare(torch.zeros(1, 5, 6))))
         full: a step attends to all 5 positions; FullWindow has no width and may allow any number of them
         sequences: one operation for all steps, which keeps no weights

@@ -101,7 +101,7 @@ def evaluate(
     if (seen := loaded.seen(evaluation, path)) is not None and str(seen):
         say(f"warning: {path}: {seen}")
     for line in summary((entry.place, entry.prediction.warnings) for entry in evaluation.scored):
-        say(line)
+        say(f"warning: {line}")
     for warning in evaluation.warnings:
         say(f"warning: {warning}")
     worst_entries = evaluation.worst[:worst]

@@ -14,6 +14,7 @@ from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.survey import Survey, survey
 from regard.data.symbols import symbols
 from regard.data.text_file import suffix_of
+from regard.errors import counted
 
 EXTREME_RATIO = 5.0
 """The ratio of target to source length is extreme from this factor above or below the split's median."""
@@ -70,7 +71,6 @@ def check(
             for side in (split.source, split.target):
                 findings += symbols(split, side, is_train=split.name == "train")
             findings += [] if autoencode else _equal(split)
-    findings += _shared(*splits) if len(splits) == 2 else []
     return Report(by_severity(findings), splits[0])
 
 
@@ -83,9 +83,9 @@ def _sizes(split: Survey) -> Iterator[Finding]:
         f"{side.name} {side.lengths.min():,} to {side.lengths.max():,} symbols, median {np.median(side.lengths):,.0f}"
         for side in (split.source, split.target)
     )
-    yield Finding("info", f"{split.name} has {count:,} pair{'s' * (count > 1)}; {'; '.join(ranges)}", count)
+    yield Finding("info", f"{split.name} has {counted(count, 'pair|pairs')}; {'; '.join(ranges)}", count)
     if blank := split.pairs.num_blank:
-        yield Finding("info", f"{split.name} has {blank:,} blank lines, which are skipped", blank)
+        yield Finding("info", f"{split.name} has {counted(blank, 'blank line|lines, which is|are skipped')}", blank)
 
 
 def _heading(split: Survey) -> Iterator[Finding]:
@@ -109,7 +109,7 @@ def _empty(split: Survey) -> Iterator[Finding]:
         if len(empty) == len(side.lengths):
             yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
         else:
-            text = "{count} of {name}'s " + side.name + "s are empty"
+            text = "of {name}'s " + side.name + "s is|are empty"
             yield from _findings("warning", text, split, empty, side=side.name)
 
 
@@ -117,7 +117,7 @@ def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
     longest = np.maximum(split.source.lengths, split.target.lengths)
     long = np.flatnonzero(longest > (max_length or longest.max()))
     severity: Severity = "error" if len(long) == len(longest) else "warning"
-    text = "{count} of {name}'s pairs are longer than max_length=" + f"{max_length} and left out"
+    text = "of {name}'s pairs is|are longer than max_length=" + f"{max_length} and left out"
     yield from _findings(severity, text, split, long, lambda i: f" has {longest[i]:,}")
 
 
@@ -126,7 +126,7 @@ def _ratios(split: Survey) -> Iterator[Finding]:
     ratio = np.log(target + SLACK) - np.log(source + SLACK)
     is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
     extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
-    text = "{count} of {name}'s pairs have an extreme ratio of lengths"
+    text = "of {name}'s pairs has|have an extreme ratio of lengths"
     yield from _findings("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
 
 
@@ -134,40 +134,25 @@ def _repeated(split: Survey) -> Iterator[Finding]:
     first, inverse = _first(split.hashes)
     earlier = first[inverse]
     repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
-    text = "{count} of {name}'s pairs repeat an earlier pair"
+    text = "of {name}'s pairs repeats|repeat an earlier pair"
     yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
     extra = len(first) - len(np.unique(split.source.hashes))
     if extra:
-        text = f"{extra:,} of {split.name}'s distinct pairs give another target for a source that has one already"
+        text = counted(
+            extra, f"of {split.name}'s distinct pairs gives|give another target for a source that has one already"
+        )
         yield Finding("info", text, extra)
 
 
 def _equal(split: Survey) -> Iterator[Finding]:
     equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
-    yield from _findings("info", "{count} of {name}'s targets equal their sources", split, equal)
-
-
-def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
-    same_pair = np.isin(dev.hashes, train.hashes)
-    same_source = np.isin(dev.source.hashes, train.source.hashes) & ~same_pair
-    pairs, sources = np.flatnonzero(same_pair), np.flatnonzero(same_source)
-    same = _lookup(train.hashes, dev.hashes)
-    text = "{count} of {name}'s pairs are also training pairs"
-    yield from _findings("warning", text, dev, pairs, lambda i: f" is {_pair(train, same(i)).place}")
-    other = _lookup(train.source.hashes, dev.source.hashes)
-    text = "{count} of {name}'s pairs have the source of a training pair, with another target"
-    yield from _findings("warning", text, dev, sources, lambda i: f" and {_pair(train, other(i)).place}")
+    yield from _findings("info", "of {name}'s targets equals|equal its|their source|sources", split, equal)
 
 
 def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The first index of each distinct hash, and for each index the position of its hash among the distinct ones."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     return first, inverse
-
-
-def _lookup(hashes: NDArray[np.uint64], queries: NDArray[np.uint64]) -> Callable[[int], int]:
-    """A function from i to the first index at which `hashes` holds `queries[i]`."""
-    return lambda i: int(np.argmax(hashes == queries[i]))
 
 
 def _pair(split: Survey, index: int) -> Pair:
@@ -187,4 +172,4 @@ def _findings(
     if not len(indices):
         return
     shown = tuple(_pair(split, i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
-    yield Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)
+    yield Finding(severity, counted(len(indices), text.format(name=split.name)), len(indices), shown)

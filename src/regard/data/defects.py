@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from types import TracebackType
 
 from regard.data.finding import Finding, Severity
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 Kind = tuple[str, int]
 """A kind of defect: the source line that raises its errors."""
@@ -41,9 +41,10 @@ class Defects:
             return ()
         severity: Severity = "warning" if left_out else "error"
         count, kinds = len(self), len(self._kinds)
-        items = f"{count:,} item{'s' * (count > 1)} cannot be read, with {kinds:,} kind{'s' * (kinds > 1)} of defect"
-        hint = "they are left out" if left_out else "data.on_error=skip leaves such items out of a training"
-        total = Finding(severity, f"{items}; {hint}", count)
+        found = f"{counted(count, 'defect|defects')} of {counted(kinds, 'kind|kinds')}"
+        hint = "items with defects are left out"
+        hint = hint if left_out else "data.on_error=skip leaves items with defects out of a training"
+        total = Finding(severity, f"{found}; {hint}", count)
         text = "items have the same kind of defect"
         return (total, *(Finding.of_messages(severity, text, list(each)) for each in self._kinds.values()))
 

@@ -19,7 +19,7 @@ from regard.data.normalisation import Normalisation
 from regard.data.sentences import Sentences
 from regard.data.units import Units, WordUnits
 from regard.data.vocabulary import PAD, Vocabulary
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, counted
 
 SETTINGS = "{name}-sentences.json"
 DEFAULT_RULES = Sentences()
@@ -266,15 +266,29 @@ def document_findings(documents: Sequence[Document], encoded: Sequence[Split]) -
             examples = tuple(item.place for item in items[:NUM_EXAMPLES])
             findings.append(Finding(severity, text, len(items), examples))
 
-    found("warning", refused := [d for d, e in pairs if e.refusal], f"{len(refused):,} documents cannot be read")
+    found(
+        "warning",
+        refused := [d for d, e in pairs if e.refusal],
+        counted(len(refused), "document|documents cannot be read"),
+    )
     empty = [d for d, e in pairs if not e.num_sentences and not e.refusal]
-    found("warning", empty, f"{len(empty):,} of {total:,} documents have no words")
+    found("warning", empty, counted(len(empty), f"of {total:,} documents has|have no words"))
     cut = [d for d, e in pairs if e.num_cut]
     lost = sum(e.num_cut for e in encoded)
-    found("warning", cut, f"{len(cut):,} documents have too many sentences: {lost:,} sentences are left out")
+    found(
+        "warning",
+        cut,
+        f"{counted(len(cut), 'document|documents has|have')} too many sentences; "
+        f"{counted(lost, 'sentence|sentences is|are')} left out",
+    )
     divided = [d for d, e in pairs if e.num_divided]
     count = sum(e.num_divided for e in encoded)
-    found("info", divided, f"{count:,} sentences of {len(divided):,} documents are too long and were divided")
+    found(
+        "info",
+        divided,
+        f"{counted(count, 'sentence|sentences was|were')} too long and divided, in "
+        f"{counted(len(divided), 'document|documents')}",
+    )
     labels: dict[str, set[tuple[str, ...]]] = {}
     for item in documents:
         labels.setdefault(item.text, set()).add(item.labels)

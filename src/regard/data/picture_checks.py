@@ -13,7 +13,7 @@ import numpy as np
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
 from regard.data.pairs import shorten
 from regard.data.pictures import Picture, Pictures
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.image import Fitting, Strokes
 from regard.image.read import MAX_PIXELS
 
@@ -144,26 +144,26 @@ def _of_split(split: _Split) -> Iterator[Finding]:
     if not split.count:
         yield Finding("error", f"{name} has no pictures", 0)
         return
-    yield from _found("error", "{count} of {name}'s pictures cannot be read", split, split.unreadable)
+    yield from _found("error", "of {name}'s pictures cannot be read", split, split.unreadable)
     if not split.sizes:
         return
     yield _sizes(split)
     if sum(split.num_texts):
         least, most = min(split.num_texts), max(split.num_texts)
         each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        distinct = f"{len(split.texts):,} distinct text{'s' * (len(split.texts) > 1)}"
+        distinct = counted(len(split.texts), "distinct text|texts")
         yield Finding("info", f"{name}'s pictures have {each} text{'s' * (most > 1)} each, {distinct}", split.count)
         commonest, times = split.texts.most_common(1)[0]
         if split.count >= 10 and times == split.count:
             yield Finding("error", f"all {times:,} pictures of {name} have the text {shorten(commonest)}", times)
     is_all = len(split.empty) == split.count
     severity: Severity = "error" if is_all else "warning"
-    yield from _found(severity, "{count} of {name}'s pictures have an empty text", split, split.empty)
-    yield from _found("info", "{count} of {name}'s pictures have a text twice", split, split.repeated_texts)
+    yield from _found(severity, "of {name}'s pictures has|have an empty text", split, split.empty)
+    yield from _found("info", "of {name}'s pictures has|have a text twice", split, split.repeated_texts)
     is_all = len(split.small) == len(split.sizes)
-    text = "{count} of {name}'s pictures are too small for the network"
+    text = "of {name}'s pictures is|are too small for the network"
     yield from _found("error" if is_all else "warning", text, split, split.small)
-    text = "{count} of {name}'s files have several pictures, of which the first is read"
+    text = "of {name}'s files has|have several pictures, of which the first is read"
     yield from _found("info", text, split, split.reported)
     first: dict[bytes, int] = {}
     repeated = []
@@ -171,7 +171,7 @@ def _of_split(split: _Split) -> Iterator[Finding]:
         earlier = first.setdefault(digest, index)
         if earlier != index:
             repeated.append(f"{split.places[index]} is {split.places[earlier]}")
-    yield from _found("warning", "{count} of {name}'s pictures are the same as an earlier one", split, repeated)
+    yield from _found("warning", "of {name}'s pictures is|are the same as an earlier one", split, repeated)
 
 
 def _sizes(split: _Split) -> Finding:
@@ -180,20 +180,14 @@ def _sizes(split: _Split) -> Finding:
         f"{side} {least:,} to {most:,} pixels, median {middle:,}, 95 % up to {high:,}"
         for side, (least, middle, high, most) in zip(("height", "width"), sides.T.tolist())
     )
-    text = f"{split.name} has {split.count:,} picture{'s' * (split.count > 1)}; {'; '.join(shown)}"
+    text = f"{split.name} has {counted(split.count, 'picture|pictures')}; {'; '.join(shown)}"
     return Finding("info", text, split.count)
 
 
 def _shared(train: _Split, dev: _Split) -> Iterator[Finding]:
-    places: dict[bytes, str] = {}
-    for digest, place in zip(train.digests, train.places):
-        places.setdefault(digest, place)
-    same = [f"{place} is {places[d]}" for d, place in zip(dev.digests, dev.places) if d in places]
-    yield from _found("warning", "{count} of {name}'s pictures are also training pictures", dev, same)
     known = sum(text in train.texts for text in dev.texts)
     if known:
-        total = len(dev.texts)
-        text = f"{known:,} of dev's {total:,} distinct texts are also texts of training pictures"
+        text = counted(known, f"of dev's {len(dev.texts):,} distinct texts is|are also in the training")
         yield Finding("info", text, known)
 
 
@@ -201,4 +195,4 @@ def _found(severity: Severity, text: str, split: _Split, examples: Sequence[str]
     """A finding with examples, if there are any."""
     if examples:
         shown = tuple(" ".join(example.split()) for example in examples[:NUM_EXAMPLES])
-        yield Finding(severity, text.format(count=f"{len(examples):,}", name=split.name), len(examples), shown)
+        yield Finding(severity, counted(len(examples), text.format(name=split.name)), len(examples), shown)

@@ -21,7 +21,7 @@ from regard.data.tally import MOST_NAMES
 from regard.data.text_file import not_utf8, open_text
 from regard.data.units import CharacterUnits, Units
 from regard.data.vocabulary import BOS, PAD, UNKNOWN, Vocabulary
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, counted
 
 BLOCK_BYTES = 1 << 18
 LONGEST_BLOCK = 1 << 24
@@ -121,7 +121,8 @@ class RunningText:
             cut = _nearest(marks, (1 - held_out) * len(ids))
             if held_out and not 0 < cut < len(marks) - 1:
                 raise DataError(
-                    f"{', '.join(map(str, files))}: {len(ids):,} tokens with {max(len(marks) - 2, 0)} places to cut at "
+                    f"{', '.join(map(str, files))}: {counted(len(ids), 'token|tokens')} with "
+                    f"{counted(max(len(marks) - 2, 0), 'place|places')} to cut at "
                     f"(ends of lines) are too few to hold out {held_out:g} of them.\n"
                     "  Give a file of held-out text, or hold nothing out."
                 )

@@ -13,7 +13,7 @@ from regard.data.calendar import Step
 from regard.data.finding import Finding
 from regard.data.time_texts import NAIVE, Clock, TimeForm
 from regard.data.zones import Times, zone_named
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 Values = NDArray[np.float64]
 VALUE = "value"
@@ -168,6 +168,7 @@ class SeriesTable:
         first = min(self.series, key=lambda series: series.times[0])
         last = max(self.series, key=lambda series: series.times[-1])
         return (
-            f"{len(self.series):,} series, {rows:,} rows of {self.step}, {first.shown(0)} to {last.shown(-1)}, "
-            f"{targets} target{'s' * (targets != 1)}, {self.num_missing:,} values missing"
+            f"{len(self.series):,} series, {counted(rows, 'row|rows')} of {self.step}, {first.shown(0)} to "
+            f"{last.shown(-1)}, "
+            f"{counted(targets, 'target|targets')}, {counted(self.num_missing, 'missing value|values')}"
         )

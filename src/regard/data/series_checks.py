@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding
 from regard.data.series import Series, SeriesTable, Values
+from regard.errors import counted
 
 MUCH_MISSING = 0.5
 """A target of which more than this share is missing is reported."""
@@ -61,7 +62,10 @@ def check_minimum(name: str, table: SeriesTable, minimum: Mapping[str, float]) -
         number = table.target_names.index(target)
         below = [np.flatnonzero(series.targets[:, number] < least) for series in table.series]
         if total := sum(map(len, below)):
-            text = f"{name}: {total:,} values of {target!r} are below data.minimum, {least:g}, and no forecast is"
+            text = (
+                f"{name}: {counted(total, 'value|values')} of {target!r} below data.minimum={least:g}, "
+                "which no forecast will be"
+            )
             yield Finding("warning", text, total, _places(table, below))
 
 
@@ -112,7 +116,7 @@ def _far(name: str, table: SeriesTable, column: str, columns: list[Values]) -> I
         scale = np.concatenate([near, far]).std()
     codes = ", ".join(f"{distinct[i]:g}" for i in order)
     text = (
-        f"{name}: {total:,} value{'s' * (total != 1)} of {column!r} lie{'s' * (total == 1)} far from all others "
+        f"{name}: {counted(total, 'value|values')} of {column!r} lie{'s' * (total == 1)} far from all others "
         f"({near.min():g} to {near.max():g}): {which}; with them the deviation is {scale:.3g}, without "
         f"{near.std():.3g}. If they stand for missing values, set data.missing_values=[{codes}]"
     )
@@ -139,7 +143,7 @@ def _still(name: str, table: SeriesTable, column: str, columns: list[Values]) ->
             longest = int(lengths[long].max())
             value = float(values[starts[long][lengths[long].argmax()]])
     if total:
-        text = f"{name}: {column!r} stands still for {total:,} rows, as at {value:g} for {longest:,} rows"
+        text = f"{name}: {column!r} does not change in {total:,} rows, for example {value:g} in {longest:,} rows"
         yield Finding("warning", text, total, _places(table, begins))
 
 
@@ -155,7 +159,9 @@ def _gaps(name: str, table: SeriesTable) -> Iterator[Finding]:
     """Rows without any value: left out of the file, or empty in it."""
     empty = [np.flatnonzero(~series.observed[: series.end].any(axis=1)) for series in table.series]
     if total := sum(map(len, empty)):
-        text = f"{name}: {total:,} rows have no value or are left out of the file; they count as missing"
+        text = (
+            f"{name}: {counted(total, 'row|rows has|have no value or is|are left out of the file; counted as missing')}"
+        )
         yield Finding("warning", text, total, _places(table, empty))
 
 
@@ -168,7 +174,7 @@ def _missing(name: str, table: SeriesTable) -> Iterator[Finding]:
             text = f"{name}: {missing / total:.0%} of the values of {target!r} are missing"
             yield Finding("warning", text, missing)
         elif missing:
-            yield Finding("info", f"{name}: {missing:,} values of {target!r} are missing", missing)
+            yield Finding("info", f"{name}: {target!r} has {counted(missing, 'missing value|values')}", missing)
 
 
 def _constant(name: str, table: SeriesTable, column: str, columns: list[Values]) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ from regard.data.zones import (
     zone_named,
     zones_repeating,
 )
-from regard.errors import DataError, first_of
+from regard.errors import DataError, counted, first_of
 from regard.lazy import optional
 
 PARQUET = (".parquet", ".pq")
@@ -450,7 +450,7 @@ def _replace_codes(rows: _Rows, missing_values: Sequence[float | str]) -> None:
             rows.notes.append(Finding("warning", f"no value is {code:g} (data.missing_values)", 0))
         for column in np.flatnonzero(found.any(axis=0)):
             count, first = int(found[:, column].sum()), int(found[:, column].argmax())
-            text = f"{count:,} values of {rows.columns.numbers[column]!r} are {code:g} and count as missing"
+            text = f"{rows.columns.numbers[column]!r} is {code:g} in {counted(count, 'row|rows')}, counted as missing"
             rows.notes.append(Finding("info", text, count, (rows.place(first),)))
         rows.numbers[found] = np.nan
 
@@ -718,7 +718,8 @@ def _positions(
         with item_or_defect:  # which fills the gaps
             raise DataError(
                 f"{rows.place(at)}: the time {rows.texts(at)}{of} is {int(at_rows[row] - at_rows[row - 1])} steps of "
-                f"{step} after {rows.texts(before)}; {missing:,} rows are left out in {len(gaps):,} gaps.\n"
+                f"{step} after {rows.texts(before)}; {counted(missing, 'row|rows is|are')} left out in "
+                f"{counted(len(gaps), 'gap|gaps')}.\n"
                 "  With fill_gaps they become rows of missing values."
             )
     return group, times, at_rows

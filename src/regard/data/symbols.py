@@ -12,6 +12,7 @@ from regard.data.pairs import shorten
 from regard.data.pieces import BLANK, SentencePieceUnits
 from regard.data.survey import Affix, SideSurvey, Survey
 from regard.data.units import CharacterUnits
+from regard.errors import counted
 
 RARE = 10
 """A symbol that occurs less often than this is hardly learned."""
@@ -81,7 +82,9 @@ def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in vocabulary]
     if not single or side.field.units.inventory is not None:
         return
-    text = f"{len(single):,} of {len(vocabulary.symbols):,} symbols of {split.name}'s {side.name}s occur only once"
+    text = counted(
+        len(single), f"of {len(vocabulary.symbols):,} symbols of {split.name}'s {side.name}s occurs|occur only once"
+    )
     examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in single[:NUM_EXAMPLES])
     yield Finding("info", text, len(single), examples)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from regard.data.finding import NUM_EXAMPLES
-from regard.errors import first_of
+from regard.errors import counted, first_of
 
 MOST_NAMES = 20
 """The most symbols that a line names."""
@@ -56,8 +56,8 @@ class Tally:
     >>> tally = Tally()
     >>> tally.add("t.tsv:1", ["é", "é", "ß"])
     >>> tally.add("t.tsv:2", [])
-    >>> tally.line("items have symbols that the model does not know")
-    "1 items have symbols that the model does not know: 'é' (2), 'ß' (1) (t.tsv:1)"
+    >>> tally.line("item|items has|have symbols that the model does not know")
+    "1 item has symbols that the model does not know: 'é' (2), 'ß' (1) (t.tsv:1)"
     """
 
     names: Counter[str] = field(default_factory=Counter)
@@ -78,12 +78,20 @@ class Tally:
             self.places.append(place)
 
     def line(self, text: str) -> str:
-        """The number of items, what they have, the most frequent symbols, and the first places."""
+        """The number of items, what they have, the most frequent symbols, and the first places.
+
+        Args:
+            text: what is `counted`.
+        """
+        return self.about(counted(self.num_items, text))
+
+    def about(self, text: str) -> str:
+        """The text with the most frequent symbols and the first places."""
         shown = [f"{name!r} ({count:,})" for name, count in self.names.most_common(MOST_NAMES)]
         more = f" and {len(self.names) - MOST_NAMES:,} others" * (len(self.names) > MOST_NAMES)
         symbols = f": {', '.join(shown)}{more}" * bool(shown)
         places = ", ".join(self.places) + ", …" * (self.num_items > len(self.places))
-        return f"{self.num_items:,} {text}{symbols} ({places})"
+        return f"{text}{symbols} ({places})"
 
     def lines(self, text: str) -> list[str]:
         """The line, if any item was counted."""
@@ -110,5 +118,6 @@ def summary(warnings: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
             tally.count(place)
             first.setdefault(subject, f"{place}: {text}")
     return [
-        tally.line(f"items: {subject}") if tally.num_items > 1 else first[subject] for subject, tally in tallies.items()
+        tally.about(f"{tally.num_items:,} items: {subject}") if tally.num_items > 1 else first[subject]
+        for subject, tally in tallies.items()
     ]

@@ -64,7 +64,7 @@ class SpeechScores:
     >>> reading = reading_errors(np.eye(4))
     >>> scores = SpeechScores([SpokenSentence(id="a", reading=reading, distortion=6.0, resynthesis=4.5)])
     >>> print(scores)
-    mel cepstral distortion 6.00 dB; 4.50 dB of the recordings' own spectrograms as sound
+    mel cepstral distortion 6.00 dB; the recordings' own spectrograms as sound: 4.50 dB
     reading errors 0.00 per 100 units (0 skipped, 0 repeated, 0 cut, 0 babble), 1 of 1 sentences read through
     """
 
@@ -170,7 +170,7 @@ class SpeechScores:
     def __str__(self) -> str:
         lines: list[str] = []
         if not math.isnan(self.distortion):
-            beside = f"; {self.resynthesis:.2f} dB of the recordings' own spectrograms as sound"
+            beside = f"; the recordings' own spectrograms as sound: {self.resynthesis:.2f} dB"
             lines.append(
                 f"mel cepstral distortion {self.distortion:.2f} dB"
                 + (beside if not math.isnan(self.resynthesis) else "")

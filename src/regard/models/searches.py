@@ -93,10 +93,10 @@ CACHED_LANGUAGE = (
 """The same for decoder-only Transformers."""
 DESCRIPTIONS = {
     "frames": "in synthesis weights are packed once, and a step is a few calls of kernels",
-    "cached": "in searches all layers are one call, and keys and values stay where they were written",
-    "shared": "in searches hypotheses share what they follow",
-    "packed": "searches take `step`, with weights packed once",
-    "step": "searches take `step`",
+    "cached": "in searches all layers are one call, and a cache of keys and values is never copied",
+    "shared": "in searches the hypotheses of an input share its memory",
+    "packed": "searches call the decoder's `step`, with weights packed once",
+    "step": "searches call the decoder's `step`",
 }
 
 
@@ -145,7 +145,9 @@ def explain(paths: tuple[Implementation, ...], decoder: nn.Module, rows: int, de
     reasons = []
     with torch.inference_mode():
         for path in fast:
-            reason = path.refuse(decoder, memory, rows) or (None if device == "cpu" else "it computes on the CPU")
+            reason = path.refuse(decoder, memory, rows)
+            if reason is None and device != "cpu":
+                reason = "the faster path is for the CPU only"
             if reason is None:
                 taken = path
                 break

@@ -407,11 +407,10 @@ class AbstractTask(ABC, Generic[ConfigT]):
         return material
 
     def checked(self, config: ConfigT, material: Any) -> Findings:
-        """`check`, and an error for a file of held-out items that are trained on."""
+        """`check`, and held-out items that are trained on: an error if a file has many, unless they are allowed."""
         report = self.check(config, material)
-        if getattr(config.data, "dev", None) is None:
-            return report
-        shared = shared_items(*self.items(material), allowed=config.training.allow_trained_dev)
+        refused = getattr(config.data, "dev", None) is not None and not config.training.allow_trained_dev
+        shared = shared_items(*self.items(material), refused=refused)
         return replace(report, findings=by_severity((*report.findings, *shared)))
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from regard.config import Config
 from regard.data import Finding, Findings, collecting
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.tasks.contract import AbstractTask
 from regard.tasks.plan import Plan
 
@@ -34,7 +34,9 @@ class CheckedData(Generic[ConfigT]):
         plan = task.resolve(config, self.material, self.report)
         if not self.num_left_out:
             return plan
-        note = f"left out: {self.num_left_out:,} items that cannot be read (data.on_error={config.data.on_error})"
+        note = (
+            f"left out: {counted(self.num_left_out, 'item|items')} with defects (data.on_error={config.data.on_error})"
+        )
         return replace(plan, notes=(*plan.notes, note))
 
 

@@ -46,7 +46,7 @@ class OpenKeys(Generic[ConfigT]):
     def __str__(self) -> str:
         """A line with the values, or nothing."""
         values = ", ".join(f"{key}={_text(value)}" for key, value in self.chosen.items())
-        return f"plan: chosen for data of this size, because the configuration leaves it open: {values}" * bool(values)
+        return f"plan: left open by the configuration and chosen for these data: {values}" * bool(values)
 
 
 def _text(value: Any) -> str:

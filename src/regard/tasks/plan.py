@@ -8,12 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from regard.config import Config
 from regard.config.schema import is_set
+from regard.errors import counted
 from regard.tasks.open_keys import OpenKeys
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""
 VALIDATION_SHARE, LEAST_VALIDATIONS = 0.1, 5
-"""Validations that follow from the data take at most this share of the time of a training, but there are so many."""
+"""Validations that follow from the data take at most this share of the time of a training, but there are so many, in a
+training of `FEW_STEPS` or more; in a shorter one there may be only the one at the end."""
 SLOW_VALIDATIONS = 0.25
 """From this share on, the plan warns."""
 WARMUP = 0.05
@@ -62,7 +64,8 @@ class Plan(Generic[ConfigT]):
         training, lines = self.config.training, []
         if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # as many epochs as come nearest are enough
             lines.append(
-                f"warning: {_counted(self.steps, 'step')} are few; most models need {self.few_steps:,} or more. "
+                f"warning: {counted(self.steps, 'step|steps is|are few')}; most models need {self.few_steps:,} "
+                "or more. "
                 f"{self._remedy()}"
             )
         validations = self.steps // (training.validate_every or self.steps_per_epoch)
@@ -72,8 +75,9 @@ class Plan(Generic[ConfigT]):
             if is_set(self.open.given, ("training", "validate_every")):
                 remedy = "Raise training.validate_every; left out, it follows from the data"
             lines.append(
-                f"warning: {_counted(validations, 'validation')} take about {share:.0%} of the time of the training. "
-                f"{remedy}"
+                f"warning: {counted(validations, 'validation|validations takes|take')} about {share:.0%} of the "
+                "time of the "
+                f"training. {remedy}"
             )
         if 2 * training.warmup_steps > self.steps:
             lines.append(
@@ -85,22 +89,24 @@ class Plan(Generic[ConfigT]):
     def __str__(self) -> str:
         training = self.config.training
         accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
-        per_epoch = f"{_counted(self.steps_per_epoch, 'step')} per epoch, {self.batch}{accumulated}"
+        per_epoch = f"{counted(self.steps_per_epoch, 'step|steps')} per epoch, {self.batch}{accumulated}"
         lines = [f"plan: {self.amount}; {per_epoch}; {self._length()}"]
         chosen = [shown] if (shown := str(self.open)) else []
         return "\n".join([*lines, *chosen, *self.notes, *self.warnings])
 
     def _length(self) -> str:
         """How long the training is, and by which key."""
-        training, steps = self.config.training, _counted(self.steps, "step")
-        epochs = _counted(training.epochs, "epoch")
+        training, steps = self.config.training, counted(self.steps, "step|steps")
+        epochs = counted(training.epochs, "epoch|epochs")
         if self.steps < training.epochs * self.steps_per_epoch:
             share = self.steps / self.steps_per_epoch
             text = f"{steps}, as training.max_steps says: {share:.3g} of {epochs}"
         else:
             text = f"{epochs}: {steps}"
         if training.early_stopping is not None:
-            text += f", fewer if {_counted(training.early_stopping, 'validation')} in a row bring no improvement"
+            text += (
+                f", fewer if {counted(training.early_stopping, 'validation|validations')} in a row bring no improvement"
+            )
         return text
 
     def _remedy(self) -> str:
@@ -112,15 +118,6 @@ class Plan(Generic[ConfigT]):
         text = " or ".join(remedies or ["raise training.epochs"])
         left_out = "; left out, both follow" if len(remedies) == 2 else "; left out, it follows"
         return f"{text[0].upper()}{text[1:]}{left_out} from the data"
-
-
-def _counted(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> _counted(1, "epoch"), _counted(2000, "step")
-    ('1 epoch', '2,000 steps')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def choose_steps(
@@ -144,7 +141,8 @@ def choose_steps(
     if config.training.schedule == "noam" and (size := size_of(open_keys.config.model)) is not None:
         open_keys.choose("training.noam_size", size)
     affordable = planned * VALIDATION_SHARE / (1 - VALIDATION_SHARE) / max(validation_cost * steps_per_epoch, 1e-9)
-    validations = min(validations, max(int(affordable), LEAST_VALIDATIONS))
+    least = LEAST_VALIDATIONS if planned >= FEW_STEPS else 1
+    validations = min(validations, max(int(affordable), least))
     open_keys.choose("training.validate_every", max(1, round(planned / validations)))
     return steps_per_epoch
 

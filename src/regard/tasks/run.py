@@ -163,7 +163,7 @@ def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) 
 
 def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:
     """Reports that a run is finished, and why raising another limit does not continue it."""
-    say(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps:,} steps).")
+    say(f"{folder}: {outcome.ended}")
     if decision.extended:
         keys = ", ".join(key for key, *_ in decision.extended)
         say(f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.")

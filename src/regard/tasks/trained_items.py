@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding
-from regard.errors import DataError, first_of
+from regard.errors import DataError, counted, first_of
 from regard.files import read_array
 
 ITEMS = "trained.npy"
@@ -61,15 +61,12 @@ class Seen:
         texts = []
         if self.items:
             texts.append(
-                f"{len(self.items):,} of {self.count:,} items were trained on with the same output "
+                f"{counted(len(self.items), f'of {self.count:,} items was|were')} trained on with the same output "
                 f"({first_of(self.items)}), so the figures flatter the model"
             )
         if self.inputs:
-            others = "other " if self.items else ""
-            texts.append(
-                f"the inputs of {len(self.inputs):,} {others}items were trained on with another output "
-                f"({first_of(self.inputs)})"
-            )
+            others = counted(len(self.inputs), f"{'other ' * bool(self.items)}item|items has|have")
+            texts.append(f"{others} an input that was trained on with another output ({first_of(self.inputs)})")
         return "; ".join(texts)
 
 
@@ -141,24 +138,40 @@ def content(path: Path) -> str:
         return str(path)
 
 
-def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, allowed: bool) -> Iterator[Finding]:
-    """An error if half of the held-out items or more are training items.
+def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, refused: bool) -> Iterator[Finding]:
+    """Held-out items that are trained on, and those whose input is; with the places of both.
 
     Args:
-        allowed: it is a warning.
+        refused: whether it is an error if half of the held-out items or more are training items.
     """
-    seen = TrainedItems.of(train).seen(dev)
-    if seen.count and len(seen.items) >= MOST_SHARED * seen.count:
-        text = (
-            f"{len(seen.items):,} of the {seen.count:,} held-out items are training items, with the same output, so no "
-            "figure on them says how good the model is"
-        )
-        if not allowed:
+    held_out = [(item.place, [_hash(*texts) for texts in _keys(item)]) for item in dev]
+    wanted = {key for _, keys in held_out for key in keys}
+    places: dict[int, str] = {}
+    for item in train if wanted else ():
+        for texts in _keys(item):
+            if (key := _hash(*texts)) in wanted:
+                places.setdefault(key, item.place)
+    same, others = [], []
+    for place, (read, *both) in held_out:
+        if known := [places[key] for key in both if key in places]:
+            same.append(f"{place} is {known[0]}")
+        elif read in places:
+            others.append(f"{place} and {places[read]}")
+    of = f"of {len(held_out):,} held-out items"
+    if same:
+        text = counted(len(same), f"{of} is|are also in the training, with the same output, so figures ")
+        is_useless = len(same) >= MOST_SHARED * len(held_out)
+        text += "on them say nothing about the model" if is_useless else "flatter the model"
+        is_error = refused and is_useless
+        if is_error:
             text += (
                 "; name another file in data.dev, or leave it out, and a part of the training data is held out. To see "
                 "whether a model can learn data by heart, set training.allow_trained_dev=true"
             )
-        yield Finding("warning" if allowed else "error", text, len(seen.items), seen.items[:NUM_EXAMPLES])
+        yield Finding("error" if is_error else "warning", text, len(same), tuple(same[:NUM_EXAMPLES]))
+    if others:
+        text = counted(len(others), f"{of} has|have the input of a training item, with another output")
+        yield Finding("warning", text, len(others), tuple(others[:NUM_EXAMPLES]))
 
 
 def _keys(item: DataItem) -> Iterator[tuple[str, ...]]:

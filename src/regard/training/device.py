@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import tree
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 from regard.training.processes import local_device, num_started
 
 
@@ -31,7 +31,7 @@ def choose(name: str) -> torch.device:
     num_gpus = torch.cuda.device_count() if kind == "cuda" else 0
     if kind == "cuda" and int(index or 0) >= num_gpus:
         raise ConfigError(
-            f"training.device is {name!r}, but torch {torch.__version__} sees {num_gpus} GPU{'s' * (num_gpus != 1)}. "
+            f"training.device is {name!r}, but torch {torch.__version__} sees {counted(num_gpus, 'GPU|GPUs')}. "
             "Use auto or cpu, or install a build of torch with CUDA.",
             ("training", "device"),
         )

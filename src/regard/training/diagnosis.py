@@ -69,7 +69,8 @@ class Diagnosis:
             return self._once(
                 "no alignment",
                 f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but the alignment does not form: its focus "
-                f"rate was {self.first_focus:.2f} at the first validation and is {focus:.2f} after {self.validations}. "
+                f"rate was {self.first_focus:.2f} at the first validation and is {focus:.2f} after {self.validations} "
+                "validations. "
                 "The decoder may be learning the outputs without reading the inputs, and will then not generalise. "
                 "Look at the pictures; check that inputs and outputs belong together; try another model.attention, a "
                 "monotonic one for spelling or speech; raise decoder.dropout or training.scheduled_sampling, so that "
@@ -79,7 +80,7 @@ class Diagnosis:
             return self._once(
                 "stuck",
                 f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but nearly all weight lies on the same few "
-                f"positions: it covers {self.highest_coverage:.0%} of what as many steps could (relative_coverage). "
+                f"positions: {self.highest_coverage:.0%} of as many as there could be (relative_coverage). "
                 "With energies that are large from the start, attention gets almost no gradient. Look at the pictures; "
                 "try additive attention (model.attention.recipe=bahdanau) or a lower training.learning_rate.",
             )

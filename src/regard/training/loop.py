@@ -109,7 +109,7 @@ def _tidied(folder: Path) -> Manifest:
 
 
 def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Outcome, display: Display) -> Outcome:
-    display.say(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps} steps).")
+    display.say(f"{folder}: {outcome.ended}")
     module = trainee.module.to(device.choose(config.device)).eval()
     try:
         weights.restore(module, Checkpoints(folder).load_weights(outcome.weights))
@@ -120,7 +120,7 @@ def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Ou
 
 def _train(run: Run, interruption: Interruption) -> Outcome:
     if run.position.step:
-        run.report.say(f"{run.folder}: continuing after step {run.position.step}.")
+        run.report.say(f"{run.folder}: continuing after step {run.position.step:,}.")
     with Prefetch(partial(make_batches, run.trainee), run.accumulations()) as steps:
         (stopped,) = processes.anywhere(interruption.stop.is_set())
         while (reason := run.stop_reason) is None and not stopped:
@@ -133,5 +133,5 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
     if reason is not None:
         return run.finish(reason)
     run.save()
-    run.report.say(f"Interrupted after step {run.position.step} and saved: the same command continues.")
+    run.report.say(f"Interrupted after step {run.position.step:,}. The run is saved; the same command continues it.")
     return run.outcome("interrupted", metrics=run.selection.metrics, signal=interruption.signal)

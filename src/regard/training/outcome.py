@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.files import replace_text
 from regard.training.checkpoint import Checkpoints
 
@@ -41,6 +41,11 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
     weights: list[int] = field(default_factory=list)
     signal: int | None = None
+
+    @property
+    def ended(self) -> str:
+        """That the run is over, and by which key."""
+        return f"this run has already ended, after {counted(self.steps, 'step|steps')} (training.{self.stop_reason})."
 
     def write(self, folder: Path) -> None:
         """Marks a run folder as finished."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
-from regard.errors import printable
+from regard.errors import counted, printable
 from regard.training.tally import PER_SECOND
 
 SHOWN_WAITING = 0.05
@@ -95,7 +95,7 @@ class Display:
         """
         if self._bar is None:
             minutes = round(seconds / 60)
-            amount = "Less than a minute" if minutes < 1 else f"About {minutes:,} minute{'s' * (minutes > 1)}"
+            amount = "Less than a minute" if minutes < 1 else f"About {counted(minutes, 'minute|minutes')}"
             self.say(f"{amount} to go{', unless it stops early' * at_most}.")
 
     def metrics(

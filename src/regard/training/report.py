@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +19,11 @@ from regard.training.progress import Display
 from regard.training.tally import SYMBOLS, Tally
 from regard.training.trainee import Validation
 
-GROWTH = 3
-"""Pictures are drawn when training has taken so many times the steps of the last ones: most at the beginning, where the
-alignment forms, and few later. Drawn at every validation, they took as long as the training of a small model; drawn
-each time that the steps had grown by half, those of documents took a quarter of it."""
+GROWTH, DRAWING_SHARE, FIRST_DRAWING = 3, 0.05, 2.0
+"""Pictures are drawn at the end, and before it when training has taken so many times the steps of the last ones: most
+at the beginning, where the alignment forms. Those before the end may take this share of the time so far; the first
+drawing is expected to take so many seconds, and each other one as many as the one before it. Without this bound
+drawings took as long as the training of a small model."""
 
 
 class RunReport:
@@ -40,6 +42,7 @@ class RunReport:
         manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
         self._log = MetricsLog(folder / "metrics.jsonl")
         self._shown_remaining = math.inf
+        self._drawing, self._all_drawings = FIRST_DRAWING, 0.0
 
     def __enter__(self) -> Self:
         self._display.__enter__()
@@ -80,17 +83,23 @@ class RunReport:
         if due:
             self._line("train", position, figures, timing)
 
-    def validation(self, validation: Validation, position: Position, *, kind: str, seconds: float) -> None:
-        """Writes a line, shows the samples and draws the pictures."""
+    def validation(
+        self, validation: Validation, position: Position, *, kind: str, seconds: float, is_last: bool
+    ) -> None:
+        """Writes a line, shows the samples and draws the pictures, if they are due.
+
+        Args:
+            is_last: whether no other validation follows, so that pictures are drawn in any case.
+        """
         self._line(kind, position, validation.metrics, {"seconds": seconds})
         for line in validation.samples[: self._config.samples]:
             self._display.say(f"  {line}")
         folder = f"pictures/{step_name(position.step) if kind == 'validation' else kind}"
         pictures = {f"{folder}/{name}": write for name, write in validation.pictures[: self._config.samples]}
-        if kind == "validation" and position.step < GROWTH * self._last_drawn(position.step):
-            pictures = {}
-        if pictures:
-            self.manifest.claim(pictures)
+        if not pictures or not (is_last or self._can_draw(position)):
+            return
+        started = time.perf_counter()
+        self.manifest.claim(pictures)
         for name, write in pictures.items():
             path = self._folder / name
             try:
@@ -99,6 +108,13 @@ class RunReport:
             except Exception as error:
                 text = f"{path} could not be drawn: {error!r}. Training continues."
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
+        self._drawing = time.perf_counter() - started
+        self._all_drawings += self._drawing
+
+    def _can_draw(self, position: Position) -> bool:
+        """Whether enough steps were taken since the last pictures, and enough time for others."""
+        is_due = position.step >= GROWTH * self._last_drawn(position.step)
+        return is_due and self._all_drawings + self._drawing <= DRAWING_SHARE * position.seconds
 
     def _last_drawn(self, step: int) -> int:
         """The last step before this one that has pictures; 0 if none has."""

@@ -14,6 +14,7 @@ import torch
 
 from regard import weights
 from regard.config.schema import TrainingConfig
+from regard.errors import counted
 from regard.files import publish
 from regard.training import archive, device, processes, randomness
 from regard.training.accumulation import Accumulation, accumulations
@@ -131,7 +132,8 @@ class Run:
 
     def validate(self) -> None:
         """Validates, reports, and saves the weights if they are the best so far or will be averaged."""
-        validation = self._validation("validation")
+        mean_follows = self._averages and bool(self.position.averaged)
+        validation = self._validation("validation", is_last=self.stop_reason is not None and not mean_follows)
         step = self.position.step
         improved = self.selection.observe(validation.metrics, step, concern=validation.concern)
         self.schedule.observe(improved=improved)
@@ -181,7 +183,7 @@ class Run:
         if self.selection.last != self.position.step:
             self.validate()
         self.save()
-        averaged = self._averaged() if self._averages else None
+        averaged = self._averaged() if len(self.position.averaged) > 1 else None
         if averaged is None:
             final, metrics, concern = self._best, self.selection.metrics, self.selection.concern
             self._put(final)
@@ -249,13 +251,13 @@ class Run:
         """The validation of the mean of the last weights; None if the best single validation is as good."""
         steps, metric = sorted(self.position.averaged), self.selection.metric
         self._put(steps)
-        validation = self._validation("averaged")
+        validation = self._validation("averaged", is_last=True)
         better = self.selection.prefers(validation.metrics)
-        mean = f"the mean of the weights of {len(steps)} validations, steps {steps[0]:,} to {steps[-1]:,}"
-        mean += f" ({metric} {self.selection.value(validation.metrics):.4g})"
-        best = f"the best single validation, step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
-        saved, other = (mean, best) if better else (best, mean)
-        self.report.say(f"The saved model is {saved}, not {other}.")
+        value, span = self.selection.value(validation.metrics), f"steps {steps[0]:,} to {steps[-1]:,}"
+        mean = f"the mean of {len(steps)} models, {span} ({metric} {value:.4g})"
+        best = f"the best single one, of step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
+        text = f"{mean}; {best}, is worse" if better else f"{best}; {mean}, is no better"
+        self.report.say(f"The saved model is {text}.")
         return validation if better else None
 
     def _put(self, steps: Collection[int]) -> None:
@@ -284,7 +286,7 @@ class Run:
         validations = total // every - step // every + ends + self._averages
         return self._pace.remaining(max(total - step, 0), max(validations, 0))
 
-    def _validation(self, kind: str) -> Validation:
+    def _validation(self, kind: str, *, is_last: bool) -> Validation:
         """Validates and reports; the states of the random generators are restored afterwards."""
         started = time.perf_counter()
         self.module.eval()
@@ -294,7 +296,7 @@ class Run:
             validation = replace(local, metrics=metrics, concern=concern)
             seconds = time.perf_counter() - started
             self.position.seconds += seconds
-            self.report.validation(validation, self.position, kind=kind, seconds=seconds)
+            self.report.validation(validation, self.position, kind=kind, seconds=seconds, is_last=is_last)
         return validation
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -312,10 +314,7 @@ class Run:
             randomness.restore(states[processes.rank()], self.generator)
         if len(states) != processes.size():
             self.report.say(
-                f"Begun by {_counted(len(states))}, the run continues with {_counted(processes.size())}: the same "
+                f"Begun by {counted(len(states), 'process|processes')}, the run continues with "
+                f"{counted(processes.size(), 'process|processes')}: the same "
                 "batches and results, except for rounding and for random draws that do not belong to an item."
             )
-
-
-def _counted(number: int) -> str:
-    return f"{number} process{'' if number == 1 else 'es'}"

@@ -40,11 +40,11 @@ def refuse(attention: Any, memory: Any = None) -> str | None:
     for name, kind in kinds.items():
         part = getattr(attention, name)
         if type(part) is not kind:
-            return f"{type(part).__name__} declares nothing that this path computes"
+            return f"this path does not support {type(part).__name__}"
         if (reason := ineligible(part, f"attention.{name}")) is not None:
             return reason
     if not attention.read.is_sum or overridden(attention.read, AbstractRead, "finish") is not None:
-        return f"{type(attention.read).__name__} declares nothing that this path computes"
+        return f"this path does not support {type(attention.read).__name__}"
     if (reason := ineligible(attention, "attention") or ineligible(attention.read, "attention.read")) is not None:
         return reason
     score: Any = attention.score

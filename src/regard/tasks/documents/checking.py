@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.data import Document, Documents, Finding, Findings, document_findings
 from regard.data.finding import NUM_EXAMPLES, Severity, by_severity
+from regard.errors import counted
 from regard.tasks.documents.encoded import SplitDocuments
 from regard.tasks.documents.reading import TrainingData
 
@@ -28,7 +29,6 @@ def check_documents(data: TrainingData) -> Findings:
             for found in document_findings(documents, words.extents)
         ]
         findings += _repeated(name, documents)
-    findings += _shared(data)
     findings += _unknown(data)
     return Findings(by_severity(findings))
 
@@ -37,12 +37,12 @@ def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[F
     count, lengths = len(documents), words.num_words
     yield Finding(
         "info",
-        f"{name} has {count:,} document{'s' * (count > 1)} of {lengths.min():,} to {lengths.max():,} words, "
+        f"{name} has {counted(count, 'document|documents')} of {lengths.min():,} to {lengths.max():,} words, "
         f"median {np.median(lengths):,.0f}",
         count,
     )
     if documents.num_blank:
-        text = f"{name} has {documents.num_blank:,} blank lines, which are skipped"
+        text = f"{name} has {counted(documents.num_blank, 'blank line|lines, which is|are skipped')}"
         yield Finding("info", text, documents.num_blank)
     if not lengths.any():
         yield Finding("error", f"no document of {name} has words", count)
@@ -50,9 +50,11 @@ def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[F
 
 def _few(data: TrainingData) -> Iterator[Finding]:
     if (count := len(data.train)) < FEW_DOCUMENTS:
-        yield Finding("warning", f"{count:,} training documents are too few to learn much from", count)
+        yield Finding("warning", counted(count, "training document|documents is|are too few to learn much from"), count)
     if (count := len(data.dev)) < FEW_HELD_OUT:
-        yield Finding("warning", f"{count:,} held-out documents are too few for reliable metrics", count)
+        yield Finding(
+            "warning", counted(count, "held-out document|documents is|are too few for reliable metrics"), count
+        )
 
 
 def _labels(data: TrainingData) -> Iterator[Finding]:
@@ -65,21 +67,31 @@ def _labels(data: TrainingData) -> Iterator[Finding]:
     most, least = max(names, key=lambda name: frequencies[name]), min(names, key=lambda name: frequencies[name])
     share = frequencies[most] / len(data.train)
     text = (
-        f"{len(names):,} labels; {most!r} has {share:.1%} of the training documents, {least!r} {frequencies[least]:,}"
+        f"{counted(len(names), 'label|labels')}; {most!r} has {share:.1%} of the training documents, "
+        f"{least!r} {frequencies[least]:,}"
     )
     yield Finding("info", text, len(names))
     if data.labels.several:
         none = sum(not item.labels for item in data.train)
         mean = sum(frequencies.values()) / len(data.train)
-        yield Finding("info", f"{mean:.2g} labels a document; {none:,} training documents have none", none)
+        yield Finding(
+            "info",
+            f"{mean:.2g} labels per document; {counted(none, 'training document|documents has|have')} none",
+            none,
+        )
     rare = [name for name in names if frequencies[name] < FEW_OF_A_LABEL]
     if rare:
-        text = f"{len(rare):,} labels have fewer than {FEW_OF_A_LABEL} training documents: {_listed(rare)}"
+        text = (
+            f"{counted(len(rare), 'label|labels has|have')} fewer than {FEW_OF_A_LABEL} training documents: "
+            f"{_listed(rare)}"
+        )
         yield Finding("warning", text, len(rare))
     unknown = [item for item in data.dev if any(name not in data.labels for name in item.labels)]
     if unknown:
         missing = sorted({name for item in unknown for name in item.labels if name not in data.labels})
-        text = f"{len(unknown):,} documents of dev have labels that no training document has: {_listed(missing)}"
+        text = counted(
+            len(unknown), "document|documents of dev has|have labels that no training document has: "
+        ) + _listed(missing)
         severity: Severity = "error" if len(unknown) == len(data.dev) else "warning"
         yield Finding(severity, text, len(unknown), _places(unknown))
 
@@ -93,17 +105,8 @@ def _repeated(name: str, documents: Documents) -> Iterator[Finding]:
             repeated.append(item)
         seen.add(key)
     if repeated:
-        text = f"{name}: {len(repeated):,} documents repeat an earlier one with its label"
+        text = f"{name}: {counted(len(repeated), 'document|documents repeats|repeat')} an earlier one with its label"
         yield Finding("info", text, len(repeated), _places(repeated))
-
-
-def _shared(data: TrainingData) -> Iterator[Finding]:
-    """Held-out texts that are trained on."""
-    texts = {item.text for item in data.train}
-    shared = [item for item in data.dev if item.text in texts]
-    if shared:
-        text = f"{len(shared):,} texts of dev are also training texts"
-        yield Finding("warning", text, len(shared), _places(shared))
 
 
 def _unknown(data: TrainingData) -> Iterator[Finding]:

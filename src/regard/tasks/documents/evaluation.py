@@ -12,6 +12,7 @@ import numpy as np
 from regard.data import Document, Labels, LabelScores, score_labels
 from regard.data.pairs import shorten
 from regard.data.tally import Tally
+from regard.errors import counted
 from regard.tasks.documents.prediction import DocumentPrediction
 
 MOST_SHOWN = 20
@@ -60,7 +61,7 @@ class ScoredDocument:
     def __str__(self) -> str:
         right, given = (" and ".join(names) or "none" for names in (self.document.labels, self.prediction.labels))
         shown = shorten(" ".join(self.document.text.split()))
-        return f"{self.place}  {right}, but given {given} ({self.confidence:.2f})\n  {shown}"
+        return f"{self.place}  {right}, predicted {given} ({self.confidence:.2f})\n  {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ class DocumentEvaluation:
         metrics = self.metrics
         first = "exact match" if self.scores.several else "accuracy"
         line = (
-            f"{len(self.scored):,} documents: {first} {metrics['accuracy']:.2%}, macro F1 {metrics['macro_f1']:.4f}, "
+            f"{counted(len(self.scored), 'document|documents')}: {first} {metrics['accuracy']:.2%}, macro F1 "
+            f"{metrics['macro_f1']:.4f}, "
             f"micro F1 {metrics['micro_f1']:.4f}" + ("" if self.loss is None else f", loss {self.loss:.4f}")
         )
         if len(self.names) > MOST_SHOWN:
@@ -130,12 +132,12 @@ class DocumentEvaluation:
         return "\n".join([line, "", *(self._by_label() if self.scores.several else self._confusion())])
 
     def _confusion(self) -> Iterator[str]:
-        """A row for each true label, a column for each given one; columns have numbers if names take too much room."""
+        """A row for each true label, a column for each predicted one; numbers replace names that take too much room."""
         names, columns = [_name(name) for name in self.names], [_name(name) for name in self.names]
         if sum(len(name) + 2 for name in columns) > WIDEST:
             columns = [str(number) for number in range(1, len(columns) + 1)]
             names = [f"{number:>2} {name}" for number, name in enumerate(names, start=1)]
-        head = "true \\ given"
+        head = "true \\ predicted"
         width = max(map(len, [head, *names]))
         counts = [[f"{count:,}" for count in row] for row in self.scores.confusion.tolist()]
         widths = [max(len(name), *(len(row[i]) for row in counts)) for i, name in enumerate(columns)]
@@ -177,7 +179,9 @@ def evaluation(
         every.names,
         score_labels(*arrays, num_labels=len(every)),
         float(np.mean(losses)) if losses else None,
-        unknown.lines("documents have labels that the training lacks; they count as wrong, and not for the loss"),
+        unknown.lines(
+            "document|documents has|have labels that the training lacks; counted as wrong, and left out of the loss"
+        ),
     )
 
 

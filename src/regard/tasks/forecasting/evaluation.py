@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.data import Forecast, ForecastErrors
+from regard.errors import counted
 from regard.tasks.forecasting.baselines import baseline_text
 
 
@@ -43,7 +44,7 @@ class ScoredSeries:
         errors = self.errors
         return (
             f"{self.place}: MSE {errors.mean_squared_error:.4f}, MAE {errors.mean_absolute_error:.4f} "
-            f"({errors.num_values:,} values)"
+            f"({counted(errors.num_values, 'value|values')})"
         )
 
 
@@ -104,7 +105,8 @@ class ForecastEvaluation:
     def __str__(self) -> str:
         errors = self.errors
         lines = [
-            f"{self.num_forecasts:,} forecasts of {self.steps:,} steps, {self.first} to {self.last}: "
+            f"{counted(self.num_forecasts, 'forecast|forecasts')} of {counted(self.steps, 'step|steps')}, "
+            f"{self.first} to {self.last}: "
             f"MSE {errors.mean_squared_error:.4f}, MAE {errors.mean_absolute_error:.4f}"
         ]
         if errors.coverage:

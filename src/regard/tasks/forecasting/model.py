@@ -32,7 +32,7 @@ from regard.data.csv_fields import csv_line
 from regard.data.series import Series, Values, title_of
 from regard.data.series_file import PARQUET
 from regard.decoding import free_run
-from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import fingerprint
@@ -408,7 +408,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         for number, title in enumerate(map(title_of, batch.names)):
             steps = int(batch.history_mask[number].sum())
             if steps < size:
-                yield f"{title} has {steps:,} rows; training had histories of {size:,}"
+                yield f"{title} has {counted(steps, 'row|rows')}; training had histories of {size:,}"
             if np.abs(batch.history[number]).max() > LARGEST:
                 yield f"{title} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
 

@@ -28,8 +28,8 @@ from regard.data import (
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.series_checks import check_minimum, check_values
 from regard.data.time_split import Subset
-from regard.errors import ConfigError, DataError, first_of
-from regard.tasks.trained_items import MOST_SHARED, DataItem, TrainedItems
+from regard.errors import ConfigError, DataError, counted, first_of
+from regard.tasks.trained_items import DataItem
 
 WINDOW_SCALES = {
     "none": None,
@@ -125,11 +125,17 @@ class SeriesData:
                 yield Finding("error", f"no window of {steps} fits into the {part} part; lower data.horizon", 0)
                 continue
             if part == "train" and total < FEW_WINDOWS:
-                yield Finding("warning", f"{total:,} training windows of {steps} are too few to learn much from", total)
+                yield Finding(
+                    "warning",
+                    counted(total, f"training window|windows of {steps} is|are too few to learn much from"),
+                    total,
+                )
             if short := [series.name for series, count in zip(table.series, counts, strict=True) if not count]:
                 yield Finding(
                     "warning",
-                    f"{len(short):,} series are too short for a window in the {part} part and are left out there",
+                    counted(
+                        len(short), f"series is|are too short for a window in the {part} part and is|are left out there"
+                    ),
                     len(short),
                     tuple(map(repr, short[:3])),
                 )
@@ -165,7 +171,6 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
             f"{', '.join(table.target_names)} at steps of {table.step}."
         )
     whole = TimeSplit(tuple((0, 0, series.end, series.end) for series in dev.series))
-    findings += _shared(table, split, dev, whole)
     return SeriesData(data.train, table, split, scale, dev, whole, scale_of(dev, scale)[0], tuple(findings))
 
 
@@ -203,13 +208,13 @@ def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTab
     kept = [i for i, each in enumerate(observed) if each.any()]
     findings = []
     if out := [series for i, series in enumerate(table.series) if not observed[i].any()]:
-        text = f"train: {len(out):,} series have no value in their training rows and are left out"
+        text = f"train: {counted(len(out), 'series has|have no value in its|their training rows and is|are left out')}"
         places = tuple(f"{series.title} of {table.place(series, 0)}" for series in out[:NUM_EXAMPLES])
         findings.append(Finding("warning", text, len(out), places))
     for number, target in enumerate(table.target_names):
         if lacking := [table.series[i] for i in kept if not observed[i][number]]:
             text = (
-                f"train: the target {target!r} of {len(lacking):,} series has no value in their training rows, is not "
+                f"train: the target {target!r} of {len(lacking):,} series has no value in the training rows; it is not "
                 "trained there, and is scaled by its later values"
             )
             places = tuple(f"{series.title} of {table.place(series, 0)}" for series in lacking[:NUM_EXAMPLES])
@@ -225,15 +230,6 @@ def rows_of(table: SeriesTable, split: TimeSplit, part: Subset) -> Iterator[Data
             if series.observed[row].any():
                 values = " ".join(map(str, series.targets[row].tolist()))
                 yield DataItem(table.place(series, row), f"{series.name} {series.times[row]}", (values,))
-
-
-def _shared(table: SeriesTable, split: TimeSplit, dev: SeriesTable, dev_split: TimeSplit) -> list[Finding]:
-    """Rows of the held-out file that are trained on, if they are not so many that training refuses them."""
-    seen = TrainedItems.of(rows_of(table, split, "train")).seen(rows_of(dev, dev_split, "validation"))
-    if not seen.items or len(seen.items) >= MOST_SHARED * seen.count:
-        return []
-    text = f"dev: {len(seen.items):,} of {seen.count:,} rows are trained on, so that validations flatter"
-    return [Finding("warning", text, len(seen.items), seen.items[:NUM_EXAMPLES])]
 
 
 def read_table(

@@ -107,7 +107,7 @@ class ForecastTrainee:
         ]
         samples = [
             f"{forecast.series} {forecast.clock.shown(forecast.times[0])}: {_numbers(forecast.values)}   "
-            f"(came {_numbers(forecast.truth)})".strip()
+            f"(observed {_numbers(forecast.truth)})".strip()
             for forecast in forecasts
         ]
         return Validation(

@@ -18,7 +18,7 @@ from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.pictures import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import are_held_out, suggested_fraction
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import PictureReader
 
@@ -184,11 +184,11 @@ def check(material: Material) -> Findings:
     findings = [*found.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
     findings += _of_augmentation(material)
     for split, fewest, text in (
-        (train, FEW, "training pictures are too few to learn much from"),
-        (dev, FEW_HELD_OUT, "held-out pictures are too few for reliable metrics"),
+        (train, FEW, "training picture|pictures is|are too few to learn much from"),
+        (dev, FEW_HELD_OUT, "held-out picture|pictures is|are too few for reliable metrics"),
     ):
         if (count := len(split.pictures)) < fewest:
-            findings.append(Finding("warning", f"{count:,} {text}", count))
+            findings.append(Finding("warning", counted(count, text), count))
     return Findings(by_severity(findings))
 
 
@@ -213,7 +213,7 @@ def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
     is_dev = are_held_out((name_of(pictures, index) for index in range(len(pictures))), fraction)
     if is_dev.all() or not is_dev.any():
         raise DataError(
-            f"Of {len(pictures):,} pictures, data.dev_fraction={fraction:g} holds out "
+            f"Of {counted(len(pictures), 'picture|pictures')}, data.dev_fraction={fraction:g} holds out "
             f"{'all' if is_dev.all() else 'none'}.\n  Give a table of held-out pictures (data.dev), or another "
             "fraction."
         )
@@ -253,7 +253,7 @@ def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
     if len(long := np.flatnonzero(lengths > most)):
         places = tuple(_place_of(split.pictures, int(split.owners[i])) for i in long[:NUM_EXAMPLES])
         lost = "left out" if split is material.train else "not in its teacher-forced loss"
-        text = f"{len(long):,} texts of {split.name} are longer than data.max_length={most} and {lost}"
+        text = counted(len(long), f"text|texts of {split.name} is|are longer than data.max_length={most} and {lost}")
         yield Finding("warning", text, len(long), places)
 
 
@@ -289,5 +289,5 @@ def _of_texts(material: Material) -> Iterator[Finding]:
     yield Finding("info", f"the vocabulary has {len(known.symbols):,} symbols", len(known.symbols))
     if counts:
         shown = ", ".join(repr(symbol) for symbol, _ in counts.most_common(5)) + ", …" * (len(counts) > 5)
-        text = f"{len(counts):,} symbols of dev's texts are not in the training texts: {shown}"
+        text = counted(len(counts), "symbol|symbols of dev's texts is|are not in the training texts: ") + shown
         yield Finding("warning", text, len(counts))

@@ -12,6 +12,7 @@ import numpy as np
 from regard.data import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
 from regard.data.spans import TITLES
 from regard.data.tally import Tally
+from regard.errors import counted
 from regard.tasks.labelling.columns import Sentence
 
 
@@ -66,7 +67,9 @@ class ScoredSentence:
         marked = " ".join(
             f"{token}/{label}" + f"[{right}]" * (right not in ("", label)) for token, label, right in rows
         )
-        return f"{self.place}  ({self.errors} of {len(self.sentence.tokens)} tokens)\n  {marked}"
+        return (
+            f"{self.place}  ({self.errors} of {counted(len(self.sentence.tokens), 'token|tokens')} wrong)\n  {marked}"
+        )
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,14 @@ class LabellingEvaluation:
             unknown = Tally()
             for each in self.scored:
                 unknown.add(each.place, (label for label in each.sentence.labels if label and label not in self.known))
-            lines += unknown.lines("sentences have labels that the training lacks; the model cannot be right there")
+            lines += unknown.lines(
+                "sentence|sentences has|have labels that the training lacks; the model cannot be right there"
+            )
         missing = sum(label == "" for each in self.scored for label in each.sentence.labels)
-        return [*lines, *[f"{missing:,} tokens have no label in the file and are not scored"] * (missing > 0)]
+        return [
+            *lines,
+            *[counted(missing, "token|tokens has|have no label in the file and is|are not scored")] * (missing > 0),
+        ]
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -168,7 +176,8 @@ class LabellingEvaluation:
     def __str__(self) -> str:
         metrics = self.metrics
         line = (
-            f"{metrics['sentences']:,} sentences: token error rate {metrics['token_error_rate']:.2%}, sentence error "
+            f"{counted(int(metrics['sentences']), 'sentence|sentences')}: token error rate "
+            f"{metrics['token_error_rate']:.2%}, sentence error "
             f"rate {metrics['sentence_error_rate']:.2%}, macro F1 {metrics['macro_f1']:.4f}"
         )
         if self.scheme is None:

@@ -14,7 +14,7 @@ from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.spans import TITLES
 from regard.data.split import are_held_out
-from regard.errors import DataError, first_of
+from regard.errors import DataError, counted, first_of
 from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
 from regard.tasks.trained_items import DataItem
 
@@ -92,7 +92,8 @@ def read_material(data: LabellingData) -> LabellingMaterial:
         if is_dev.all() or not is_dev.any():
             held_out = "all" if is_dev.all() else "none"
             raise DataError(
-                f"Of {len(train):,} sentences, data.dev_fraction={data.dev_fraction:g} holds out {held_out}.\n"
+                f"Of {counted(len(train), 'sentence|sentences')}, data.dev_fraction={data.dev_fraction:g} holds "
+                f"out {held_out}.\n"
                 "  Name a file of held-out sentences in data.dev."
             )
         train, dev = [[each for each, held in zip(train, is_dev) if held == side] for side in (False, True)]
@@ -139,26 +140,30 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
         yield Finding("error", f"no sentence has at most data.max_length={max_length} tokens", count)
     if unknown := [each for each in material.dev if _unknown(labels, each)]:
         names = ", ".join(sorted({name for each in unknown for name in _unknown(labels, each)}))
-        yield _about(f"sentences with labels that the training lacks ({names})", unknown)
+        yield _about("sentence|sentences of dev has|have labels that the training lacks", unknown, names)
     if labels.symbols and not any(label in labels for each in material.dev for label in each.labels):
         yield Finding("error", "no held-out token has a label of the training", len(material.dev))
     if count < FEW_SENTENCES:
-        yield Finding("warning", f"{count:,} training sentences are too few to learn much from", count)
+        yield Finding("warning", counted(count, "training sentence|sentences is|are too few to learn much from"), count)
     if long := [each for each in material.train if len(each.tokens) > max_length]:
-        yield _about(f"sentences of more than {max_length} tokens are left out of the training", long)
-    trained = {each.tokens for each in material.train}
-    if both := [each for each in material.dev if each.tokens in trained]:
-        yield _about("held-out sentences are in the training, too", both)
+        yield _about(f"sentence|sentences of more than {max_length} tokens is|are left out of the training", long)
     if hidden := [each for each in material.train if not {*INVISIBLE}.isdisjoint("".join(each.tokens))]:
         characters = ", ".join(
             f"U+{ord(each):04X}" for each in INVISIBLE if any(each in "".join(s.tokens) for s in hidden)
         )
-        yield _about(f"sentences have tokens with characters that are not seen ({characters})", hidden)
+        yield _about("sentence|sentences has|have tokens with invisible characters", hidden, characters)
     if partial := [each for each in material.train if "" in each.labels]:
-        yield _about("training sentences have tokens without a label, from which nothing is learned", partial)
+        yield _about(
+            "training sentence|sentences has|have tokens without a label, from which nothing is learned", partial
+        )
     yield from _span_findings(material.spans, material.span_scheme)
     tokens = sum(len(each.tokens) for each in material.train)
-    yield Finding("info", f"{count:,} sentences, {tokens:,} tokens; {len(labels.symbols)} labels: {shown}", count)
+    yield Finding(
+        "info",
+        f"train has {counted(count, 'sentence|sentences')}, {counted(tokens, 'token|tokens')}; "
+        f"{counted(len(labels.symbols), 'label|labels')}: {shown}",
+        count,
+    )
     if material.form:
         yield Finding("info", f"lines have {material.form}", count)
 
@@ -172,7 +177,8 @@ def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Findin
         yield Finding("info", "the labels do not mark spans, so there is no span_f1", 0)
     elif scheme is None:
         text = (
-            f"most labels mark spans, but {len(spans.others):,} have no position ({others}), so there is no span_f1; a "
+            f"most labels mark spans, but {counted(len(spans.others), 'label|labels has|have')} no position ({others}), so "
+            "there is no span_f1; a "
             "scheme in data.span_scheme counts them as tokens outside spans"
         )
         yield Finding("warning", text, len(spans.others))
@@ -182,14 +188,20 @@ def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Findin
         types = first_of(spans.types, 10)
         chosen = "data.span_scheme" if name else "recognised from the labels"
         shown = f"{TITLES[scheme.name]}, {scheme.label(spans.types[0])}, {chosen}"
-        text = f"{spans.num_spans:,} spans of {len(spans.types)} types ({types}): {shown}"
+        text = (
+            f"{counted(spans.num_spans, 'span|spans')} of {counted(len(spans.types), 'type|types')} ({types}): {shown}"
+        )
         yield Finding("info", text, spans.num_spans)
         if spans.others:
-            yield Finding("info", f"{len(spans.others):,} labels have no position and mark no span ({others})", 0)
+            yield Finding(
+                "info",
+                f"{counted(len(spans.others), 'label|labels has|have no position and marks|mark no span')} ({others})",
+                0,
+            )
         if spans.num_unwritten:
             text = (
-                f"{spans.num_unwritten:,} of {spans.num_spans:,} spans are not as {TITLES[scheme.name]} writes them; "
-                "they count for span_f1, and not for span_f1_strict"
+                f"{counted(spans.num_unwritten, f'of {spans.num_spans:,} spans is|are')} not written as "
+                f"{TITLES[scheme.name]} demands: counted for span_f1, but not for span_f1_strict"
             )
             yield Finding("warning", text, spans.num_unwritten)
 
@@ -198,6 +210,6 @@ def _unknown(labels: Vocabulary, sentence: Sentence) -> list[str]:
     return labels.unknown(label for label in sentence.labels if label)
 
 
-def _about(text: str, sentences: Sequence[Sentence]) -> Finding:
+def _about(text: str, sentences: Sequence[Sentence], shown: str = "") -> Finding:
     places = tuple(each.place for each in sentences[:NUM_EXAMPLES])
-    return Finding("warning", f"{len(sentences):,} {text}", len(sentences), places)
+    return Finding("warning", counted(len(sentences), text) + f": {shown}" * bool(shown), len(sentences), places)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from regard.data import Likelihood, RunningText
 from regard.data.running_text import decode, line_end
+from regard.errors import counted
 
 STRETCH = 64
 """Characters, about, of a stretch, of which the worst are shown."""
@@ -180,14 +181,14 @@ class Evaluation:
         shown = ", ".join(f"{symbol!r} ({count:,})" for symbol, count in self.unknown)
         more = ", …" * (sum(count for _, count in self.unknown) < self.num_unknown)
         return [
-            f"{self.num_unknown:,} of {self.likelihood.num_tokens:,} tokens are not in the vocabulary and scored as "
-            f"<unk>, so the figures look better than they are: {shown}{more}"
+            counted(self.num_unknown, f"of {self.likelihood.num_tokens:,} tokens is|are not in the vocabulary and ")
+            + f"scored as <unk>, so the figures look better than they are: {shown}{more}"
         ]
 
     def __str__(self) -> str:
         figures = self.likelihood
-        unknown = f", of which {self.num_unknown:,} are unknown" if self.num_unknown else ""
-        return f"{figures.num_tokens:,} tokens{unknown}: {figures}"
+        unknown = f", of which {counted(self.num_unknown, 'is|are unknown')}" if self.num_unknown else ""
+        return f"{counted(figures.num_tokens, 'token|tokens')}{unknown}: {figures}"
 
 
 def metrics(likelihood: Likelihood) -> dict[str, float]:

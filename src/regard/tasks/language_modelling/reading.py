@@ -14,6 +14,7 @@ from regard.data.field import PLAIN_UNITS
 from regard.data.finding import Severity, by_severity
 from regard.data.running_text import line_end, suggested_share
 from regard.data.vocabulary import SPECIALS, UNKNOWN
+from regard.errors import counted
 
 FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000
 MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05
@@ -70,10 +71,12 @@ def _sizes(text: RunningText) -> Iterator[Finding]:
     if text.train.num_tokens < 2:
         yield Finding("error", "a text of one token has nothing to predict", 1)
     elif text.train.num_tokens < FEW_TOKENS:
-        yield Finding("warning", f"{text.train.num_tokens:,} tokens are too few to learn much from", 1)
+        yield Finding(
+            "warning", counted(text.train.num_tokens, "training token|tokens is|are too few to learn much from"), 1
+        )
     if text.held_out.num_tokens < FEW_HELD_OUT:
         count = text.held_out.num_tokens
-        yield Finding("warning", f"{count:,} held-out tokens are too few for reliable metrics", count)
+        yield Finding("warning", counted(count, "held-out token|tokens is|are too few for reliable metrics"), count)
 
 
 def _unknown(text: RunningText) -> Iterator[Finding]:
@@ -81,13 +84,13 @@ def _unknown(text: RunningText) -> Iterator[Finding]:
         share = part.num_unknown / max(part.num_tokens, 1)
         if part.num_unknown:
             severity: Severity = "warning" if share >= MANY_UNKNOWN else "info"
-            shown = f"{part.num_unknown:,} of {name}'s tokens ({share:.2%}) are unknown"
+            shown = counted(part.num_unknown, f"of {name}'s tokens ({share:.2%}) is|are unknown")
             yield Finding(severity, f"{shown}: they count as <unk> in all figures", part.num_unknown)
     if text.held_out.num_unknown and not text.train.num_unknown:
-        advice = "as train has no unknown token, <unk> is never learned"
+        advice = "dev has symbols that train lacks, and <unk>, which stands for them, is never learned from train"
         if text.field.units.inventory is None:
-            advice += "; with data.min_count=2 it is"
-        yield Finding("warning", f"dev has symbols that train does not have: {advice}", text.held_out.num_unknown)
+            advice += "; with data.min_count=2 it is, from symbols that occur once"
+        yield Finding("warning", advice, text.held_out.num_unknown)
 
 
 def _symbols(text: RunningText) -> Iterator[Finding]:
@@ -112,7 +115,7 @@ def _repeated(text: RunningText) -> Iterator[Finding]:
         share = repeated / len(lines)
         yield Finding(
             "warning" if share >= MANY_REPEATED else "info",
-            f"{repeated:,} of dev's {len(lines):,} long lines ({share:.1%}) are also in train",
+            counted(repeated, f"of dev's {len(lines):,} long lines ({share:.1%}) is|are also in train"),
             repeated,
         )
 

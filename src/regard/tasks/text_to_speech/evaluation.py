@@ -158,7 +158,9 @@ def evaluate(
     if joined and len(sentences) >= joined:
         long = read_joined(model, [item.text for item in sentences], joined)
     elif joined:
-        notes.append(f"No sentences are joined: of {joined} to each there are {len(sentences)}.")
+        notes.append(
+            f"No long sentences are measured: each joins {joined} (--joined), and the file has {len(sentences)}."
+        )
     if table is not None:
         scores.write(table)
     scored = tuple(
@@ -168,7 +170,7 @@ def evaluate(
     unknown = Tally()
     for item in sentences:
         unknown.add(item.utterance.place, model.field.encode(item.text).unknown)
-    warnings = unknown.lines(f"sentences have {model.config.data.units} that the training did not have")
+    warnings = unknown.lines(f"sentence|sentences has|have {model.config.data.units} that the training did not have")
     return SpeechEvaluation(scores, scored, long, joined, tuple(notes), warnings)
 
 

@@ -22,7 +22,7 @@ from regard.data.field import PLAIN_UNITS
 from regard.data.finding import Severity, by_severity
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError, RegardError, counted
 from regard.files import read_array
 from regard.health import MeanDurations
 from regard.tasks.text_to_speech.build import front_end_of, has_linear
@@ -251,7 +251,7 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
     front_end = front_end_of(data.front_end)
     for name, sentences in (("train", material.train), ("dev", material.dev)):
         seconds = sum(_seconds(data, item) for item in sentences)
-        text = f"{name}: {len(sentences):,} sentences, {seconds / 60:.1f} minutes"
+        text = f"{name}: {counted(len(sentences), 'sentence|sentences')}, {seconds / 60:.1f} minutes"
         findings.append(Finding("info", text, len(sentences)))
         rates = np.array([len(material.field.split(item.text)) / len(item.mel) for item in sentences])
         odd = [
@@ -260,18 +260,21 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
             if not 1 / 3 < rate / max(float(np.median(rates)), 1e-9) < 3
         ]
         if odd:
-            text = f"{name}: {len(odd):,} recordings are three times as long or as short for their texts as most"
-            findings.append(Finding("warning", text, len(odd), _places(odd)))
+            what = "recording|recordings is|are three times as long or as short for its|their text|texts as most"
+            findings.append(Finding("warning", f"{name}: {counted(len(odd), what)}", len(odd), _places(odd)))
         late = [item for item in sentences if _ends_late(item, front_end)]
         if late:
-            text = f"{name}: labels of {len(late):,} sentences end after their sound; are they those of another one?"
-            findings.append(Finding("warning", text, len(late), _places(late)))
+            what = "sentence|sentences has|have labels that end after the sound; do they belong to another one?"
+            findings.append(Finding("warning", f"{name}: {counted(len(late), what)}", len(late), _places(late)))
     if material.left_out:
-        text = f"{len(material.left_out):,} sentences are longer than data.max_seconds={data.max_seconds:g}"
+        text = (
+            f"{counted(len(material.left_out), 'sentence|sentences is|are')} longer than "
+            f"data.max_seconds={data.max_seconds:g} and left out"
+        )
         findings.append(Finding("warning", text, len(material.left_out), material.left_out[:3]))
     unknown = [item for item in material.dev if material.field.encode(item.text).unknown]
     if unknown:
-        text = f"{len(unknown):,} held-out sentences have units that no training sentence has"
+        text = counted(len(unknown), "held-out sentence|sentences has|have units that no training sentence has")
         findings.append(Finding("warning", text, len(unknown), _places(unknown)))
     findings += changes(material.messages)
     return Findings(by_severity(findings))

@@ -10,7 +10,7 @@ from regard.config.tasks.text_to_text import DataConfig
 from regard.data import Field, Finding, Pairs, Report, check, open_pairs
 from regard.data.field import normalisation_of, open_pieces
 from regard.data.split import hold_out, suggested_fraction
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.tasks.text_to_text.links import linked
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
@@ -52,14 +52,17 @@ class TrainingData:
     def _few(self) -> Iterator[Finding]:
         """Findings about few pairs, and about texts with fewer pieces than suit their number."""
         if 0 < (count := len(self.train)) < FEW_PAIRS:
-            yield Finding("warning", f"{count:,} training pairs are too few to learn much from", count)
+            yield Finding("warning", counted(count, "training pair|pairs is|are too few to learn much from"), count)
         if 0 < (count := len(self.dev)) < FEW_HELD_OUT:
-            yield Finding("warning", f"{count:,} held-out pairs are too few for reliable metrics", count)
+            yield Finding("warning", counted(count, "held-out pair|pairs is|are too few for reliable metrics"), count)
         for name, field in (("source", self.source), ("target", self.target)):
             suggested = self.chosen.get(f"data.{name}.vocabulary_size", 0)
             learned = len(field.vocabulary.symbols)
             if learned < FEW_PIECES * suggested:
-                text = f"{name}s have only {learned:,} pieces instead of {suggested:,}: they have few or similar words"
+                text = (
+                    f"{name}s have only {counted(learned, 'piece|pieces')} instead of {suggested:,}: they "
+                    "have few or similar words"
+                )
                 yield Finding("info", text, learned)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from regard.data.translation import CorpusScore
 from regard.decoding import Prediction
+from regard.errors import counted
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
@@ -64,7 +65,7 @@ class Scored:
     def __str__(self) -> str:
         references = "".join(f"\n  reference  {text}" for text in self.item.references)
         return (
-            f"{self.place}  {self.item.source}  ({self.errors} of {self.length} symbols)"
+            f"{self.place}  {self.item.source}  ({counted(self.errors, 'error|errors')} in {counted(self.length, 'symbol|symbols')})"
             f"\n  output     {self.prediction.text}{references}"
         )
 
@@ -114,7 +115,7 @@ class Evaluation:
     def __str__(self) -> str:
         metrics = self.metrics
         rates = (
-            f"{len(self.scored):,} items: sequence error rate {metrics['sequence_error_rate']:.2%}, "
+            f"{counted(len(self.scored), 'item|items')}: sequence error rate {metrics['sequence_error_rate']:.2%}, "
             f"symbol error rate {metrics['symbol_error_rate']:.2%}"
         )
         further = "  ".join(f"{name} {value:.4g}" for name, value in self.further.items())

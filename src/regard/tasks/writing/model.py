@@ -284,7 +284,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             ]
             fewest = min(map(len, unknown), default=0)
             tally.add(item.place, next((symbols for symbols in unknown if len(symbols) == fewest), []))
-        return tally.lines("items have references with symbols that the model cannot write, so they count as wrong")
+        return tally.lines("item|items cannot be right, as the model cannot write symbols of the reference")
 
     def copied(self, item: WrittenItem) -> Container[str]:
         """Further symbols that the output of an item may have."""
