@@ -177,9 +177,8 @@ def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Findin
         yield Finding("info", "the labels do not mark spans, so there is no span_f1", 0)
     elif scheme is None:
         text = (
-            f"most labels mark spans, but {counted(len(spans.others), 'label|labels has|have')} no position ({others}), so "
-            "there is no span_f1; a "
-            "scheme in data.span_scheme counts them as tokens outside spans"
+            f"most labels mark spans, but {counted(len(spans.others), 'label|labels has|have')} no position "
+            f"({others}), so there is no span_f1; a scheme in data.span_scheme counts them as tokens outside spans"
         )
         yield Finding("warning", text, len(spans.others))
     elif not spans.types:

@@ -64,10 +64,8 @@ class Scored:
 
     def __str__(self) -> str:
         references = "".join(f"\n  reference  {text}" for text in self.item.references)
-        return (
-            f"{self.place}  {self.item.source}  ({counted(self.errors, 'error|errors')} in {counted(self.length, 'symbol|symbols')})"
-            f"\n  output     {self.prediction.text}{references}"
-        )
+        errors = f"{counted(self.errors, 'error|errors')} in {counted(self.length, 'symbol|symbols')}"
+        return f"{self.place}  {self.item.source}  ({errors})\n  output     {self.prediction.text}{references}"
 
 
 @dataclass(frozen=True, slots=True)
