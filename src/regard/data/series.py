@@ -169,6 +169,5 @@ class SeriesTable:
         last = max(self.series, key=lambda series: series.times[-1])
         return (
             f"{len(self.series):,} series, {counted(rows, 'row|rows')} of {self.step}, {first.shown(0)} to "
-            f"{last.shown(-1)}, "
-            f"{counted(targets, 'target|targets')}, {counted(self.num_missing, 'missing value|values')}"
+            f"{last.shown(-1)}, {counted(targets, 'target|targets')}, {counted(self.num_missing, 'missing value|values')}"
         )

@@ -64,9 +64,8 @@ class Plan(Generic[ConfigT]):
         training, lines = self.config.training, []
         if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # as many epochs as come nearest are enough
             lines.append(
-                f"warning: {counted(self.steps, 'step|steps is|are few')}; most models need {self.few_steps:,} "
-                "or more. "
-                f"{self._remedy()}"
+                f"warning: {counted(self.steps, 'step|steps is|are few')}; most models need {self.few_steps:,} or "
+                f"more. {self._remedy()}"
             )
         validations = self.steps // (training.validate_every or self.steps_per_epoch)
         cost = validations * self.validation_cost * self.steps_per_epoch
@@ -76,8 +75,7 @@ class Plan(Generic[ConfigT]):
                 remedy = "Raise training.validate_every; left out, it follows from the data"
             lines.append(
                 f"warning: {counted(validations, 'validation|validations takes|take')} about {share:.0%} of the "
-                "time of the "
-                f"training. {remedy}"
+                f"time of the training. {remedy}"
             )
         if 2 * training.warmup_steps > self.steps:
             lines.append(
