@@ -169,5 +169,6 @@ class SeriesTable:
         last = max(self.series, key=lambda series: series.times[-1])
         return (
             f"{len(self.series):,} series, {counted(rows, 'row|rows')} of {self.step}, {first.shown(0)} to "
-            f"{last.shown(-1)}, {counted(targets, 'target|targets')}, {counted(self.num_missing, 'missing value|values')}"
+            f"{last.shown(-1)}, {counted(targets, 'target|targets')}, "
+            f"{counted(self.num_missing, 'missing value|values')}"
         )
