@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -123,23 +123,25 @@ class NumberReader:
     Args:
         names: the columns of the numbers.
         delimiter: of the file; a comma for other files.
-        missing: further texts that stand for a missing value.
+        missing: further texts, and numbers, which are not read here, that stand for a missing value.
         decimal: the decimal mark, if it is known.
     """
 
     names: Sequence[str]
     delimiter: str
-    missing: frozenset[str] = frozenset()
+    missing: InitVar[Sequence[float | str]] = ()
     decimal: Decimal | None = None
     _odd: list[tuple[int, int, str, str]] = field(default_factory=list)
     _point: tuple[str, str] | None = None
     """Place and text of the first cell with a decimal point."""
 
+    def __post_init__(self, missing: Sequence[float | str]) -> None:
+        self._missing = MISSING | {text.strip().lower() for text in missing if isinstance(text, str)}
+
     def read(self, row: int, column: int, cell: str, place: str) -> float:
         """The number of a cell; NaN if it is missing, or read later."""
         bare = cell.strip()
-        lower = bare.lower()
-        if lower in MISSING or lower in self.missing:
+        if bare.lower() in self._missing:
             return np.nan
         if self.decimal == ",":
             self._odd.append((row, column, bare, place))

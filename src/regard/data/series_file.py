@@ -116,6 +116,8 @@ def read_series(
     default = None if zone is None else zone_named(zone)
     read: dict[str, tuple[Times, Clock]] = {}
     for name, group in tuple(groups.items()):
+        if rows.columns.time is None:
+            rows.wall[group] = np.arange(len(group)).astype("datetime64[us]")
         likely = zones if isinstance(zones, str) else (zones or {}).get(name)
         kept, times, clock = _instants(rows, group, default, likely)
         kept, times = _in_order(rows, name, kept, times, clock)
@@ -136,7 +138,7 @@ def read_series(
         found = find_step(times, clock)
         if found.business and not found.months:
             notes.append(_note("a step is a business day: no row is of a Saturday or Sunday (data.step)"))
-        elif clock.is_integer and not rows.is_numbered:
+        elif clock.is_integer and rows.columns.time is not None:
             notes.append(_note("times are whole numbers, which have no calendar"))
     assert isinstance(found, Step)
     if bool(found.number) != clock.is_integer and not found.rows:
@@ -182,37 +184,38 @@ class _Rows:
     Args:
         path: the file.
         columns: its columns.
-        wall: (N,) times as they stand there, without offsets.
-        offsets: (N,) microseconds, or None for times without offsets.
-        zones: (N,) names of zones, or None.
-        form: how times are written.
-        texts: the time of a row as it stands there.
         numbers: (N, columns).
         keys: (N,) the names of the series, or None.
         lines: (N,) where rows stand.
         place: that in words.
         notes: what was found.
-        is_numbered: whether there is no column of times.
+        wall: (N,) times as they stand there, without offsets; numbers of the rows until they are read.
+        offsets: (N,) microseconds, or None for times without offsets.
+        zones: (N,) names of zones, or None.
+        form: how times are written.
+        texts: the time of a row as it stands there.
         are_all: whether no row had to be left out.
     """
 
     path: Path
     columns: _Columns
-    wall: Times
-    offsets: Offsets | None
-    zones: NDArray[np.str_] | None
-    form: TimeForm | None
-    texts: Callable[[int], str]
     numbers: Values
     keys: NDArray[np.str_] | None
     lines: NDArray[np.int64]
     place: Callable[[int], str]
     notes: list[Finding] = field(default_factory=list)
-    is_numbered: bool = False
-    are_all: bool = True
+    wall: Times = field(init=False)
+    offsets: Offsets | None = field(default=None, init=False)
+    zones: NDArray[np.str_] | None = field(default=None, init=False)
+    form: TimeForm | None = field(default_factory=lambda: TimeForm(is_integer=True), init=False)
+    texts: Callable[[int], str] = field(default=str, init=False)
+    are_all: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        self.wall = np.arange(len(self)).astype("datetime64[us]")
 
     def __len__(self) -> int:
-        return len(self.wall)
+        return len(self.lines)
 
     def keep(self, kept: list[int]) -> None:
         """Leaves out the rows that are defects."""
@@ -259,8 +262,7 @@ def _read_csv(
     at_key = None if columns.series is None else table.header.index(columns.series)
     texts, keys = [""] * len(table), [""] * len(table)
     numbers = np.full((len(table), len(at_numbers)), np.nan)
-    codes = frozenset(code.strip().lower() for code in missing_values if isinstance(code, str))
-    reader = NumberReader(columns.numbers, table.delimiter, codes, decimal)
+    reader = NumberReader(columns.numbers, table.delimiter, missing_values, decimal)
 
     def read(row: int) -> None:
         cells, place = table.cells(row), table.place(row)
@@ -276,16 +278,10 @@ def _read_csv(
     if note := reader.finish(numbers):
         notes.append(_note(note))
     numbered = np.array([table.line(row) for row in range(len(table))], np.int64)
-    rows = _Rows(
-        path, columns, np.arange(len(table)).astype("datetime64[us]"), None, None, TimeForm(is_integer=True),
-        str, numbers, np.array(keys) if at_key is not None else None, numbered, table.place, notes,
-        is_numbered=at_time is None,
-    )  # fmt: skip
+    rows = _Rows(path, columns, numbers, None if at_key is None else np.array(keys), numbered, table.place, notes)
     rows.keep(kept)
     if at_time is not None:
         _read_times(rows, [texts[row] for row in kept], time_format)
-    elif rows.keys is not None:
-        _number_rows(rows)
     return rows
 
 
@@ -312,8 +308,7 @@ def _read_parquet(
     def place(row: int) -> str:
         return f"{path}: row {row + 1}"
 
-    codes = frozenset(code.strip().lower() for code in missing_values if isinstance(code, str))
-    reader = NumberReader(columns.numbers, ",", codes, decimal)
+    reader = NumberReader(columns.numbers, ",", missing_values, decimal)
     numbers = np.full((len(frame), len(columns.numbers)), np.nan)
     for at, name in enumerate(columns.numbers):
         if pandas.api.types.is_numeric_dtype(frame[name]):
@@ -328,14 +323,8 @@ def _read_parquet(
                     numbers[row, at] = reader.read(row, at, cell, place(row))
     reader.finish(numbers)
     keys = None if columns.series is None else frame[columns.series].astype(str).to_numpy(np.str_)
-    count = np.arange(len(frame))
-    rows = _Rows(
-        path, columns, count.astype("datetime64[us]"), None, None, TimeForm(is_integer=True), str, numbers, keys,
-        count + 1, place, is_numbered=columns.time is None,
-    )  # fmt: skip
+    rows = _Rows(path, columns, numbers, keys, np.arange(len(frame)) + 1, place)
     if columns.time is None:
-        if keys is not None:
-            _number_rows(rows)
         return rows
     moments = frame[columns.time]
     if moments.isna().any():
@@ -358,7 +347,7 @@ def _read_parquet(
 
 def _read_times(rows: _Rows, texts: list[str], time_format: str | None) -> None:
     """Reads the times of rows, and how they are written."""
-    rows.texts, rows.is_numbered = texts.__getitem__, False
+    rows.texts = texts.__getitem__
     column = rows.columns.time
     if time_format is None and _are_counts(texts):
         try:
@@ -432,12 +421,6 @@ def _are_counts(texts: list[str]) -> bool:
     except ValueError:
         return True
     return False
-
-
-def _number_rows(rows: _Rows) -> None:
-    """Numbers the rows of each series, for a file without a column of times."""
-    for group in _groups(rows).values():
-        rows.wall[group] = np.arange(len(group)).astype("datetime64[us]")
 
 
 def _replace_codes(rows: _Rows, missing_values: Sequence[float | str]) -> None:
