@@ -27,13 +27,8 @@ def align(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a name from `regard list models`.")],
     file: Annotated[Path | None, typer.Argument(help="A file of pairs, as in training.")] = None,
     source_field: options.SourceField = None,
-    target_field: Annotated[
-        str | None,
-        typer.Option("--target-field", metavar="N", help="Column or field of the output; default: as in training."),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
-    ] = None,
+    target_field: options.TargetField = None,
+    source: options.Source = None,
     target: Annotated[
         Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
     ] = None,

@@ -18,13 +18,8 @@ def evaluate(
     model: options.Model,
     file: Annotated[Path | None, typer.Argument(help="A file of held-out items, as in training.")] = None,
     source_field: options.SourceField = None,
-    target_field: Annotated[
-        str | None,
-        typer.Option("--target-field", metavar="N", help="Column or field of the output; default: as in training."),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
-    ] = None,
+    target_field: options.TargetField = None,
+    source: options.Source = None,
     target: Annotated[
         list[Path] | None,
         typer.Option("--target", metavar="FILE", help="References of these inputs, one per line; may be repeated."),

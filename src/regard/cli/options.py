@@ -39,6 +39,13 @@ SourceField = Annotated[
         "--source-field", metavar="N,N", help="Columns (from 0) or JSONL fields of the input; default: as in training."
     ),
 ]
+TargetField = Annotated[
+    str | None,
+    typer.Option("--target-field", metavar="N", help="Column or field of the output; default: as in training."),
+]
+Source = Annotated[
+    Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="The output file; default: stdout.")

@@ -11,6 +11,7 @@ from regard.data.columns import TAB
 from regard.data.csv_fields import DELIMITERS, csv_rows, named_delimiter
 from regard.data.jsonl import field_of, parse
 from regard.data.table_pairs import are_headings
+from regard.data.table_rows import kind_of, split_row
 from regard.errors import ConfigError, DataError
 
 InputFormat = Literal["lines", "csv", "tsv", "jsonl"]
@@ -99,22 +100,21 @@ def separated_table(head: Sequence[str], separator: str, fields: Fields | None, 
 
     Args:
         head, fields, trained: as in `input_table`.
-        separator: between the columns; around any other than a tab white space does not count.
+        separator: between the columns, as in `split_row`.
     """
-    first = _split(head[0], separator) if head else []
+    first = split_row(head[0], separator) if head else []
     use = trained if fields is None else fields
     chosen = _named(first, use) if first else None
     by_number = all(isinstance(field, int) for field in use)
     has_header = chosen is not None or (
         by_number and len(first) > 1 and len(head) > 1 and are_headings([each.strip() for each in first])
     )
-
-    kind = "tab-separated" if separator == TAB else f"{separator.strip()!r}-separated"
+    kind = kind_of(separator)
 
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
         columns = chosen
         for number, line in enumerate(lines, start=1):
-            place, values = f"{name}:{number}", _split(line, separator)
+            place, values = f"{name}:{number}", split_row(line, separator)
             if has_header and number == 1:
                 continue
             if not line.strip():
@@ -129,11 +129,6 @@ def separated_table(head: Sequence[str], separator: str, fields: Fields | None, 
         rows,
         header=tuple(first) if has_header else (),
     )
-
-
-def _split(line: str, separator: str) -> list[str]:
-    columns = line.split(separator)
-    return columns if separator == TAB else [column.strip() for column in columns]
 
 
 def _row(place: str, values: list[str], columns: Sequence[int]) -> InputRow:

@@ -44,23 +44,33 @@ class SeparatedRows(Rows):
 
     Args:
         path: the file.
-        separator: a tab, or `|||`, around which white space does not count.
+        separator: a tab, or `|||`.
     """
 
     def __init__(self, path: Path, separator: str) -> None:
         super().__init__(path, skip_blank=True)
         self.separator = separator
-        self.kind = "tab-separated" if separator == TAB else f"{separator!r}-separated"
+        self.kind = kind_of(separator)
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def __getitem__(self, index: int) -> list[str]:
-        columns = self.lines[index].split(self.separator)
-        return columns if self.separator == TAB else [column.strip() for column in columns]
+        return split_row(self.lines[index], self.separator)
 
     def number(self, index: int) -> int:
         return self.lines.number(index)
+
+
+def split_row(line: str, separator: str) -> list[str]:
+    """The columns of a line; around any other separator than a tab white space does not count."""
+    columns = line.split(separator)
+    return columns if separator == TAB else [column.strip() for column in columns]
+
+
+def kind_of(separator: str) -> str:
+    """How columns between separators are called in messages."""
+    return "tab-separated" if separator == TAB else f"{separator.strip()!r}-separated"
 
 
 class CsvRows(Rows):
