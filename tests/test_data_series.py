@@ -291,7 +291,7 @@ def test_values_that_ruin_a_scale_are_named_with_their_lines(tmp_path: Path, val
     path = written(tmp_path, "t,a\n" + "\n".join(rows) + "\n")
     (finding,) = check_values("train", read_series(path))
     text = str(finding)
-    assert text.startswith(f"warning: train: {len(values)} value")
+    assert text.startswith(f"warning: train: 'a' has {len(values)} value")
     assert f"{values[0]:g}" in text
     assert f"{path}:{at[0] + 2}" in text
     assert finding.count == len(values)

@@ -282,7 +282,7 @@ def test_what_is_not_eligible_says_why():
 
 def test_what_attention_has_of_its_own_is_called(monkeypatch):
     model = decoder("location").eval()
-    assert "attention looks in buffers" in model.explain()
+    assert "attention writes into buffers of all steps" in model.explain()
     model.attention.score.filters.register_forward_hook(lambda module, inputs, output: 2 * output)
     assert "its own step: hooks of the filters" in model.explain()
     compare(model, monkeypatch)

@@ -146,7 +146,7 @@ def test_sentences_that_are_not_read_are_told() -> None:
     built = untrained(data={"max_sentences": 1})
     built.field = DocumentField(built.field.words, max_sentences=1)
     assert built.predict(["It rained. A dog barked."])[0].warnings == (
-        "1 sentences beyond data.max_sentences were not read",
+        "1 sentence beyond data.max_sentences was not read",
     )
 
 

@@ -42,7 +42,7 @@ def test_tabs_separate_columns_if_there_are_any(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a O\nb\n", r"tagged.txt:2: 1 column between spaces or tabs \('b'\), but data.label_column is -1"),
+        ("a O\nb\n", r"tagged.txt:2: 1 column separated by spaces or tabs \('b'\), but data.label_column is -1"),
         ("\n\n", "the file has no sentences"),
         ("a\t\n", "tagged.txt:1: the label is empty"),
     ],
@@ -120,7 +120,7 @@ def test_spaces_other_than_u_0020_belong_to_tokens(tmp_path: Path) -> None:
 def test_a_stray_tab_does_not_change_how_a_file_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, "EU NNP B-org\nrejects\tVBZ O\ncall NN O\n")[0][0] == ("EU", "rejects", "call")
     with pytest.raises(
-        DataError, match=r"tagged.txt:2: 1 column between tabs \('York O'\), but data.label_column is -1"
+        DataError, match=r"tagged.txt:2: 1 column separated by tabs \('York O'\), but data.label_column is -1"
     ):
         read(tmp_path, "New York\tB-loc\nYork O\nis\tO\n")
     assert read(tmp_path, "New York\tB-loc\nYork\tO\n", format="conll")[0] == (("New", "York"), ("B-loc", "O"))
@@ -162,7 +162,9 @@ def test_conllu_has_words_and_no_ranges_or_empty_nodes(tmp_path: Path, name: str
 
 
 def test_a_mistake_in_conllu_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a.conllu:2: a line of CoNLL-U has 10 columns between tabs; this one has 1"):
+    with pytest.raises(
+        DataError, match=r"a.conllu:2: a line of CoNLL-U has 10 columns separated by tabs; this one has 1"
+    ):
         read(tmp_path, CONLLU.split("\n")[2] + "\n2 nos yo\n", "a.conllu")
     with pytest.raises(DataError, match=r"no token has a label \(columns .* labels in xpos\); name the column"):
         read(tmp_path, "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n", "a.conllu", label_column="xpos")

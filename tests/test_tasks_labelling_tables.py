@@ -57,7 +57,10 @@ def test_a_conll_file_keeps_everything_but_its_labels(model: str, capsys: pytest
     assert printed.out == (
         f"-DOCSTART- -X- O\n\n\nAnna NNP {a}\nvan  NN\t{b}\n# X {c}\n10\u00a0km CD {d}\n\n# id = 2\nOslo NNP {e}\n\n\n"
     )
-    assert "in.txt: sentences with a token per line, columns between spaces or tabs; tokens in column 0" in printed.err
+    assert (
+        "in.txt: sentences with a token per line, columns separated by spaces or tabs; tokens in column 0"
+        in printed.err
+    )
 
 
 def test_a_conllu_file_keeps_everything_but_its_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +129,7 @@ def test_the_form_of_outputs_can_be_chosen(
 def test_a_line_without_columns_is_an_error_of_the_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("in.conllu").write_text(CONLLU + "1\tno\n")
     assert run(["predict", "-m", model, "-i", "in.conllu"]) == 2
-    assert "in.conllu:10: a line of CoNLL-U has 10 columns between tabs; this one has 2" in capsys.readouterr().err
+    assert "in.conllu:10: a line of CoNLL-U has 10 columns separated by tabs; this one has 2" in capsys.readouterr().err
 
 
 def test_a_picture_of_a_file_has_its_sentence(model: str) -> None:

@@ -210,7 +210,7 @@ def texts(figure):
 def test_a_picture_says_words_weights_and_what_its_colours_mean():
     assert texts(next(draw_captions([permuted(note="cut")]))) == [
         "a red cat", "cut", "image", *itertools.chain.from_iterable((word, "0.80") for word in WORDS),
-        "0 to the largest weight of each word; each word’s sum to 1",
+        "0 to the number above each map; a word’s weights sum to 1",
     ]  # fmt: skip
     half = permuted(maps=permuted().maps / 2, text="")
     assert texts(next(draw_captions([half], highest="largest")))[-1] == "weight, 0 to 0.4, the largest"
@@ -495,9 +495,9 @@ def test_keys_move_and_a_click_keeps_what_is_shown(tmp_path):
 def test_the_page_says_what_its_colours_mean(tmp_path):
     page = driven(tmp_path / "a.html", [permuted()] * 3)
     assert (page["captions"], page["chips"]) == (3, WORDS)
-    assert page["legend"] == "the largest weight of each word; each word’s sum to 1"
+    assert page["legend"] == "the largest weight of each word; the weights of a word sum to 1"
     page = driven(tmp_path / "a.html", permuted(), ("scale", "common"))
-    assert page["legend"] == "weight 0.8; each word’s sum to 1"
+    assert page["legend"] == "weight 0.8; the weights of a word sum to 1"
     assert driven(tmp_path / "a.html", permuted(maps=np.ones((6, 6))), highest=2)["legend"] == "weight 2"
 
 

@@ -117,8 +117,8 @@ def test_a_page_has_words_weights_and_labels_and_asks_nothing_of_anybody(tmp_pat
     policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'")
     words = [(a["class"], a["title"]) for tag, a in parsed.elements if tag == "span" and "title" in a]
-    assert words[1] == ("w19", "0.6000 in a sentence of 0.6400")
-    assert words[-1] == ("w32", "0.8000")
+    assert words[1] == ("w19", "weight 0.6000, sentence 0.6400")
+    assert words[-1] == ("w32", "weight 0.8000")
     assert [data for tag, data in parsed.texts if tag == "small"] == ["0.64", "0.36", "0.00"]
     bars = [a["class"] for tag, a in parsed.elements if tag == "i" and a["class"].startswith("s")]
     assert bars == ["s20", "s12", "s0"]

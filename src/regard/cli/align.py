@@ -12,7 +12,7 @@ import typer
 from regard.cli import inputs, options
 from regard.cli.inputs import CHUNK_ROWS
 from regard.cli.standard import BLANKS, check_output, format_of_output, plain, results, say
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, counted
 
 if TYPE_CHECKING:
     from regard.decoding import AlignedPair
@@ -328,4 +328,4 @@ class Judge:
         errors = alignment_errors(self.found, [self.references[line - 1] for line in self.lines])
         if json_:
             return json.dumps(plain({"pairs": len(self.lines), **asdict(errors)}))
-        return f"{len(self.lines):,} pairs: {errors}"
+        return f"{counted(len(self.lines), 'pair|pairs')}: {errors}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.standard import check_output, format_of_output, show
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, RegardError, counted
 
 if TYPE_CHECKING:
     from regard.config import Configuration
@@ -53,7 +53,7 @@ def synthetic(
     format_of_output(file, {".tsv": "tsv", ".tab": "tsv"}, "tsv")
     pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
     file.parent.mkdir(parents=True, exist_ok=True)
-    show(f"{file}  {write(file, pairs):,} pairs")
+    show(f"{file}  {counted(write(file, pairs), 'pair|pairs')}")
 
 
 @application.command("pictures", epilog="Example: regard data pictures train/ --count 8000")
@@ -74,7 +74,7 @@ def pictures(
     from regard.data import write_synthetic_pictures
 
     table = write_synthetic_pictures(directory, count=count, seed=seed, num_objects=num_objects, overwrite=overwrite)
-    show(f"{table}  {count:,} pictures")
+    show(f"{table}  {counted(count, 'picture|pictures')}")
 
 
 @application.command("vocoder", epilog="Example: regard data vocoder hifi-gan/")

@@ -138,10 +138,10 @@ def _given(
 
 
 def _title(item: str, prediction: object) -> str:
-    """The input, and the output if it is a text."""
+    """The input, and the output if it is another text, as that of speech is not."""
     text = getattr(prediction, "text", None)
     words = " ".join(item.split("\t"))
-    return f"{words} → {text}" if isinstance(text, str) and text else words
+    return f"{words} → {text}" if isinstance(text, str) and text not in ("", words) else words
 
 
 def _free(output: Path, count: int | None, data: str | None, *, overwrite: bool) -> list[Path]:

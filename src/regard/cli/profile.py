@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from regard.cli.standard import say
+from regard.errors import counted
 
 START, IMPORTS, WRITING = "start of Python", "imports", "other, as writing results"
 STAGES = {
@@ -216,7 +217,7 @@ class Paths:
     def __iter__(self) -> Iterator[str]:
         for (part, path), rows in self.parts.items():
             least, most = min(rows), max(rows)
-            several = f"{least:,} to {most:,} rows" if least < most else f"{most:,} row{'s' * (most > 1)}"
+            several = f"{least:,} to {most:,} rows" if least < most else counted(most, "row|rows")
             yield f"{part}, {len(rows):,} × {several}: {path}"
         for (operation, name), count in sorted(self.operations.items()):
             if operation:

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, NoReturn, TextIO
 
 from regard.cli.standard import TERMINATED, Terminated, lines, say
-from regard.errors import RegardError
+from regard.errors import RegardError, counted
 
 BAR_AFTER, FIRST_LINE_AFTER, LINE_EVERY = 2.0, 15.0, 60.0
 """Seconds until a bar appears, until the first line without a terminal, and between lines."""
@@ -100,7 +100,7 @@ class Progress:
 
     def _text(self, seconds: float) -> str:
         rate = (self.done - self._before) / seconds
-        parts = [f"{self.done:,} inputs", f"{rate:,.0f} a second"]
+        parts = [f"{counted(self.done, 'input|inputs')}", f"{rate:,.0f} a second"]
         share = self.share()
         if share and rate:
             parts.insert(1, f"{share:.0%}")
@@ -168,12 +168,16 @@ class Unfinished:
     def keep(self, count: int) -> Path | None:
         """The file for the outputs of a prediction that is stopped now; None if there are none."""
         if self.output is None or not count:
-            say(f"stopped after {count:,} inputs" + ("; nothing is kept." if self.output is not None else "."))
+            say(
+                f"stopped after {counted(count, 'input|inputs')}"
+                + ("; nothing is kept." if self.output is not None else ".")
+            )
             return None
         self.remove()
         target = self.output.resolve()
         kept = target.with_name(f"{target.name}.{count}.partial")
-        say(f"stopped: the outputs of {count:,} inputs are in {kept}; the same command with --resume goes on there.")
+        done = counted(count, "input|inputs")
+        say(f"stopped: the outputs of {done} are in {kept}; the same command with --resume goes on there.")
         return kept
 
     def remove(self) -> None:

@@ -18,7 +18,7 @@ from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import are_held_out
 from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, counted
 
 DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
 FieldName = str | int
@@ -179,7 +179,7 @@ def hold_out_documents(documents: Documents, fraction: float) -> tuple[Documents
     if is_dev.all() or not is_dev.any():
         which = "all" if is_dev.any() else "none"
         raise DataError(
-            f"Of {len(documents):,} documents, a fraction of {fraction:g} holds out {which}.\n"
+            f"Of {counted(len(documents), 'document|documents')}, a fraction of {fraction:g} holds out {which}.\n"
             "  Give a file of held-out documents, or another fraction."
         )
     train, dev = (
@@ -199,7 +199,7 @@ class _Row:
         """Refuses a line with another number of columns than the first line, or too few."""
         if len(self.values) == count > wanted.last:
             return
-        found = f"{len(self.values)} tab-separated column{'s' * (len(self.values) != 1)}"
+        found = counted(len(self.values), "tab-separated column|columns")
         message = f"{self.place}: {found} in {shorten(TAB.join(self.values))}"
         if len(self.values) <= wanted.last:
             message += (

@@ -12,7 +12,7 @@ from regard.data.csv_fields import DELIMITERS, csv_rows, named_delimiter
 from regard.data.jsonl import field_of, parse
 from regard.data.table_pairs import are_headings
 from regard.data.table_rows import kind_of, split_row
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, counted
 
 InputFormat = Literal["lines", "csv", "tsv", "jsonl"]
 Fields = tuple[str | int, ...]
@@ -172,7 +172,7 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields, kind
         raise ConfigError("The columns of the file have no names; give their numbers, for example --source-field 0,2.")
     shown = ", ".join(map(str, numbers))
     raise DataError(
-        f"{place}: {count} {kind}column{'s' * (count > 1)}, but the input is in {shown}, counted from 0.\n"
+        f"{place}: {counted(count, f'{kind}column|columns')}, but the input is in {shown}, counted from 0.\n"
         "  Give the columns of the input, for example --source-field 0,1."
     )
 

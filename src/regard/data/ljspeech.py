@@ -11,7 +11,7 @@ from pathlib import Path
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 BAR, TABLE = "|", "metadata.csv"
 SOUNDS = "wavs"
@@ -98,7 +98,7 @@ def _columns(line: str, place: str, *, is_first: bool) -> list[str]:
     hint = f"\n  Columns are separated by |, not by {SEPARATORS[other]}." if other else ""
     if len(fields) > 3:
         hint = "\n  A text has no | in it: there is no quoting. Leave further columns out."
-    count = f"{len(fields)} column{'s' * (len(fields) > 1)}"
+    count = counted(len(fields), "column|columns")
     raise DataError(f"{place}: expected id|text|normalised; got {count} in {shorten(line)}.{hint}")
 
 

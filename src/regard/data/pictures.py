@@ -22,7 +22,7 @@ from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
 from regard.data.text_file import TABLES, open_text, reason, suffix_of
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, counted
 from regard.image import Strokes, image_size, read_image, read_inkml
 from regard.image.read import MAX_PIXELS, Colour, Report
 
@@ -402,7 +402,7 @@ def _open_rows(
         with item_or_defect:
             fields = rows[index]
             if len(fields) <= max(columns) or len(fields) != len(first):
-                row = f"{len(fields)} {rows.kind} column{'s' * (len(fields) != 1)} in {shorten(TAB.join(fields))}"
+                row = f"{counted(len(fields), f'{rows.kind} column|columns')} in {shorten(TAB.join(fields))}"
                 if len(fields) > max(columns):
                     raise DataError(
                         f"{place}: {row}; the first line has {len(first)}, and every line needs the same number."

@@ -116,7 +116,7 @@ def _far(name: str, table: SeriesTable, column: str, columns: list[Values]) -> I
         scale = np.concatenate([near, far]).std()
     codes = ", ".join(f"{distinct[i]:g}" for i in order)
     text = (
-        f"{name}: {counted(total, 'value|values')} of {column!r} lie{'s' * (total == 1)} far from all others "
+        f"{name}: {column!r} has {counted(total, 'value|values')} far from all others "
         f"({near.min():g} to {near.max():g}): {which}; with them the deviation is {scale:.3g}, without "
         f"{near.std():.3g}. If they stand for missing values, set data.missing_values=[{codes}]"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.pairs import Pairs, Selection
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 SALT = "dev:"
 CHOICE_SALT = "some:"
@@ -71,7 +71,8 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     is_dev = are_held_out((normalise(pair.source) for pair in pairs), fraction)
     if is_dev.all() or not is_dev.any():
         raise DataError(
-            f"Of {len(pairs):,} pairs, data.dev_fraction={fraction:g} holds out {'all' if is_dev.all() else 'none'}.\n"
+            f"Of {counted(len(pairs), 'pair|pairs')}, data.dev_fraction={fraction:g} holds out "
+            f"{'all' if is_dev.all() else 'none'}.\n"
             "  Give a file of held-out pairs (data.dev), or another fraction."
         )
     return Selection(pairs, np.flatnonzero(~is_dev)), Selection(pairs, np.flatnonzero(is_dev))

@@ -10,7 +10,7 @@ from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 BARS = "|||"
 HEADINGS = {
@@ -94,7 +94,7 @@ class TablePairs(Pairs):
         raise DataError(f"{self.path}: no column {field!r} in the first line; {hint}")
 
     def _counted(self, row: Sequence[str], number: int) -> str:
-        found = f"{len(row)} {self.rows.kind} column{'s' * (len(row) != 1)} in {shorten(TAB.join(row))}"
+        found = f"{counted(len(row), f'{self.rows.kind} column|columns')} in {shorten(TAB.join(row))}"
         return f"{self.path}:{number}: {found}"
 
     def _too_few(self, row: Sequence[str], number: int) -> str:

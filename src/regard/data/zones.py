@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 Times = NDArray[np.datetime64]
 Offsets = NDArray[np.int64]
@@ -205,7 +205,7 @@ def zones_repeating(wall: np.datetime64) -> list[str]:
 def some_of(names: Sequence[str]) -> str:
     """The first name, and how many more there are."""
     more = len(names) - 1
-    return names[0] + f" and {more} other zone{'s' * (more != 1)}" * (more > 0)
+    return names[0] + f" and {counted(more, 'other zone|zones')}" * (more > 0)
 
 
 def offset_text(offset: int, style: str = "+hh:mm") -> str:

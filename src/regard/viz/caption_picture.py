@@ -224,14 +224,14 @@ def _scale(
     for i, colour in enumerate(table):
         axes.add_patch(Rectangle((MARGIN + i * length / 40, y - 0.1), length / 39, 0.1, facecolor=colour, linewidth=0))
     axes.add_patch(Rectangle((MARGIN, y - 0.1), length, 0.1, fill=False, edgecolor="#c9cfd6", linewidth=0.5))
-    words = "0 to the largest weight of each word" if highest == "word" else f"weight, 0 to {most[0]:.3g}"
+    words = "0 to the number above each map" if highest == "word" else f"weight, 0 to {most[0]:.3g}"
     if highest == "largest":
         words += ", the largest"
     elif highest != "word" and bool((item.largest > most * (1 + 1e-6)).any()):
         words += " and above"
     parts = [words]
     if item.sums_to_one:
-        parts.append("each word’s sum to 1")
+        parts.append("a word’s weights sum to 1")
     if item.is_hard.any():
         parts.append("outlined: the chosen cell")
     _write(axes, MARGIN + length + 0.08, y, "; ".join(parts), type_, colour=FAINT, size=POINTS - 1)

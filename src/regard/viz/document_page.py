@@ -121,9 +121,9 @@ def _body(item: WeightedDocument, emphasis: Emphasis, highest: float) -> str:
     ):
         share = None if item.weights is None else float(item.weights[s])
         beside = "" if share is None else f'<small>{share:.2f}</small><i class="{_step("s", share)}"></i>'
-        of_sentence = "" if share is None else f" in a sentence of {share:.4f}"
+        of_sentence = "" if share is None else f", sentence {share:.4f}"
         spans = " ".join(
-            f'<span class="{_step("w", strength / highest)}" title="{weight:.4f}{of_sentence}">'
+            f'<span class="{_step("w", strength / highest)}" title="weight {weight:.4f}{of_sentence}">'
             f"{html.escape(visible(word))}</span>"
             for word, weight, strength in zip(words, weights, strengths, strict=True)
         )

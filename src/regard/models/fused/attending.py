@@ -1,4 +1,4 @@
-"""What attention does in the steps of a fused pass of speech: looks in buffers, or its own step.
+"""What attention does in the steps of a fused pass of speech: work on buffers of all steps, or its own step.
 
 A look (`ops.attend`) is for energies whose derivative is written by hand: location-sensitive, additive and dot energies
 with a softmax and a weighted sum, and location-sensitive ones with forward attention, with or without an agent. The

@@ -3,7 +3,7 @@
     with query cells:     s_t = query_cells([p_t; c_{t-1}]),  c_t = attend(s_t),  d_t = output_cells([s_t; c_t]) or s_t
     without query cells:  c_t = attend(h_{t-1}), h the state of the first output cell,  d_t = output_cells([p_t; c_t])
 
-The cells write into buffers of all steps (`stacks`), and attention looks in buffers or takes its own step
+The cells write into buffers of all steps (`stacks`), and attention writes into buffers, too, or takes its own step
 (`attending`). What is made of p for all steps, and what is said of d and c, stands before and after the node.
 """
 
@@ -44,8 +44,8 @@ def explain(decoder: Any) -> str:
     """What a fused pass does in its steps."""
     with recorders.silent():
         reason = attending.refuse_hand(decoder.attention)
-    way = "looks in buffers" if reason is None else f"takes its own step: {reason}"
-    return f"a training pass is one fused node of the graph, in which attention {way}"
+    attention = "writes into buffers of all steps" if reason is None else f"takes its own step: {reason}"
+    return f"a training pass is one fused node of the graph, in which attention {attention}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.documents import DocumentsConfig
 from regard.data import bucket
+from regard.errors import counted
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
@@ -60,6 +61,6 @@ def resolve(
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     cost = VALIDATED * held_out / max(len(words), 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{int(kept.sum()):,} documents, {num_words:,} words"
-    batch = f"of up to {batch_words:,} words"
+    amount = f"{counted(int(kept.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
+    batch = f"of up to {counted(batch_words, 'word|words')}"
     return Plan(open_, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)

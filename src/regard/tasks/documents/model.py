@@ -18,7 +18,7 @@ from regard.data.columns import TAB
 from regard.data.documents import NAMED, NUMBERED, SUFFIXES
 from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.text_file import suffix_of
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractModel
 from regard.tasks.documents.build import build_classifier
@@ -313,5 +313,5 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         if len(encoded.unknown) == encoded.num_words:
             warnings.append("no word of the document was in the training data")
         if encoded.num_cut:
-            warnings.append(f"{encoded.num_cut:,} sentences beyond data.max_sentences were not read")
+            warnings.append(counted(encoded.num_cut, "sentence|sentences beyond data.max_sentences was|were not read"))
         return tuple(warnings)

@@ -80,7 +80,7 @@ class BaselineTally:
 
 def baseline_text(errors: Mapping[str, ForecastErrors]) -> str:
     """The errors of the baselines in words."""
-    return ", ".join(
+    return "; ".join(
         f"{name} MSE {error.mean_squared_error:.4f}, MAE {error.mean_absolute_error:.4f}"
         for name, error in errors.items()
     )

@@ -15,6 +15,7 @@ import math
 
 from regard.config.tasks.forecasting import ForecastingConfig
 from regard.data.series_checks import counted_targets
+from regard.errors import counted
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
 from regard.tasks.open_keys import OpenKeys, two_digits
@@ -68,11 +69,12 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[Forecasting
     resolved = open_.config
     baselines = Baselines.fit(resolved, material).errors(material.validation_windows(resolved.data))
     history, horizon = resolved.data.history, resolved.data.horizon
-    amount = f"{windows:,} windows of {history:,} steps of history and {horizon:,} of the horizon"
+    steps = f"{counted(history, 'step|steps')} of history and {horizon:,} of the horizon"
+    amount = f"{counted(windows, 'window|windows')} of {steps}"
     return Plan(
         open_,
         amount,
-        f"of {batch:,} windows",
+        f"of {counted(batch, 'window|windows')}",
         "training.batch_windows",
         steps_per_epoch,
         notes=(f"without a network, on the validation part: {baseline_text(baselines)}",),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.config.texts import TransformerDecoderConfig
+from regard.errors import counted
 from regard.tasks.image_to_text.batches import bucket_pictures
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
@@ -76,6 +77,6 @@ def resolve(
     goal = max(STEPS * growth**STEPS_GROWTH, LEAST_STEPS)
     cost = VALIDATED * config.decoding.validation_beam * held_out / max(count, 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{count:,} texts, {int(lengths.sum()) + count:,} symbols"
+    amount = f"{counted(count, 'text|texts')}, {counted(int(lengths.sum()) + count, 'symbol|symbols')}"
     batch = f"of up to {pixels:,} pixels"
     return Plan(open_, amount, batch, "training.batch_pixels", steps_per_epoch, validation_cost=cost)

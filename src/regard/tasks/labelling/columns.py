@@ -13,7 +13,7 @@ from typing import Self, get_args
 from regard.config.tasks.labelling import ConlluColumn
 from regard.data.columns import TAB
 from regard.data.defects import item_or_defect
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, counted
 
 BYTE_ORDER_MARK = "\ufeff"
 BLANKS = re.compile("[ \t]+")
@@ -114,7 +114,7 @@ class Columns:
 
     def __str__(self) -> str:
         between = {"conll": "spaces or tabs", "tsv": "tabs", "conllu": "tabs, as in CoNLL-U"}[self.format]
-        return f"columns between {between}; tokens in {self._name(self.token)}, labels in {self._name(self.label)}"
+        return f"columns separated by {between}; tokens in {self._name(self.token)}, labels in {self._name(self.label)}"
 
     def _name(self, column: int) -> str:
         if self.format == "conllu":
@@ -212,15 +212,17 @@ class Columns:
     def _token(self, cells: Sequence[str], place: str, *, labelled: bool) -> tuple[str, str]:
         count, column = len(cells), self._label(len(cells))
         if self.format == "conllu" and count != len(CONLLU):
-            raise DataError(f"{place}: a line of CoNLL-U has {len(CONLLU)} columns between tabs; this one has {count}.")
+            raise DataError(
+                f"{place}: a line of CoNLL-U has {len(CONLLU)} columns separated by tabs; this one has {count}."
+            )
         if not -count <= self.token < count or (labelled and column is None):
             key = "label" if -count <= self.token < count else "token"
             shown = ", ".join(map(repr, cells[:4]))
             between = "spaces or tabs" if self.format == "conll" else "tabs"
             raise DataError(
-                f"{place}: {count} column{'s' * (count > 1)} between {between} ({shown:.80}), but data.{key}_column is "
-                f"{getattr(self, key)}.\n  Of this file, which is read as {self.format} (data.format), most lines have "
-                f"{self.width}."
+                f"{place}: {counted(count, 'column|columns')} separated by {between} ({shown:.80}), but "
+                f"data.{key}_column is {getattr(self, key)}.\n  Of this file, which is read as {self.format} "
+                f"(data.format), most lines have {self.width}."
             )
         token, label = cells[self.token].strip(" \t"), ""
         if column is not None:

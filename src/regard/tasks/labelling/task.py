@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import Findings, Vocabulary, bucket
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
@@ -98,8 +98,8 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         goal = max(STEPS * growth, LEAST_STEPS)
         cost = VALIDATED * len(material.dev) / max(len(lengths), 1)
         steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-        amount = f"{len(lengths):,} sentences, {int(lengths.sum()):,} tokens"
-        batch = f"of up to {batch_tokens:,} tokens"
+        amount = f"{counted(len(lengths), 'sentence|sentences')}, {counted(int(lengths.sum()), 'token|tokens')}"
+        batch = f"of up to {counted(batch_tokens, 'token|tokens')}"
         return Plan(keys, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
 
     def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> Tagger:

@@ -10,7 +10,7 @@ from regard.config.tasks.language_modelling import (
     TransformerLanguageConfig,
 )
 from regard.data import BOS, EOS, PAD
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import AbstractLanguageModel, recurrent_language_model, transformer_language_model
 from regard.tasks.transformers import check_heads, transformer_options
@@ -55,8 +55,8 @@ def _recurrent(config: RecurrentLanguageConfig, num_tokens: int) -> AbstractLang
             raise ConfigError(f"{key} has no effect with past: {config.past}; leave it out", ("model", key))
     if config.size % (parts := parts_of(config)):
         raise ConfigError(
-            f"size is {config.size}; with past: {config.past} and {config.heads} "
-            f"head{'s' * (config.heads > 1)} it must be a multiple of {parts}",
+            f"size is {config.size}; with past: {config.past} and "
+            f"{counted(config.heads, 'head|heads')} it must be a multiple of {parts}",
             ("model", "size"),
         )
     return recurrent_language_model(

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig
+from regard.errors import counted
 from regard.tasks.language_modelling.build import parts_of
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
@@ -64,6 +65,6 @@ def resolve(
     batches = math.ceil(windows / batch_size)
     cost = VALIDATED * held_out / max(num_tokens, 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    batch = f"of up to {batch_size:,} windows of {training.window:,} tokens"
-    amount = f"{num_tokens:,} tokens"
+    batch = f"of up to {counted(batch_size, 'window|windows')} of {counted(training.window, 'token|tokens')}"
+    amount = f"{counted(num_tokens, 'token|tokens')}"
     return Plan(open_, amount, batch, "training.batch_size", steps_per_epoch, validation_cost=cost)

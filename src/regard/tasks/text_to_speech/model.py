@@ -137,6 +137,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         """Facts about the model."""
         front_end = self.front_end
         return {
+            "name": self.name,
             "task": self.config.task,
             "parameters": self.num_parameters,
             "architecture": self.config.model.architecture,
@@ -147,7 +148,8 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             "front end": self.config.data.front_end,
             "sound": f"{front_end.sample_rate:,} Hz, {front_end.num_mels} mels, a frame every {front_end.hop_length} "
             "samples",
-            "configuration": self.config.model_dump(mode="json"),
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import Findings, bucket, collecting
 from regard.data.ljspeech import SOUNDS, read_ljspeech
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps
@@ -131,7 +131,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             keys.choose("training.alignment_losses_until", GUIDED_STEPS)
         front_end = front_end_of(config.data.front_end)
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
-        amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"
+        distinct = counted(len(material.field.vocabulary.symbols), "unit|units")
+        amount = f"{counted(len(frames), 'sentence|sentences')}, {minutes:.1f} minutes, {distinct}"
         batch, notes = f"of up to {size:,} frames", (f"sound: {_vocoders(config.data.front_end)}",)
         return Plan(keys, amount, batch, "training.batch_frames", steps, notes, validation_cost=cost)
 

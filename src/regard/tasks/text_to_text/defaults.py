@@ -25,6 +25,7 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
+from regard.errors import counted
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits, value_of
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
@@ -164,8 +165,8 @@ def resolve(
     goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
     cost = VALIDATED * config.decoding.validation_beam * held_out / max(int(kept.sum()), 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{int(kept.sum()):,} pairs, {num_symbols:,} symbols"
-    batch = f"of up to {batch_tokens:,} symbols"
+    amount = f"{counted(int(kept.sum()), 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
+    batch = f"of up to {counted(batch_tokens, 'symbol|symbols')}"
     return Plan(open_, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
 
 
