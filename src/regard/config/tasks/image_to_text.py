@@ -304,7 +304,7 @@ class DecodingConfig(TextDecodingConfig):
         json_schema_extra=FROM_DATA | COMMON,
     )
     batch_pixels: Size = Field(
-        default=4_000_000,
+        default=1_000_000,
         description="the most pixels, with padding, of the pictures whose texts are searched for at once",
     )
 
