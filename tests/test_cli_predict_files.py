@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -274,6 +275,10 @@ def test_the_suffix_of_the_output_is_its_format(model: str, capsys: pytest.Captu
     ):
         assert run(["predict", "-m", model, "ab", "-o", name]) == 0
         assert Path(name).read_text() == expected
+    Path("returns.txt").write_bytes(b"a\rb\n")
+    assert run(["predict", "-m", model, "-i", "returns.txt", "-o", "returns.csv"]) == 0
+    with Path("returns.csv").open(newline="") as file:
+        assert [row[0] for row in csv.reader(file)] == ["input", "a\rb"]
     assert run(["predict", "-m", model, "ab", "-o", "o.jsonl"]) == 0
     assert json.loads(Path("o.jsonl").read_text())["text"] == said
     assert run(["predict", "-m", model, "ab", "-o", "o2.csv", "--format", "tsv"]) == 2

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import typer
 import yaml
@@ -83,6 +85,15 @@ def _fitting(verb: str, task: str) -> tuple[tuple[str, str], ...]:
 
 def draw(random: Random, folder: Path) -> Trial:
     task = random.choice(sorted(TASK_CASES))
+    _copy(task, folder)
+    way = random.random()
+    return (_training if way < 0.2 else _saved_otherwise if way < 0.3 else _stopped if way < 0.34 else _command)(
+        random, task, folder
+    )
+
+
+def _copy(task: str, folder: Path) -> None:
+    """The project of a task, whose run and recordings are links."""
     home = project(task)
     for path in home.iterdir():
         if path.is_file() and path.suffix not in (".wav",):
@@ -90,6 +101,122 @@ def draw(random: Random, folder: Path) -> Trial:
     for name in ("wavs", "run"):
         if (home / name).exists():
             (folder / name).symlink_to(home / name)
+
+
+def _training(random: Random, task: str, folder: Path) -> Trial:
+    """A training with other data or another configuration, and what its model predicts; then the same command again."""
+    file, about, wrong = folder / "run.yaml", "", False
+    settings = ["--set", "training.max_steps=1"]
+    way = random.randrange(4)
+    names = [path.name for path in folder.iterdir() if path.suffix in (".csv", ".tsv", ".txt") and path.is_file()]
+    name = random.choice(sorted(names))
+    if way == 0:
+        (folder / name).write_bytes(changed := text.mistaken(random, (folder / name).read_bytes()))
+        about = f"{name} is {changed[:120]!r}"
+        if random.random() < 0.3:
+            settings += ["--set", "data.on_error=skip"]
+    else:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        for _ in range(random.choice((1, 1, 2, 3))):
+            path, value = _setting(random, task, values)
+            if way == 1:
+                path, wrong = (*path[:-1], text.mistyped(random, path[-1])), True
+            elif way == 2:
+                value = random.choice(
+                    (
+                        str(value),
+                        None,
+                        True,
+                        -1,
+                        0,
+                        10**9,
+                        [value],
+                        {"a": value},
+                        "yes",
+                        "0.1.2",
+                        1e-30,
+                        text.string(random),
+                    )
+                )
+            about += f" {'.'.join(path)}: {value!r}"
+            section = values
+            for part in path[:-1]:
+                section = section.setdefault(part, {})
+            section[path[-1]] = value
+        file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+
+    def act() -> str | None:
+        command("train", "run.yaml", "--output", "new", *settings)
+        if wrong:
+            return "a mistyped key was accepted"
+        for argument in TASK_CASES[task].inputs:
+            command("predict", "--model", "new", argument)
+        command("train", "run.yaml", "--output", "new", *settings)
+        return None if (folder / "new/model.safetensors").exists() else "there is no model"
+
+    return Trial(f"{task}: train with {about} {settings}", act, replaced={"new/"}, records={"new/"})
+
+
+def _setting(random: Random, task: str, values: dict[str, Any]) -> tuple[tuple[str, ...], Any]:
+    """A key of a configuration with another value than it has."""
+    from key_effects import other_values
+    from regard.config.keys import keys
+    from regard.config.tasks import SCHEMAS
+
+    known = [key for key in keys(SCHEMAS[task], values).values() if key.section is None and key.path[0] != "task"]
+    while True:
+        key = random.choice(known)
+        if key.path[:2] not in (("data", "train"), ("training", "max_steps")) and (
+            others := list(other_values(key, key.field.get_default(call_default_factory=True)))
+        ):
+            return key.path, random.choice(others)
+
+
+def _saved_otherwise(random: Random, task: str, folder: Path) -> Trial:
+    """Held-out items in a file that an editor has saved with a byte order mark or other line ends."""
+    name = TASK_CASES[task].held_out
+    before = (folder / name).read_bytes()
+    after = text.same(random, before, ends=task == "language_modelling")
+    evaluates = random.random() < 0.5
+    arguments = (
+        ("evaluate", "--model", "run", name, "--json") if evaluates else ("predict", "--model", "run", "--input", name)
+    )
+
+    def act() -> str | None:
+        first = command(*arguments)
+        (folder / name).write_bytes(after)
+        second = command(*arguments)
+        plain = second.replace("\ufeff", "").replace("\r", "")
+        return None if plain.rstrip("\n") == first.rstrip("\n") else f"{second[:500]!r} and not {first[:500]!r}"
+
+    return Trial(f"{task}: {arguments} of {after[:80]!r}", act, replaced={name})
+
+
+def _stopped(random: Random, task: str, folder: Path) -> Trial:
+    """A prediction that was stopped somewhere, as its partial file says, and that is continued."""
+    name, number = TASK_CASES[task].held_out, random.randrange(1, 5)
+    arguments = ("predict", "--model", "run", "--input", name, "--output", "out.jsonl")
+
+    def act() -> str | None:
+        command(*arguments)
+        whole = (folder / "out.jsonl").read_text(encoding="utf-8")
+        (folder / "out.jsonl").rename(folder / "whole")
+        lines = whole.splitlines(keepends=True)
+        if task == "forecasting":  # of its one input, nothing was left out
+            (folder / "out.jsonl.1.partial").write_text(whole, encoding="utf-8")
+        else:
+            (folder / f"out.jsonl.{number}.partial").write_text("".join(lines[:number]), encoding="utf-8")
+        command(*arguments, "--resume")
+        again, both = (folder / "out.jsonl").read_text(encoding="utf-8"), []
+        for written in (again, whole):
+            both.append(re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3f}", written))
+        return None if both[0] == both[1] else f"{again[-300:]!r} and not {whole[-300:]!r}"
+
+    return Trial(f"{task}: {arguments} continued after {number}", act, replaced={"out.jsonl"})
+
+
+def _command(random: Random, task: str, folder: Path) -> Trial:
+    """A verb with files and options that fit or do not."""
     (folder / "odd.txt").write_bytes(text.encoded("\n".join(text.string(random) for _ in range(4))))
     files = sorted(path.name for path in folder.iterdir() if path.is_file())
     verb = random.choices(list(VERBS), list(VERBS.values()))[0]
@@ -138,14 +265,16 @@ def draw(random: Random, folder: Path) -> Trial:
         f"{task}: regard {' '.join(arguments)!r}",
         lambda: _check(task, verb, arguments, folder),
         replaced=replaced | {"new/"},
-        records={"new/"},
+        # what inputs have an output is written, though the status says that others have none
+        records={"new/"} | (replaced if verb == "predict" else set()),
     )
 
 
 def _damaged(random: Random, folder: Path, files: list[str]) -> str:
-    """A file with some bytes changed."""
+    """A file with some bytes changed, or as people and spreadsheets change it."""
     name = random.choice(files)
-    (folder / f"damaged-{name}").write_bytes(text.damaged(random, (folder / name).read_bytes()))
+    change = text.damaged if random.random() < 0.4 else text.mistaken
+    (folder / f"damaged-{name}").write_bytes(change(random, (folder / name).read_bytes()))
     return f"damaged-{name}"
 
 
@@ -169,8 +298,10 @@ def _check(task: str, verb: str, arguments: list[str], folder: Path) -> str | No
     printed = command(*arguments, stdin=b"")
     if "--output" in arguments and verb in ("predict", "evaluate", "plot"):
         path = folder / arguments[arguments.index("--output") + 1]
+        if verb == "plot" and any(folder.glob(f"{path.stem}-*{path.suffix}")):
+            return None
         if not path.exists():
-            return f"{path.name} was not written"
+            return None if "--help" in arguments or "--version" in arguments else f"{path.name} was not written"
         if complaint := _as_its_suffix(path):
             return complaint
     elif verb == "predict" and "--stream" not in arguments and "--profile" not in arguments:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from random import Random
 
 STRINGS = (
@@ -82,6 +85,90 @@ def damaged(random: Random, content: bytes) -> bytes:
     if way == 10:
         return content.decode("utf-8", "replace").encode(random.choice(("utf-16", "utf-32", "utf-16-le")))
     return encoded(content.decode("utf-8", "replace").replace(word(random, "abc:,", 1), string(random)))
+
+
+MISSING = ("NaN", "nan", "NA", "N/A", "-999", "-", "?", "null", "inf", "1e400", "", "1,5", "1 000", "0x1F", "#REF!")
+"""What stands in cells that have no number."""
+TIMES = (
+    "%d/%m/%Y %H:%M", "%m/%d/%y", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M+02:00", "%Y%m%d%H", "%s", "%H:%M",
+    "%d.%m.%Y %H.%M", "2024-02-30 %H:%M", "%Y-%m-%d 24:00", "%B %d, %Y %I:%M %p", "%Y-W%W-%u",
+)  # fmt: skip
+"""How other programs write a time, and times that there are not."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+_NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def mistaken(random: Random, content: bytes) -> bytes:
+    """A table or text after what people and spreadsheets do to its columns, cells, times, names and encoding."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    delimiter = next((each for each in "\t,|" if any(each in line for line in lines)), " ")
+    chosen = range(len(lines)) if random.random() < 0.5 else [random.randrange(len(lines))] if lines else []
+
+    def each(change: Callable[[str], str]) -> list[str]:
+        return [change(line) if number in chosen else line for number, line in enumerate(lines)]
+
+    def cells(change: Callable[[list[str]], list[str]]) -> list[str]:
+        return each(lambda line: delimiter.join(change(line.split(delimiter))))
+
+    other = random.choice(("\t", ",", ";", "|", " ", "  "))
+    missing, form = random.choice(MISSING), random.choice(TIMES)
+    name = random.choice(("missing-", "../", "/", "WAVS/", "a\\", " "))
+    ways: tuple[Callable[[], list[str]], ...] = (
+        lambda: each(lambda line: line.replace(delimiter, other)),
+        lambda: cells(lambda row: row[1:]),
+        lambda: cells(lambda row: row[::-1]),
+        lambda: cells(lambda row: [*row, row[-1]]),
+        lambda: cells(lambda row: [*row, ""]),
+        lambda: cells(lambda row: [f'"{cell}"' for cell in row]),
+        lambda: cells(lambda row: [f'"{row[0]}', *row[1:]]),
+        lambda: cells(lambda row: [f" {cell} " for cell in row]),
+        lambda: cells(lambda row: [name + row[0], *row[1:]]),
+        lambda: each(lambda line: _NUMBER.sub(missing, line)),
+        lambda: each(lambda line: _TIME.sub(lambda time: _time(time[0]).strftime(form), line)),
+        lambda: [line for line in lines for _ in range(2)],
+        lambda: random.sample(lines, len(lines)),
+        lambda: lines[:1],
+        lambda: lines[1:],
+        lambda: [*lines[:1], *lines],
+        lambda: [
+            delimiter.join(("id", "text", "label", "x")[: 1 + lines[0].count(delimiter)]) if lines else "",
+            *lines,
+        ],
+        lambda: [line + "\n" for line in lines],
+        lambda: ["# a comment", *lines],
+        lambda: each(str.upper),
+        lambda: each(lambda line: line.replace("e", "\u00e9").replace(" ", "\u00a0")),
+        lambda: [],
+    )
+    result = random.choice(ways)()
+    end = random.choice(("\n", "\n", "\n", "\r\n", "\r"))
+    joined = end.join(result) + random.choice((end, end, ""))
+    return joined.encode(random.choice(("utf-8", "utf-8", "utf-8", "utf-8-sig", "cp1252", "utf-16")), "replace")
+
+
+def _time(written: str) -> datetime:
+    return datetime.strptime(written, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+
+
+def mistyped(random: Random, name: str) -> str:
+    """A word with the slip of a finger."""
+    at = random.randrange(len(name))
+    before, letter, after = name[:at], name[at], name[at + 1 :]
+    slips = (before + after, before + letter + name[at:], before + letter + "x" + after, name.replace("_", "-"))
+    slips += (name.capitalize(), f"{name}s", before + after[:1] + letter + after[1:])
+    return random.choice([slip for slip in slips if slip and slip != name])
+
+
+def same(random: Random, content: bytes, *, ends: bool) -> bytes:
+    """A text file that another editor has saved: nothing that it says is different.
+
+    Args:
+        ends: whether the last line has to end.
+    """
+    lines = content.decode("utf-8").splitlines()
+    end = random.choice(("\n", "\r\n"))
+    text = end.join(lines) + ("" if random.random() < 0.25 and not ends else end)
+    return text.encode(random.choice(("utf-8", "utf-8-sig")))
 
 
 def json_value(random: Random, depth: int = 0) -> object:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from regard.data.csv_fields import csv_line
 from regard.data.series import Values
 from regard.data.time_texts import NAIVE, Clock
 from regard.data.windows import SeriesBatch
@@ -167,13 +168,11 @@ def write_rows(rows: Iterable[dict[str, str | int | float]], path: Path | str) -
         raise ShapeError("There is no row to write.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(first), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(first)
-        for row in rows:
+        file.write(f"{csv_line(first)}\n")
+        for row in chain([first], rows):
             if row.keys() != first.keys():
                 raise ShapeError(f"A row has the columns {list(row)}; the first has {list(first)}.")
-            writer.writerow(row)
+            file.write(f"{csv_line(row[name] for name in first)}\n")
     return path
 
 
