@@ -398,6 +398,21 @@ def test_layers_with_hooks_or_of_another_kind_are_called(norm):
     assert float((backbone(images)[0] - expected).detach().abs().max()) > 1e-3
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_a_convolution_of_one_cell_is_a_product_of_matrices_with_any_stride(monkeypatch, stride):
+    """torch's own has gradients of bfloat16 that are written beyond their end, for few channels and a stride."""
+    torch.manual_seed(0)
+    convolution = ImageConvolution(4, 8, 1, stride=stride, norm="none", activation="none")
+    x = torch.randn(3, 4, 6, 11).to(memory_format=torch.channels_last).requires_grad_()
+    expected = torch.nn.functional.conv2d(x, *convolution.filters.parameters(), stride)
+    grads = torch.autograd.grad(expected.square().sum(), [x, *convolution.parameters()])
+    monkeypatch.setattr(torch.nn.functional, "conv2d", None)
+    (y, _) = convolution(x)
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(torch.autograd.grad(y.square().sum(), [x, *convolution.parameters()]), grads)
+    assert convolution(x.bfloat16())[0].dtype == torch.bfloat16
+
+
 def test_a_block_without_copies_is_a_block_of_concatenations():
     torch.manual_seed(0)
     backbone = DenseBackbone(1, growth=3, depth=3, num_blocks=2).double()

@@ -106,8 +106,10 @@ class ImageConvolution(nn.Module):
             return called.to(x.dtype)
         weight, bias = (None if w is None else w.to(x.dtype) for w in (filters.weight, filters.bias))
         assert weight is not None
-        if self.kernel_size == 1 and self.stride == 1 and filters.groups == 1:
-            # a product of matrices reads rows (B, H, W, C) where they stand, also in a wider array (`dense.py`)
+        if self.kernel_size == 1 and filters.groups == 1:
+            # a product of matrices reads rows (B, H, W, C) where they stand, also in a wider array (`dense.py`); and
+            # torch 2.13's convolution of bfloat16 with a stride writes beyond the end of a gradient
+            x = x[:, :, :: self.stride, :: self.stride]
             rows = functional.linear(x.permute(0, 2, 3, 1).flatten(0, 2), weight.flatten(1), bias)
             return rows.unflatten(0, (len(x), *x.shape[2:])).permute(0, 3, 1, 2)
         return functional.conv2d(x, weight, bias, filters.stride, filters.padding, filters.dilation, filters.groups)
