@@ -749,7 +749,7 @@ def refused(folder: Path, *overrides: str) -> Config:
         (["data.image.size=[32, 32]", "data.image.max_width=9"], "no effect with size"),
         (["decoding.alignment_layer=cross.7"], "alignment_layer"),
         (["model.encoder.widths=[4, 5]", "model.encoder.size=7"], "even"),
-        (["model.decoder.like=arctic"], "order is what like: arctic says"),
+        (["model.decoder.like=arctic"], "order follows from like: arctic"),
         (["model.decoder.readout=deep", "model.attention=null", "model.decoder.context=mean"], "readout|order"),
     ],
 )

@@ -607,7 +607,7 @@ def test_r_falls_by_steps_and_is_saved_with_the_weights(data: Path, tmp_path: Pa
         (["model.encoder.size=7"], "7 is that of two directions"),
         ([*TACOTRON1, "model.postnet.size=5"], "5 is that of two directions"),
         (["model.decoder.prenet_sizes=[]"], "a prenet has at least one layer"),
-        (["model.decoder.coarse_frames=3"], "the second decoder says more frames"),
+        (["model.decoder.coarse_frames=3"], "the second decoder makes more frames"),
         (["model.decoder.dropout=0.1", "model.decoder.zoneout=0.1"], "zoneout and dropout"),
         (["model.attention.recipe=bahdano"], "there is no recipe 'bahdano'"),
     ],

@@ -141,7 +141,7 @@ class Search(Section, metaclass=_Called):
     )
     unknown_penalty: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,
-        description="what the log-probability of the unknown symbol is lowered by; with 1000 it is said only where "
+        description="what the log-probability of the unknown symbol is lowered by; with 1000 it is written only where "
         "nothing else is possible",
     )
     num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")

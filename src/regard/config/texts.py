@@ -76,7 +76,7 @@ class RecurrentKind(Section):
     positions: Literal["sinusoidal", "blocked_sinusoidal"] | None = Field(
         default=None,
         description="of a recurrent network: sinusoids that are added to embeddings times the square root of their "
-        "size, as eole has them unless it is told otherwise; null: none",
+        "size, as eole has them by default; null: none",
     )
 
 

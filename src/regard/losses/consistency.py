@@ -21,7 +21,7 @@ def alignment_consistency(
 ) -> Float[Tensor, ""]:
     """The mean over real cells and heads of |α_tj - β_nj|, n the coarse step in which the frames of step t are said.
 
-    "Double-decoder consistency": a second decoder that says more frames in a step aligns sooner, and the first learns
+    "Double-decoder consistency": a second decoder that makes more frames in a step aligns sooner, and the first learns
     to attend as it does. n = ⌊t r / r₂⌋, so padding changes nothing.
 
     Args:

@@ -130,14 +130,14 @@ def _word(
 ) -> None:
     box = FancyBboxPatch((x, y + 0.015), width + 2 * GAP, LINE - 0.03, boxstyle="round,pad=0,rounding_size=0.035")
     box.set(facecolor=colour, edgecolor="none")
-    axes.add_patch(box)
+    axes.add_artist(box)
     _write(axes, x + GAP, y + LINE / 2, label, type_, va="center_baseline", colour=_ink(colour))
 
 
 def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: Colormap, type_: Typesetter) -> None:
     colour = warm(min(weight, 1.0)) if np.isfinite(weight) else UNKNOWN
     bar = Rectangle((x, y + 0.01), STRIP, height - 0.02, facecolor=colour, edgecolor="#e3d8d0", linewidth=0.5)
-    axes.add_patch(bar)
+    axes.add_artist(bar)
     number = f"{weight:.2f}" if np.isfinite(weight) else "–"
     _write(
         axes, x - 0.07, y + LINE / 2, number, type_, va="center_baseline", ha="right", colour=FAINT, size=POINTS - 2.5
@@ -180,8 +180,8 @@ def _scales(
     x += GAP
     for colours, label in entries:
         for i in range(40):
-            axes.add_patch(Rectangle((x + i * 0.02, y - 0.05), 0.0205, 0.1, facecolor=colours(i / 39), linewidth=0))
-        axes.add_patch(Rectangle((x, y - 0.05), 0.8, 0.1, fill=False, edgecolor="#c9cfd6", linewidth=0.5))
+            axes.add_artist(Rectangle((x + i * 0.02, y - 0.05), 0.0205, 0.1, facecolor=colours(i / 39), linewidth=0))
+        axes.add_artist(Rectangle((x, y - 0.05), 0.8, 0.1, fill=False, edgecolor="#c9cfd6", linewidth=0.5))
         _write(axes, x + 0.88, y, label, type_, va="center_baseline", colour=FAINT, size=POINTS - 2)
         x += 3.4
 

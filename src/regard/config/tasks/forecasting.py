@@ -74,7 +74,7 @@ class SeriesDataConfig(DataSection):
     header: bool | None = Field(
         default=None,
         description="whether the first line has the names of the columns; without them they are `column 1`, `column 2` "
-        "and so on; null: as the line looks",
+        "and so on; null: what the line looks like decides",
     )
     decimal: Literal[".", ","] | None = Field(
         default=None, description="the decimal mark; null: a point, or a comma where no number has a point"
@@ -101,14 +101,14 @@ class SeriesDataConfig(DataSection):
     time_zone: str | None = Field(
         default=None,
         description="the zone of the calendar, such as Europe/Berlin: times without an offset are its local times, and "
-        "hours, days and months are those of its clocks; null: as the offsets of the times tell",
+        "hours, days and months are those of its clocks; null: found from the offsets of the times",
         json_schema_extra=only_with("numbered_rows", False),
     )
     step: str | None = Field(
         default=None,
         description="the time between rows: business_days, days, weeks, months, quarters, years, hours, minutes, "
-        "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; null: as the "
-        "times tell",
+        "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; null: "
+        "found from the times",
     )
     series: str | None = Field(
         default=None, description="the column that names the series of each row; null: the file has one series"
@@ -183,7 +183,9 @@ class RecurrentForecasterConfig(Section):
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     encoder: SeriesEncoderConfig = Field(default=SeriesEncoderConfig(), description="reads the history")
-    decoder: SeriesDecoderConfig = Field(default=SeriesDecoderConfig(), description="says the horizon, step by step")
+    decoder: SeriesDecoderConfig = Field(
+        default=SeriesDecoderConfig(), description="forecasts the horizon, step by step"
+    )
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",

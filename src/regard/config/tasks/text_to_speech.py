@@ -111,7 +111,9 @@ class SpeechDecoderConfig(Section):
     prenet_drops: Literal["training", "always"] = Field(
         default="always", description="whether the prenet drops units in training only, or in synthesis as well"
     )
-    num_frames: Size = Field(default=3, description="r, frames said in a step; the largest, if `reductions` has others")
+    num_frames: Size = Field(
+        default=3, description="r, frames that a step makes; the largest, if `reductions` has others"
+    )
     reductions: Annotated[tuple[Annotated[tuple[int, int], Strict(False)], ...], Strict(False)] = Field(
         default=(), description="gradual r: pairs of the step from which on and the r that is used then"
     )
@@ -143,7 +145,7 @@ class TacotronConfig(Section):
 
     architecture: Literal["tacotron1", "tacotron2"] = Field(default="tacotron2", description="the kind of network")
     encoder: SpeechEncoderConfig = Field(default=SpeechEncoderConfig(), description="reads the text")
-    decoder: SpeechDecoderConfig = Field(default=SpeechDecoderConfig(), description="says frames, r in a step")
+    decoder: SpeechDecoderConfig = Field(default=SpeechDecoderConfig(), description="makes frames, r in a step")
     postnet: SpeechPostnetConfig = Field(default=SpeechPostnetConfig(), description="refines them")
     attention: AttentionConfig = Field(
         default=AttentionConfig(recipe="forward_attention"), description="the attention mechanism"

@@ -175,7 +175,7 @@ class RecurrentConfig(Section):
     """A sequence-to-sequence model, recurrent where its parts do not say otherwise."""
 
     architecture: Literal["recurrent"] = Field(
-        default="recurrent", description="the kind of encoder and decoder where they do not say theirs"
+        default="recurrent", description="the kind of encoder and decoder that do not name their own"
     )
     encoder: RecurrentEncoderConfig | TransformerEncoderConfig = Field(
         default=RecurrentEncoderConfig(), discriminator="architecture", description="reads the input"
@@ -195,7 +195,7 @@ class TransformerConfig(Section):
     """A sequence-to-sequence model, a Transformer where its parts do not say otherwise (Vaswani 2017)."""
 
     architecture: Literal["transformer"] = Field(
-        default="transformer", description="the kind of encoder and decoder where they do not say theirs"
+        default="transformer", description="the kind of encoder and decoder that do not name their own"
     )
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = Field(
         default=TransformerEncoderConfig(), discriminator="architecture", description="reads the input"

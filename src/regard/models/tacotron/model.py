@@ -27,7 +27,7 @@ class TacotronOutput:
         refined: by the name of each postnet, what it makes of them: (B, T, F), or a spectrogram (B, T, ·).
         stop: (B, N, r) logits, or (B, N, 1); None of a decoder that does not say when it stops.
         alignments: by name, (B, H, N, S).
-        coarse: the output of the second decoder, which says more frames in a step; None without one.
+        coarse: the output of the second decoder, which makes more frames in a step; None without one.
     """
 
     frames: Float[Tensor, "B T F"]

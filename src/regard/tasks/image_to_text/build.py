@@ -68,14 +68,14 @@ def _captioner(config: RecurrentConfig, memory_size: int, num_target: int) -> Re
     side, attention = config.decoder, config.attention
     for name in FIXED:
         if getattr(side, name) != type(side).model_fields[name].default:
-            raise ConfigError(f"{name} is what like: {side.like} says; leave it out", ("model", "decoder", name))
+            raise ConfigError(f"{name} follows from like: {side.like}; leave it out", ("model", "decoder", name))
     options = {} if attention is None else dict(attention.options)
     wrong = [name for name in options if name not in OF_LIKE]
     if attention is None or attention.recipe not in READ:
         wrong = ["null" if attention is None else attention.recipe]
     if wrong:
         raise ConfigError(
-            f"{wrong[0]}: the attention is that of like: {side.like}, with the options {', '.join(OF_LIKE)}",
+            f"{wrong[0]}: like: {side.like} determines the attention, except for the options {', '.join(OF_LIKE)}",
             ("model", "attention"),
         )
     if "size" in options:

@@ -142,7 +142,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def unlike(self, other: ImageToText) -> Sequence[str]:
         """Pictures that are read otherwise, texts that are normalised otherwise."""
-        found = ["pictures: they are read otherwise (data.image)"] * (self.reader != other.reader)
+        found = ["pictures: they are read differently (data.image)"] * (self.reader != other.reader)
         if self.target.normalisation != other.target.normalisation:
             saved = other.target.normalisation
             found.append(f"target: its texts were normalised differently ({saved}), which is not copied")
@@ -231,7 +231,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         if (line := orders([self, other])) is not None:
             found.append(line)
         if self.reader != other.reader:
-            found.append("pictures: they are read otherwise (data.image)")
+            found.append("pictures: they are read differently (data.image)")
         if self.stride != other.stride:
             found.append(f"cells: {self.stride} and {other.stride} pixels wide")
         return found

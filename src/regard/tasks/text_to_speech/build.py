@@ -194,7 +194,7 @@ def _check(config: TacotronConfig) -> None:
         raise ConfigError("a prenet has at least one layer: give its size", ("model", "decoder", "prenet_sizes"))
     if decoder.coarse_frames is not None and decoder.coarse_frames <= decoder.num_frames:
         raise ConfigError(
-            f"the second decoder says more frames in a step than the first, num_frames={decoder.num_frames}; got "
+            f"the second decoder makes more frames in a step than the first, num_frames={decoder.num_frames}; got "
             f"{decoder.coarse_frames}",
             ("model", "decoder", "coarse_frames"),
         )
