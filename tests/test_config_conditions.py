@@ -132,6 +132,7 @@ def test_every_key_of_the_kind_is_declared():
         "guided_attention_width", "doubly_stochastic_rate", "label_smoothing_others", "stop_positive_weight",
         "consistency_weight", "dev_fraction", "stop_threshold", "silence_threshold", "threshold", "max_length_ratio",
         "fractions", "max_pixels", "filters", "convolutions", "target_field", "alignment_losses_until", "input_feeding",
+        "backbone_precision",
     }  # fmt: skip
 
 
@@ -189,6 +190,13 @@ def test_a_flag_that_nothing_reads_in_a_model_is_refused():
     several = from_preset("documents", ["data.train=a", "data.label_separator=|"]).config
     assert _told(several, {"threshold": "0.4"}).decoding.threshold == 0.4
     assert _told(config, {"threshold": "0.5", "num_best": "2"}).decoding.num_best == 2
+
+
+def test_a_value_that_is_read_whatever_the_other_key_is_is_taken():
+    speech = ["data.train=a.csv", "model.architecture=tacotron1"]
+    from_preset("speech", [*speech, "model.postnet.layers=0"]).refuse_unread()
+    with pytest.raises(ConfigError, match=r"layers has no effect with model\.architecture: tacotron1; leave it out, or"):
+        from_preset("speech", [*speech, "model.postnet.layers=3"]).refuse_unread()
 
 
 def test_the_default_may_be_written_out_anywhere():

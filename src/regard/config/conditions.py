@@ -10,12 +10,12 @@ from pydantic import BaseModel, JsonValue
 
 from regard.config.place import KeyPath, cut
 
-_CONDITIONS = "only_with"
+_CONDITIONS, _FREE = "only_with", "read_anyway"
 Unread = tuple[KeyPath, str]
 """The path of a key that is read by nothing, and why."""
 
 
-def only_with(key: str, *values: JsonValue, unless: Any = ...) -> dict[str, JsonValue]:
+def only_with(key: str, *values: JsonValue, unless: Any = ..., free: Any = ...) -> dict[str, JsonValue]:
     """Marks a key, as its `json_schema_extra`, that is read only where another one has one of some values.
 
     Args:
@@ -23,9 +23,10 @@ def only_with(key: str, *values: JsonValue, unless: Any = ...) -> dict[str, Json
         values: the values with which it is read.
         unless: in place of `values`, the one value with which it is not read; None stands for a section, too, none of
             whose keys has another value than its default.
+        free: a value of the marked key that is read whatever the other key is, as its default is.
     """
     condition: list[JsonValue] = [key, list(values), unless is not ..., None if unless is ... else unless]
-    return {_CONDITIONS: [condition]}
+    return {_CONDITIONS: [condition], **({} if free is ... else {_FREE: free})}
 
 
 def both(first: dict[str, JsonValue], second: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -54,7 +55,8 @@ def unread(
         value, place = getattr(section, name), (*path, name)
         marks = field.json_schema_extra
         conditions: Any = marks.get(_CONDITIONS, ()) if isinstance(marks, dict) else ()
-        if conditions and value != field.get_default(call_default_factory=True) and judged(place):
+        free = (field.get_default(call_default_factory=True), marks.get(_FREE, ...)) if isinstance(marks, dict) else ()
+        if conditions and value not in free and judged(place):
             for other, values, is_exception, exception in conditions:
                 found = _value(root if "." in other else section, other)
                 if found is not ... and (_is(found, exception) if is_exception else found not in values):

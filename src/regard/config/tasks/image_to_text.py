@@ -176,7 +176,9 @@ class VisionConfig(Section):
     dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
     freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
     backbone_precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="number type that the backbone computes in, in training"
+        default="float32",
+        description="number type that the backbone computes in, in training",
+        json_schema_extra=only_with("freeze", False),
     )
 
 

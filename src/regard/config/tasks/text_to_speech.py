@@ -134,9 +134,15 @@ class SpeechDecoderConfig(Section):
 class SpeechPostnetConfig(Section):
     """The postnet of whole sentences."""
 
-    size: Size = Field(default=256, description="filters, or of Tacotron 1 the size of both directions together")
+    size: Size = Field(
+        default=256,
+        description="filters, or of Tacotron 1 the size of both directions together",
+        json_schema_extra=only_with("layers", unless=0),
+    )
     layers: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=5, description="convolutions of Tacotron 2; 0: no postnet"
+        default=5,
+        description="convolutions of Tacotron 2; 0: no postnet",
+        json_schema_extra=only_with("model.architecture", "tacotron2", free=0),
     )
 
 
