@@ -296,7 +296,7 @@ def _value(random: Random, kind: str, files: list[str]) -> str:
 
 def _check(task: str, verb: str, arguments: list[str], folder: Path) -> str | None:
     printed = command(*arguments, stdin=b"")
-    if "--output" in arguments and verb in ("predict", "evaluate", "plot"):
+    if "--output" in arguments and "--" not in arguments and verb in ("predict", "evaluate", "plot"):
         path = folder / arguments[arguments.index("--output") + 1]
         if verb == "plot" and any(folder.glob(f"{path.stem}-*{path.suffix}")):
             return None
