@@ -266,6 +266,19 @@ def test_a_table_of_commas_keeps_its_header_and_columns_and_gets_one_more(
     assert lines[1].startswith(f"ab;x;{first};-")
 
 
+def test_a_row_of_commas_with_other_columns_than_the_first_does_not_move_its_output(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text("word,note,more\nab,x,y\nc\nc,x,y,\nc,a text, with a comma\nc,x,y,z\n")
+    first, last = outputs(model, "ab", "c")
+    assert run(["predict", "-m", model, "-i", "in.csv", "-o", "out.csv"]) == 1
+    assert "in.csv:6: '': expected 3 columns, as in the first row; got 4" in " ".join(capsys.readouterr().err.split())
+    with Path("out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows[:4]] == [first, last, last, last]
+    assert rows[1]["note"] == rows[1]["more"] == ""
+
+
 def test_the_suffix_of_the_output_is_its_format(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     (said,) = outputs(model, "ab")
     for name, expected in (

@@ -216,8 +216,15 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     columns = chosen or _chosen(f"{name}:{begin + 1}", len(first), fields, trained)
 
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
+        width = len(first)
         for number, row in islice(numbered(lines, name, delimiter), int(has_header), None):
-            yield _row(f"{name}:{number}", row, columns)
+            place, surplus = f"{name}:{number}", any(value.strip() for value in row[width:])
+            if surplus:  # most often a delimiter in a text that should have quotation marks
+                yield InputRow(place, "", row, f"expected {width} columns, as in the first row; got {len(row)}")
+            elif len(row) <= max(columns):
+                yield _row(place, row, columns)
+            else:  # the output stands in the column that the header has for it
+                yield _row(place, [*row, *[""] * (width - len(row))][:width], columns)
 
     return InputTable(
         _description("CSV", use if chosen else columns, first) + "; the first line names the columns" * has_header,
