@@ -85,7 +85,7 @@ def test_every_symbol_of_a_long_sentence_has_a_label_that_covers_no_other(count)
     alignment = np.eye(count)
     sentence = AlignedSpeech(np.zeros((count, 4)), alignment, symbols, sample_rate=16000, hop_length=200)
     figure = draw_speech(sentence)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     ticks = figure.axes[1].yaxis.get_major_ticks()
     assert [tick.label1.get_text() for tick in ticks] == symbols
     boxes = [tick.label1.get_window_extent() for tick in ticks]
