@@ -199,12 +199,12 @@ def test_every_verb_serves_the_task(
 
 
 FOREIGN = {
-    "documents": ("label,text\nnew,It was a joy.\n", "documents have labels that the training lacks", "'new' (1)"),
-    "image_to_text": ("test-0.png\tone three\n", "symbols that the model cannot write", "'three' (1)"),
+    "documents": ("label,text\nnew,It was a joy.\n", "document has labels that the training lacks", "'new' (1)"),
+    "image_to_text": ("test-0.png\tone three\n", "the model cannot write symbols of the reference", "'three' (1)"),
     "labelling": ("May\tB-month\nnew\tB-day\n", "labels that the training lacks", "'B-day' (1)"),
-    "language_modelling": ("the ß fox\n", "are not in the vocabulary", "'ß' (1)"),
+    "language_modelling": ("the ß fox\n", "is not in the vocabulary", "'ß' (1)"),
     "text_to_speech": ("test-0|9|9 sea 9\n", "characters that the training did not have", "'9' (2)"),
-    "text_to_text": ("0 1\t1 x x\n", "symbols that the model cannot write", "'x' (2)"),
+    "text_to_text": ("0 1\t1 x x\n", "the model cannot write symbols of the reference", "'x' (2)"),
 }
 """A file of which a model cannot be right, and what is said of it."""
 
@@ -230,7 +230,7 @@ def test_an_evaluation_names_what_the_model_cannot_be_right_about(
     (line,) = (each for each in messages.splitlines() if each.startswith("warning:") and reason in each)
     assert names in line
     assert run(["evaluate", "--model", str(folder / "run"), str(file), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"] == [line.removeprefix("warning: ")]
+    assert line.removeprefix("warning: ") in json.loads(capsys.readouterr().out)["warnings"]
 
 
 def test_files_that_were_trained_on_are_not_evaluated(

@@ -113,7 +113,7 @@ class SeriesTable:
             DataError: for no series, values of other shapes, or a start that is no time.
 
         >>> print(SeriesTable.of({"shop": [3.0, np.nan, 4.0]}, "2024-01-01", Step(months=1)))
-        1 series, 3 rows of 1 month, 2024-01-01 to 2024-03-01, 1 target, 1 values missing
+        1 series, 3 rows of 1 month, 2024-01-01 to 2024-03-01, 1 target, 1 missing value
         """
         arrays = {name: np.asarray(values, np.float64) for name, values in targets.items()}
         arrays = {name: values[:, None] if values.ndim == 1 else values for name, values in arrays.items()}

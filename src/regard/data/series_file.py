@@ -96,7 +96,7 @@ def read_series(
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     ...     print("day,shop,sold", "2024-01-01,a,3", "2024-01-02,a,NA", sep="\\n", file=file, flush=True)
     ...     print(read_series(file.name, series="shop"))
-    1 series, 2 rows of 1 day, 2024-01-01 to 2024-01-02, 1 target, 0 values missing
+    1 series, 2 rows of 1 day, 2024-01-01 to 2024-01-02, 1 target, 0 missing values
     """
     path = Path(path)
     if wide and series is not None:
