@@ -21,6 +21,9 @@ from regard.ops.linear import Product, linear, outer
 KERNELS = "regard.ops.cells.numba.packed"
 BLOCK_ELEMENTS = 1 << 18
 """Numbers of gates that are made at a time where they are not kept."""
+ROUND = 16
+"""Rows of a step's product are filled up to a multiple with rows that nobody reads: oneDNN prepares itself for each
+number of rows, and keeps what it has prepared for a few (`ops.linear.onednn`)."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,14 @@ def _run_forward(
             if t == from_zero:
                 recurrent = of_state.expand(counts[t], -1).contiguous()
             else:
-                recurrent = product(hidden[: counts[t]], of_state)
+                recurrent = product(hidden[: _rounded(counts[t])], of_state)
             step(t, offsets[t] - low, counts[t], *fixed, recurrent.numpy(), *buffers)
     return tape
+
+
+def _rounded(count: int) -> int:
+    """A number of rows, filled up."""
+    return -(-count // ROUND) * ROUND
 
 
 def _run_backward(
@@ -181,7 +189,7 @@ def _run_backward(
         step(t, offset, count, *fixed, through.numpy(), *buffers)
         # to h_{t-1}: grad_s (count, G) W_hh; a state of zeros needs no gradient
         if t != spec.from_zero(direction):
-            through = product(grad_recurrent[offset : offset + count])
+            through = product(grad_recurrent[offset : offset + _rounded(count)])[:count]
     grad_hidden[: len(through)] += through
 
 
