@@ -271,7 +271,8 @@ class DecodingConfig(TextDecodingConfig):
         "`data.max_length`",
     )
     batch_tokens: Size = Field(
-        default=16384, description="the most source symbols times hypotheses or samples (at least four) decoded at once"
+        default=12_000,
+        description="the most source symbols times hypotheses or samples (at least four) decoded at once",
     )
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ MIN_WORK = 1 << 21
 MIN_WORK_PACKED = 1 << 19
 """The same for a weight that is packed."""
 
-CACHED_SHAPES = 24
+CACHED_SHAPES = 40
 """Shapes for which oneDNN keeps the code that it has generated, about a megabyte each."""
 
 for _setting in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own cache, and torch's above it
