@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 
@@ -13,9 +12,9 @@ from scipy import ndimage
 from typer.testing import CliRunner
 
 from regard.cli.data import application
-from regard.data import encode_png, read_boxes, synthetic_picture, write_synthetic_pictures
+from regard.data import read_boxes, synthetic_picture, write_synthetic_pictures
 from regard.data.synthetic_pictures import COLOURS, NUMBERS, PLACES, SHAPES, SIZE
-from regard.errors import DataError, RegardError, ShapeError
+from regard.errors import DataError, RegardError
 
 PICTURES = [synthetic_picture(np.random.default_rng((7, number))) for number in range(150)]
 SINGULAR = {shape: shape for shape in SHAPES} | {f"{shape}s": shape for shape in SHAPES} | {"crosses": "cross"}
@@ -154,19 +153,6 @@ def test_impossible_requests_leave_an_earlier_table(tmp_path, options):
     with pytest.raises(RegardError, match="got"):
         write_synthetic_pictures(tmp_path, **options, overwrite=True)
     assert len(table.read_text().splitlines()) == 2
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5, 1), (7, 2, 3)])
-def test_png_files_are_read_by_another_program(shape):
-    image = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
-    read = np.rint(matplotlib.image.imread(io.BytesIO(encode_png(image))) * 255).astype(np.uint8)
-    np.testing.assert_array_equal(read, image.squeeze(2) if shape[2:] == (1,) else image)
-
-
-@pytest.mark.parametrize("image", [np.zeros((0, 3), np.uint8), np.zeros((2, 2, 4), np.uint8), np.zeros((2, 2))])
-def test_what_is_no_picture_is_not_written(image):
-    with pytest.raises(ShapeError, match="must be"):
-        encode_png(image)
 
 
 RIGHT = {"image": "a.png", "text": "a dog", "size": [4, 6], "boxes": [None, [[0, 0, 6, 4]]]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 import threading
 import warnings
 import zlib
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.errors import DataError, RegardError, UnsupportedError
+from regard.errors import DataError, RegardError
 from regard.image import image_size, read_image
 
 Image = pytest.importorskip("PIL.Image", reason="pictures are read by Pillow")
@@ -225,12 +224,3 @@ def test_reading_in_threads_leaves_the_filters_of_warnings_as_they_were(tmp_path
     for thread in threads:
         thread.join()
     assert warnings.filters == before
-
-
-def test_without_pillow_the_error_names_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(
-        UnsupportedError, match=r"reading pictures needs the PIL package: pip install 'regard\[image\]'"
-    ):
-        read_image(tmp_path / "a.png")

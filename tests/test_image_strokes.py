@@ -10,7 +10,7 @@ import pytest
 
 from regard.errors import DataError, RegardError
 from regard.image import Rendering, Strokes, Symbol, read_inkml, render
-from test_ops_draw_lines import drawn_plainly
+from test_image_lines import drawn_plainly
 
 XMLNS = 'xmlns="http://www.w3.org/2003/InkML"'
 

@@ -215,8 +215,6 @@ def test_tensors_without_numbers_give_tensors_without_numbers(case):
 def test_no_kernel_is_taken_where_none_can_be_seen_into(name):
     case = next((one for one in (*OPERATIONS, *OTHERS) if one.shows[0] is getattr(ops, name)), None)
     uncased = {
-        "draw_lines": (draw(3, 4), 5, 6),
-        "griffin_lim": (draw(4, 129),),
         "warping_path": (draw(2, 4, 5),),
         "largest": (draw(3, 9), 2),
         "linear_cross_entropy": OTHERS[2].inputs(),

@@ -14,7 +14,6 @@ from regard.decoding import GnmtPenalty, Search, search
 from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 from regard.models import RecurrentDecoder
-from regard.models.fused.search import SearchTwin
 from regard.testing import DECODER_LAWS, check_decoder, encode, oracles, tiny
 from regard.testing.cases import DECODERS
 from regard.testing.mechanism import move_weights
@@ -261,12 +260,7 @@ def mask_ignored(monkeypatch):
     def broken(self, look, leaf, positions):
         return self.window(look, leaf)
 
-    def unmasked(self, decoder, memory, rows):
-        plain(self, decoder, replace(memory, attention=replace(memory.attention, mask=None)), rows)
-
-    plain = SearchTwin.__init__
     monkeypatch.setattr(Mechanism, "_allowed", broken)
-    monkeypatch.setattr(SearchTwin, "__init__", unmasked)
 
 
 def wrong_sentence_selected(monkeypatch):

@@ -326,13 +326,13 @@ SQUARE, BAR = (8, 8, 24, 24), (36, 4, 40, 28)
 
 def placed(folder: Path) -> tuple[Path, Path]:
     """A table of two pictures of a square and a bar with their captions, and the boxes of the first."""
-    from regard.data.png import encode_png
+    from PIL import Image
 
     pixels = np.full((32, 48, 3), 255, np.uint8)
     for left, upper, right, lower in (SQUARE, BAR):
         pixels[upper:lower, left:right] = 0
     for name in ("a", "b"):
-        (folder / f"{name}.png").write_bytes(encode_png(pixels))
+        Image.fromarray(pixels).save(folder / f"{name}.png")
     (folder / "test.tsv").write_text("a.png\to and i\nb.png\to\n", encoding="utf-8")
     record = {"image": "a.png", "text": "o and i", "size": [32, 48], "boxes": [[SQUARE], None, [BAR]]}
     (folder / "boxes.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")

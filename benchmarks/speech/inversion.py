@@ -23,12 +23,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from regard import ops
 from regard.audio import FRONT_ENDS, FrontEnd, griffin_lim, read_wave
 
 Result = TypeVar("Result")
 SETTINGS = ((30, 0.99), (60, 0.99), (30, 0.0), (100, 0.0))
-REFERENCE = "torch's operations"
 
 
 def distortion(first: Tensor, second: Tensor) -> float:
@@ -74,24 +72,6 @@ def compare(sounds: list[Tensor], front_end: FrontEnd) -> list[str]:
     return lines
 
 
-def reference_cost(samples: Tensor, front_end: FrontEnd) -> tuple[float, float]:
-    """CPU seconds a second of sound, ours and by torch's operations, turn by turn, the least of five."""
-    magnitudes = front_end.magnitudes(samples)
-    phases = torch.rand(magnitudes.shape) * 2 * math.pi
-    inputs = magnitudes, torch.tensor([len(magnitudes)]), phases, front_end.window.float()
-    options = {"hop_length": front_end.hop_length, "margin": front_end.margin, "reflect": True}
-    first, *_, last = ops.IMPLEMENTATIONS["griffin_lim"]
-    costs = [
-        [
-            timed(lambda way=way: way.function(*inputs, **options, iterations=30, momentum=0.99))[1]
-            for way in (first, last)
-        ]
-        for _ in range(6)
-    ]
-    ours, torchs = (min(column) * front_end.sample_rate / len(samples) for column in zip(*costs[1:], strict=True))
-    return ours, torchs
-
-
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -105,13 +85,11 @@ def main() -> None:
     for path in arguments.sounds:
         if sum(map(len, sounds)) < arguments.seconds * front_end.sample_rate:
             sounds.append(read_wave(path, front_end.sample_rate)[0])
-    griffin_lim(front_end.magnitudes(sounds[0]), front_end, iterations=1)  # compiled
+    griffin_lim(front_end.magnitudes(sounds[0]), front_end, iterations=1)
     front_end.mel_to_magnitudes(front_end.mel(sounds[0]))
     total = sum(map(len, sounds)) / front_end.sample_rate
     print(f"{len(sounds)} sounds, {total:.1f} s, front end {arguments.front_end}\n")
     print(*compare(sounds, front_end), sep="\n")
-    ours, torchs = reference_cost(sounds[0], front_end)
-    print(f"\nGriffin-Lim, 30 iterations: ours {ours:.4f}, by {REFERENCE} {torchs:.4f} CPU s for a second of sound")
 
 
 if __name__ == "__main__":

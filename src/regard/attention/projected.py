@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from regard.attention.contract import Attended, Tree
 from regard.attention.verbs import AbstractAttention, AbstractComposite
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -29,7 +30,7 @@ class Projected(AbstractComposite):
     def __init__(self, attention: AbstractAttention, size: int) -> None:
         super().__init__()
         self.attention = attention
-        self.projection = nn.Linear(attention.context_size, size, bias=False)
+        self.projection = Linear(attention.context_size, size, bias=False)
 
     @property
     def context_size(self) -> int:

@@ -34,7 +34,7 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
     raise ShapeError(
         f"The mechanism was built for queries of Q={size} features.\n{shown}\n"
         f"  Build it with query_size={query.shape[-1]}, or bring the queries to {size} features "
-        f"(torch.nn.Linear({query.shape[-1]}, {size}))."
+        f"(Linear({query.shape[-1]}, {size}))."
     )
 
 
@@ -68,5 +68,5 @@ def check_memory(name: str, tensor: Tensor, size: int | None) -> None:
     raise ShapeError(
         f"The mechanism was built for {name} of M={size} features.\n{describe({name: ('B S M', tensor)})}\n"
         f"  Build it with memory_size={tensor.shape[-1]}, or bring the {name} to {size} features "
-        f"(torch.nn.Linear({tensor.shape[-1]}, {size}))."
+        f"(Linear({tensor.shape[-1]}, {size}))."
     )

@@ -1,13 +1,21 @@
-"""Sound from magnitudes: phases by Griffin and Lim's algorithm with momentum."""
+"""Sound from magnitudes: phases by Griffin and Lim's algorithm with momentum.
+
+With S the magnitudes, P the transform of the inverse transform, and c_0 = 0, each iteration is c_n = P(S exp(i arg
+t_{n-1})) and t_n = c_n + α (c_n - c_{n-1}). The sound is the inverse transform of S exp(i arg t_n).
+
+Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform (1984); Perraudin, Balazs and
+Søndergaard, A fast Griffin-Lim algorithm (2013).
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from regard import ops
 from regard.audio.emphasis import de_emphasis
 from regard.audio.front_end import FrontEnd
 from regard.errors import ConfigError, ShapeError
@@ -25,8 +33,8 @@ def griffin_lim(
 ) -> Float[Tensor, "... samples"]:
     """Sounds that have given magnitudes, nearly.
 
-    The equations are those of `regard.ops.griffin_lim`; then pre-emphasis is undone. The first phases are uniform draws
-    by seed, frame and frequency, the same for each sound, so a sound does not depend on the others of a batch.
+    Pre-emphasis is undone at the end. The first phases are uniform draws by seed, frame and frequency, the same for
+    each sound, so a sound does not depend on the others of a batch.
 
     Args:
         magnitudes: of one sound or of a batch, float32 or float64, not negative.
@@ -71,17 +79,13 @@ def griffin_lim(
     # frame by frame, so that the draws of a short sound are those of a long one's beginning
     generator = torch.Generator().manual_seed(seed)
     phases = torch.rand(frames, bins, generator=generator, dtype=torch.float32).to(magnitudes) * (2 * math.pi)
-    inside = torch.arange(frames) < counts[:, None]
-    sounds = ops.griffin_lim(
-        rows[inside.to(rows.device)],
-        counts,
-        phases.expand(len(rows), -1, -1)[inside.to(rows.device)],
-        window,
-        hop_length=front_end.hop_length,
-        margin=front_end.margin,
-        reflect=front_end.padding == "reflect",
-        iterations=iterations,
-        momentum=momentum,
+    transform = _Transform(front_end, window)
+    sounds = torch.nn.utils.rnn.pad_sequence(
+        [
+            _sound(row[:count], phases[:count], transform, iterations, momentum)
+            for row, count in zip(rows, counts.tolist(), strict=True)
+        ],
+        batch_first=True,
     )
     if front_end.pre_emphasis:
         own = front_end.num_samples(counts.to(sounds.device))
@@ -89,3 +93,59 @@ def griffin_lim(
         sounds = de_emphasis(sounds, front_end.pre_emphasis).where(inside, 0)
     missing = front_end.num_samples(frames) - sounds.shape[1]
     return torch.nn.functional.pad(sounds, (0, missing)).reshape(*leading, -1)
+
+
+def _sound(magnitudes: Tensor, phases: Tensor, transform: _Transform, iterations: int, momentum: float) -> Tensor:
+    """One sound, of magnitudes (T, bins)."""
+    estimate, before = torch.polar(magnitudes, phases), None
+    for _ in range(iterations):
+        consistent = transform.forward(transform.inverse(estimate))
+        # t / (1 + α), which has the same phases
+        moved = consistent if before is None else consistent.sub(before, alpha=momentum / (1 + momentum))
+        parts, before = torch.view_as_real(moved), consistent
+        sizes = (parts[..., 0].square() + parts[..., 1].square()).clamp(min=1e-30).rsqrt()
+        estimate = torch.view_as_complex(parts * (magnitudes * sizes)[..., None])
+    return transform.inverse(estimate)
+
+
+class _Transform:
+    """The short-time Fourier transform of a sound, and the sound whose transform is nearest to a spectrum."""
+
+    def __init__(self, front_end: FrontEnd, window: Tensor) -> None:
+        self.window, self.hop, self.margin = window, front_end.hop_length, front_end.margin
+        self.reflects = front_end.padding == "reflect"
+
+    def forward(self, sound: Tensor) -> Tensor:
+        """(T, bins) of a sound (samples,)."""
+        if self.reflects and len(sound):
+            sound = sound[_reflection(len(sound), self.margin).to(sound.device)]
+        else:
+            sound = functional.pad(sound, (self.margin, self.margin))
+        return torch.fft.rfft(sound.unfold(0, len(self.window), self.hop) * self.window)
+
+    def inverse(self, spectrum: Tensor) -> Tensor:
+        """(samples,): frames and squared windows are added up, and divided."""
+        size = (len(spectrum) - 1) * self.hop + len(self.window)
+        total = self._added(torch.fft.irfft(spectrum, len(self.window)) * self.window)
+        weight = self._weights(len(spectrum))
+        return (total / weight)[self.margin : size - self.margin]
+
+    @lru_cache(maxsize=1)  # noqa: B019 - lives as long as the call of griffin_lim
+    def _weights(self, count: int) -> Tensor:
+        return self._added(self.window.square().expand(count, -1)).clamp(min=1e-8)
+
+    def _added(self, frames: Tensor) -> Tensor:
+        """The sum of frames (T, n_fft), each a hop after the one before: of every frame's first hop, its second, …"""
+        count = -(-len(self.window) // self.hop)
+        total = frames.new_zeros(len(frames) + count - 1, self.hop)
+        for i in range(count):
+            part = frames[:, i * self.hop : (i + 1) * self.hop]
+            total[i : i + len(frames), : part.shape[1]] += part
+        return total.flatten()
+
+
+def _reflection(size: int, margin: int) -> Tensor:
+    """Which sample stands at each place of a sound that is reflected in its ends, again and again if it is short."""
+    last = max(size - 1, 1)
+    phase = torch.arange(-margin, size + margin) % (2 * last)
+    return torch.minimum(phase, 2 * last - phase).clamp(max=max(size - 1, 0))

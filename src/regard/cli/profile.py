@@ -40,12 +40,10 @@ STAGES = {
         "layers",
         "regard.layers.recurrent:RecurrentStack.step",
         "regard.layers.twin:PackedStack.step",
-        "regard.models.fused.search:SearchTwin._recur",
     ),
     "steps: attention": (
         "attention",
         "regard.attention.mechanism:Mechanism.step",
-        "regard.models.fused.search:SearchTwin._attend",
     ),
     "steps: output layer": (
         "layers",
@@ -57,7 +55,6 @@ STAGES = {
         "regard.models.recurrent_decoder:RecurrentDecoder.step",
         "regard.models.transformer:TransformerDecoder.step",
         "regard.models.pointer:PointerDecoder.step",
-        "regard.models.fused.search:SearchTwin.step",
     ),
     "search": ("decoding", "regard.decoding.front_door:beam_search", "regard.decoding.front_door:sample"),
 }

@@ -29,7 +29,6 @@ from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.picture_checks import check_pictures
 from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
-from regard.data.png import encode_png
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
@@ -150,7 +149,6 @@ __all__ = [
     "document_findings",
     "each_caption_scores",
     "edit_distance",
-    "encode_png",
     "expression_rates",
     "find_step",
     "forecast_rows",

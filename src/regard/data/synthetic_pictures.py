@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from regard.data.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.png import encode_png
 from regard.errors import DataError, RegardError
 from regard.files import replace_text, writing
 
@@ -200,13 +199,15 @@ def write_synthetic_pictures(
             raise RegardError(f"{table}: the file exists; choose another folder or add overwrite=True (--overwrite).")
         with writing(table):
             table.unlink()
+    from PIL import Image  # not at the start of every command
+
     rows, records = [], []
     with writing(folder):
         (folder / PICTURES).mkdir(parents=True, exist_ok=True)
         for number in range(count):
             picture = synthetic_picture(np.random.default_rng((seed, number)), num_objects=num_objects)
             name = f"{PICTURES}/{number:06}.png"
-            (folder / name).write_bytes(encode_png(picture.image))
+            Image.fromarray(picture.image).save(folder / name)
             rows.append(f"{name}\t{picture.text}\n")
             record = {"image": name, "text": picture.text, "size": [SIZE, SIZE], "boxes": picture.boxes}
             records.append(json.dumps(record) + "\n")

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError, RegardError
-from regard.lazy import optional
 
 Colour = Literal["grey", "rgb"]
 Report = Callable[[str], None]
@@ -51,7 +50,6 @@ def read_image(
     Raises:
         DataError: for a file that is missing, empty, no picture, damaged, or larger than `max_pixels`. The text names
             the file.
-        UnsupportedError: if Pillow is not installed.
     """
     if colour not in ("grey", "rgb"):
         raise RegardError(f"colour must be 'grey' or 'rgb'; got {colour!r}.")
@@ -92,7 +90,6 @@ def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
 
     Raises:
         DataError: for a file that is missing, empty or no picture. The text names the file.
-        UnsupportedError: if Pillow is not installed.
     """
     with _opened(Path(path)) as picture:
         width, height = picture.size
@@ -102,15 +99,16 @@ def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """The picture of a file, not yet decoded."""
-    image = optional("PIL.Image", f"{path}: reading pictures needs", extra="image")
+    from PIL import Image, UnidentifiedImageError  # not at the start of every command
+
     with ExitStack() as stack:
         stack.enter_context(_QUIET)
         try:
             file: IO[bytes] = stack.enter_context(path.open("rb"))
             if not file.seekable():  # a pipe
                 file = BytesIO(file.read())
-            picture = stack.enter_context(image.open(file))
-        except image.DecompressionBombError as error:
+            picture = stack.enter_context(Image.open(file))
+        except Image.DecompressionBombError as error:
             found = re.search(r"\d+", str(error))
             count = f"{int(found[0]):,} pixels" if found else "so many pixels"
             raise DataError(f"{path}: {count} are more than Pillow decodes; make the picture smaller.") from None
@@ -119,7 +117,7 @@ def _opened(path: Path) -> Iterator[Any]:
             raise DataError(f"{path}: no such file.{folder}") from None
         except IsADirectoryError:
             raise DataError(f"{path} is a folder; expected the file of a picture.") from None
-        except image.UnidentifiedImageError:
+        except UnidentifiedImageError:
             raise DataError(f"{path}: {_no_picture(path)}") from None
         except OSError as error:
             if os.path.isdir(path):  # what Windows calls a lack of permission
@@ -132,19 +130,20 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def _flat(picture: Any, colour: Colour, path: Path) -> Any:
     """The picture in mode L or RGB."""
-    image = optional("PIL.Image", "Reading pictures needs", extra="image")
+    from PIL import Image
+
     mode = "L" if colour == "grey" else "RGB"
     if picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format in ("PNG", "PPM")):
         wide = np.asarray(picture).astype(np.int64)
-        grey = image.fromarray(((wide + SIXTEEN_BITS // 2) // SIXTEEN_BITS).clip(0, 255).astype(np.uint8))
+        grey = Image.fromarray(((wide + SIXTEEN_BITS // 2) // SIXTEEN_BITS).clip(0, 255).astype(np.uint8))
         return grey if mode == "L" else grey.convert("RGB")
     if picture.mode in ("I", "F"):
         kind = "32-bit integers" if picture.mode == "I" else "floating-point numbers"
         raise DataError(f"{path}: its pixels are {kind}, whose white is unknown; save it with 8 or 16 bits.")
     if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
         ink = picture.convert("RGBA")
-        paper = image.new("RGBA", ink.size, (255, 255, 255, 255))
-        picture = image.alpha_composite(paper, ink).convert("RGB")
+        paper = Image.new("RGBA", ink.size, (255, 255, 255, 255))
+        picture = Image.alpha_composite(paper, ink).convert("RGB")
     elif picture.mode not in ("1", "L", "RGB"):
         picture = picture.convert("RGB")
     return picture if picture.mode == mode else picture.convert(mode)

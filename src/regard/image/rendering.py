@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from regard.errors import RegardError
 from regard.image.fitting import Fitting
+from regard.image.lines import draw_lines
 from regard.image.strokes import Strokes
-from regard.ops.draw_lines import draw_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Rendering:
     def draw(self, strokes: Strokes) -> NDArray[np.uint8]:
         """The picture, (H, W, 1) uint8: black ink on white paper.
 
-        Strokes are straight lines between their points, drawn with a round pen (`regard.ops.draw_lines`).
+        Strokes are straight lines between their points, drawn with a round pen (`regard.image.lines`).
         """
         placement = self.place(strokes)
         ink = draw_lines(_segments(strokes, placement), placement.height, placement.width, pen=self.pen).numpy()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.layers.cells.cell import Cell
 from regard.layers.convolution import ConvolutionBlock
 from regard.layers.highway import Highway
+from regard.layers.linear import Linear
 from regard.layers.recurrent import RecurrentStack
 from regard.shapes import Bool, Float
 
@@ -80,7 +81,7 @@ class CBHG(nn.Module):
             ConvolutionBlock(before, after, 3, activation="none" if number == len(projections) else "relu", **options)
             for number, (before, after) in enumerate(pairwise(widths))
         )
-        self.map = None if input_size == highway_size else nn.Linear(input_size, highway_size, bias=map_bias)
+        self.map = None if input_size == highway_size else Linear(input_size, highway_size, bias=map_bias)
         self.highways = nn.ModuleList(Highway(highway_size) for _ in range(num_highways))
         self.stack = RecurrentStack(highway_size, size, cell=cell, bidirectional=True)
 

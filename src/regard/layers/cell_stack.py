@@ -11,6 +11,7 @@ from regard import tree
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers.cells.cell import CELLS, Cell
 from regard.layers.dropout import Dropout, drop
+from regard.layers.linear import Linear
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.layers.zoneout import Zoneout
 from regard.shapes import Bool, Float, keep_right_padding
@@ -77,7 +78,7 @@ class CellStack(nn.Module):
         self.residual = residual
         self.dropped: Dropped = dropped
         self.zones_output = zones_output
-        self.projection = nn.Linear(input_size, size) if residual else None
+        self.projection = Linear(input_size, size) if residual else None
         widths = [size if residual else input_size] + [size] * (num_layers - 1)
         self.cells: Any = nn.ModuleList(RecurrentStack(width, size, cell=cell) for width in widths)
         self.dropout = Dropout(dropout)

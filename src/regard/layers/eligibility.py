@@ -11,6 +11,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from regard.layers import recorders
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
 DROPOUTS: tuple[type, ...] = (Dropout, nn.Dropout)
@@ -33,7 +34,7 @@ def ineligible(module: Any, name: str, *kinds: type, reports: bool = False) -> s
         kinds: the known types; any if none is given.
         reports: whether the fast way reports the weights of attention in the module's place (`recorders`).
     """
-    kind: type = type(module)
+    kind: type = nn.Linear if type(module) is Linear else type(module)
     if kinds and kind not in kinds:
         return f"the type of {name} is {kind.__name__}, not {' or '.join(known.__name__ for known in kinds)}"
     if (

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from regard.errors import UnsupportedError
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 Norm = Literal["pre", "post"]
@@ -47,8 +48,8 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise UnsupportedError(f"activation={activation!r} must be one of {', '.join(ACTIVATIONS)}.")
         self.activation = activation
-        self.inner = nn.Linear(size, hidden_size)
-        self.outer = nn.Linear(hidden_size, size)
+        self.inner = Linear(size, hidden_size)
+        self.outer = Linear(hidden_size, size)
         self.dropout = Dropout(dropout)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)
@@ -72,9 +73,9 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, size: int, hidden_size: int, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.gate = nn.Linear(size, hidden_size)
-        self.inner = nn.Linear(size, hidden_size)
-        self.outer = nn.Linear(hidden_size, size)
+        self.gate = Linear(size, hidden_size)
+        self.inner = Linear(size, hidden_size)
+        self.outer = Linear(hidden_size, size)
         self.dropout = Dropout(dropout)
         for layer in (self.gate, self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)

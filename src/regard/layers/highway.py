@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -24,8 +25,8 @@ class Highway(nn.Module):
     def __init__(self, size: int, *, gate_bias: float = -1.0) -> None:
         super().__init__()
         self.gate_bias = gate_bias
-        self.transform = nn.Linear(size, size)
-        self.gate = nn.Linear(size, size)
+        self.transform = Linear(size, size)
+        self.gate = Linear(size, size)
         nn.init.zeros_(self.transform.bias)
         nn.init.constant_(self.gate.bias, gate_bias)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.layers.eligibility import ineligible
 from regard.layers.embedding import TokenEmbedding
+from regard.layers.linear import Linear
 from regard.ops import linear_cross_entropy
 from regard.ops.linear_cross_entropy.reference import cross_entropy
 from regard.shapes import Bool, Float, Int
@@ -49,8 +50,8 @@ class TokenHead(nn.Module):
         width = size
         if tied is not None and tied.size != size:
             width = tied.size
-            self.adapter = nn.Linear(size, width, bias=False)
-        self.projection = nn.Linear(width, num_tokens)
+            self.adapter = Linear(size, width, bias=False)
+        self.projection = Linear(width, num_tokens)
         if tied is not None:
             self.projection.weight = tied.table.weight
         self.register_load_state_dict_post_hook(_follow_weights)  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout, drop
+from regard.layers.linear import Linear
 from regard.ops.dropout import dropout_mask
 from regard.shapes import Float, Int
 
@@ -62,7 +63,7 @@ class Prenet(nn.Module):
         self.drops = drops
         self.size = sizes[-1]
         widths = [input_size, *sizes]
-        self.layers = nn.ModuleList(nn.Linear(before, after, bias=bias) for before, after in pairwise(widths))
+        self.layers = nn.ModuleList(Linear(before, after, bias=bias) for before, after in pairwise(widths))
         self.dropout = Dropout(dropout)
 
     def forward(

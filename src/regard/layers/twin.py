@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.layers.cells.cell import State, ineligible_layer
 from regard.layers.cells.single import STEPS, Packed
 from regard.layers.eligibility import ineligible
+from regard.layers.linear import Linear
 from regard.layers.output import TokenHead
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.ops.eligibility import refuse_autocast, refuse_kernels
@@ -134,6 +135,7 @@ class PackedStack(nn.Module):
 
 _TWINS: dict[type[nn.Module], Callable[[Any, int], nn.Module]] = {
     nn.Linear: PackedLinear,
+    Linear: PackedLinear,
     RecurrentStack: PackedStack,
     TokenHead: PackedHead,
 }

@@ -11,6 +11,7 @@ from torch.nn.functional import softplus
 
 from regard.errors import UnsupportedError
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 QUANTILES = "quantiles"
@@ -42,7 +43,7 @@ class ValueEmbedding(nn.Module):
         self.num_features = num_features
         self.size = size
         self.marks_missing = marks_missing
-        self.projection = nn.Linear(num_features * (2 if marks_missing else 1), size)
+        self.projection = Linear(num_features * (2 if marks_missing else 1), size)
         self.dropout = Dropout(dropout)
 
     def forward(self, values: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows D"]:
@@ -64,7 +65,7 @@ class ValueHead(nn.Module):
     def __init__(self, size: int, num_features: int) -> None:
         super().__init__()
         self.num_features = num_features
-        self.projection = nn.Linear(size, num_features)
+        self.projection = Linear(size, num_features)
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows F"]:
         """Values."""
@@ -108,7 +109,7 @@ class QuantileHead(nn.Module):
             )
         self.num_features = num_features
         self.levels = tuple(levels)
-        self.projection = nn.Linear(size, num_features * len(levels))
+        self.projection = Linear(size, num_features * len(levels))
 
     def forward(
         self, features: Float[Tensor, "*rows D"]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention import self_pooling
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers.linear import Linear
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.contract import Encoded
 from regard.shapes import Float, keep_mask
@@ -82,7 +83,7 @@ class Bridge(nn.Module):
         if kind == "relu" and not isinstance(encoder, int):
             maps = decoder.num_tensors
             sizes = encoder.output_size * encoder.num_layers, decoder.size * decoder.num_layers
-        self.maps = nn.ModuleList(nn.Linear(*sizes) for _ in range(maps))
+        self.maps = nn.ModuleList(Linear(*sizes) for _ in range(maps))
 
     def forward(self, encoded: Encoded, context: Float[Tensor, "B M"] | None = None) -> CellState:
         """The first state, B rows."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Cell, Dropout, RecurrentStack, TokenEmbedding
 from regard.layers.items import current, drawing
+from regard.layers.linear import Linear
 from regard.models.contract import Encoded
 from regard.models.pooling import Pooled, Pooling, PoolingKind
 from regard.ops.eligibility import EXAMPLE_ROWS
@@ -140,7 +141,7 @@ class DocumentClassifier(nn.Module):
         self.word = word
         self.sentence = sentence
         self.dropout = Dropout(dropout)
-        self.head = nn.Linear((sentence or word).context_size, num_labels)
+        self.head = Linear((sentence or word).context_size, num_labels)
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 

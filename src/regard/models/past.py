@@ -13,6 +13,7 @@ from regard.attention import key_value_predict
 from regard.attention.contract import Memory, Tree
 from regard.errors import ShapeError
 from regard.layers import recorders
+from regard.layers.linear import Linear
 from regard.models.language_model import last_positions
 from regard.shapes import Bool, Float
 
@@ -83,8 +84,8 @@ class LookBack(AbstractPast):
         self.size = size
         self.reach = reach
         self.output_size = self.attention.sizes[-1]
-        self.from_context = nn.Linear(self.attention.context_size, self.output_size, bias=False)
-        self.from_output = nn.Linear(self.output_size, self.output_size, bias=False)
+        self.from_context = Linear(self.attention.context_size, self.output_size, bias=False)
+        self.from_output = Linear(self.output_size, self.output_size, bias=False)
         for layer in (self.from_context, self.from_output):
             nn.init.xavier_uniform_(layer.weight)
 
@@ -170,7 +171,7 @@ class NgramOutput(AbstractPast):
         self.size = size
         self.order = order
         self.output_size = size // (order - 1)
-        self.projection = nn.Linear(size, self.output_size, bias=False)
+        self.projection = Linear(size, self.output_size, bias=False)
         nn.init.xavier_uniform_(self.projection.weight)
 
     def begin(self, num_rows: int, like: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
 from regard.layers.eligibility import ineligible, overridden
+from regard.layers.linear import Linear
 from regard.layers.twin import twin
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
@@ -134,7 +135,7 @@ class PointerDecoder(nn.Module):
         self.is_normalised = attention.is_normalised
         embedding = self.embedding
         size = embedding.size if isinstance(core, TransformerDecoder) else core.output_size
-        self.gate = nn.Linear(memory_size + size + embedding.size, 1)
+        self.gate = Linear(memory_size + size + embedding.size, 1)
 
     @property
     def embedding(self) -> TokenEmbedding:

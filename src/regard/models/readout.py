@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -42,8 +43,8 @@ class DeepReadout(nn.Module):
         super().__init__()
         self.size = embedding_size
         self.previous, self.tanh = previous, tanh
-        self.of_state = nn.Linear(size, embedding_size)
-        self.of_context = nn.Linear(context_size, embedding_size, bias=False) if context else None
+        self.of_state = Linear(size, embedding_size)
+        self.of_context = Linear(context_size, embedding_size, bias=False) if context else None
 
     def forward(
         self, state: Float[Tensor, "*rows D"], x: Float[Tensor, "*rows E"], context: Float[Tensor, "*rows V"]

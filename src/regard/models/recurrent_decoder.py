@@ -18,12 +18,12 @@ from regard.layers import recorders
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
+from regard.layers.linear import Linear
 from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models import fused, searches
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.fused import search
 from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import chosen, main_name, named
@@ -203,7 +203,7 @@ class RecurrentDecoder(nn.Module):
         if layers:
             input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
             width = stack.size + input_size + context_size
-            self.readout = nn.Linear(width, layer_size or stack.size, bias=layer_bias)
+            self.readout = Linear(width, layer_size or stack.size, bias=layer_bias)
         self.fed = self._fed(input_feeding)
         self.begins_with_zeros = first_context == "zeros"
         self._check_sizes()
@@ -388,7 +388,7 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = widened(memory, next(self.stack.parameters(), None))
-        return searches.take(searches.SHARED, self, memory, num_rows)
+        return searches.take(searches.PACKED, self, memory, num_rows)
 
     def cross_entropy(
         self,
@@ -550,14 +550,8 @@ class RecurrentDecoder(nn.Module):
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
-        search_path = searches.explain(searches.SHARED, self, rows, device)
+        search_path = searches.explain(searches.PACKED, self, rows, device)
         return {"training": self._explain_training(device), "search": search_path}
-
-    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = EXAMPLE_ROWS) -> str | None:
-        """Why searches take `step` and not the fused step, or None."""
-        if type(self) is not RecurrentDecoder:
-            return f"{type(self).__name__} has its own"
-        return search.refuse(self, memory, num_rows)
 
     def _explain_training(self, device: str) -> str:
         if (name := overridden(self, RecurrentDecoder, "step", "advance", "_advance", "_query")) is not None:

@@ -12,7 +12,7 @@ from torch import nn
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
 from regard.layers import twin
-from regard.models.fused import search, transformer_search
+from regard.models.fused import transformer_search
 from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 from regard.ops.linear import refuse_bytes
@@ -38,11 +38,6 @@ def _refuse_own(decoder: Any, *inputs: Any) -> str | None:
     return reason
 
 
-def _share(decoder: nn.Module, memory: Tree, rows: int) -> tuple[search.SearchTwin, search.SearchMemory]:
-    shared = search.SearchTwin(decoder, memory, rows)
-    return shared, shared.begin()
-
-
 def _cache(decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
     cached = transformer_search.SearchTwin(decoder, memory, rows)
     return cached, cached.begin()
@@ -58,29 +53,11 @@ def _call(decoder: nn.Module, memory: Tree, rows: int) -> tuple[nn.Module, Tree]
 
 PACKED = (Implementation("packed", _pack, refuse_packed), Implementation("step", _call))
 """From decoder, memory and the number of rows to what takes the steps, and the memory for it."""
-SHARED = (
-    Implementation("shared", _share, _refuse_own),
-    *PACKED,
-)
-"""The same for recurrent decoders."""
 CACHED = (
     Implementation("cached", _cache, _refuse_own),
     *PACKED,
 )
 """The same for Transformers with a source."""
-_SYNTHESIS = "regard.models.fused.synthesis"
-
-
-def _speak(decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
-    speaker = loaded(_SYNTHESIS, "SpeechTwin")(decoder, memory, rows)
-    return speaker, speaker.begin()
-
-
-FRAMES = (
-    Implementation("frames", _speak, _refuse_own),
-    *PACKED,
-)
-"""The same for decoders of frames."""
 _LANGUAGE = "regard.models.fused.language_search"
 CACHED_LANGUAGE = (
     Implementation(
@@ -92,9 +69,7 @@ CACHED_LANGUAGE = (
 )
 """The same for decoder-only Transformers."""
 DESCRIPTIONS = {
-    "frames": "in synthesis weights are packed once, and a step is a few calls of kernels",
     "cached": "in searches all layers are one call, and a cache of keys and values is never copied",
-    "shared": "in searches the hypotheses of an input share its memory",
     "packed": "searches call the decoder's `step`, with weights packed once",
     "step": "searches call the decoder's `step`",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
 from regard.attention.precision import widened
 from regard.attention.refined import Refined
-from regard.attention.verbs import AbstractAttention
+from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
@@ -27,14 +27,6 @@ from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
-from regard.models.sublayers import (
-    CROSS_ATTENTION,
-    FEED_FORWARD,
-    SELF_ATTENTION,
-    Sublayers,
-    explain_sublayers,
-    memory_of,
-)
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
 from regard.models.transformer_options import DEFAULT_OPTIONS, RefinementOptions, TransformerOptions, initialise
 from regard.ops.eligibility import EXAMPLE_ROWS
@@ -165,7 +157,7 @@ class TransformerDecoder(nn.Module):
     def prepare(self, encoded: Encoded) -> tuple[Tree, ...]:
         """The cross-attention's memory of every layer, B rows."""
         source = encoded.memory, encoded.mask, encoded.grid
-        return tuple(memory_of(layer.cross_attention, *source) for layer in self.layers)
+        return tuple(prepare_memory(layer.cross_attention, *source) for layer in self.layers)
 
     def initial_state(self, memory: tuple[Tree, ...], num_hypotheses: int = 1) -> TransformerState:
         """The state before the first step."""
@@ -253,7 +245,7 @@ class TransformerDecoder(nn.Module):
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
         search_path = searches.explain(searches.CACHED, self, rows, device)
-        return {"training": self._explain_training(device), "search": search_path}
+        return {"training": self._explain_training(), "search": search_path}
 
     def _ineligible_for_search(
         self, memory: tuple[Tree, ...] | None = None, num_rows: int = EXAMPLE_ROWS
@@ -262,23 +254,13 @@ class TransformerDecoder(nn.Module):
         reason = ineligible(self, "the decoder", TransformerDecoder)
         return reason or transformer_search.refuse(self, DecoderLayer, memory)
 
-    def _explain_training(self, device: str) -> str:
+    def _explain_training(self) -> str:
         attentions = enumerate(layer.cross_attention for layer in self.layers)
         # of a refined attention all steps run at once, though each reads those before it
         loops = [f"cross.{index}" for index, a in attentions if a.is_recurrent and not isinstance(a, Refined)]
         if loops:
             return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"
-        like = next(self.layers.parameters())
-        sublayers = explain_sublayers(self._sublayers(), like, self.embedding.size, device)
-        return f"all steps of a training pass run at once; {sublayers}"
-
-    def _sublayers(self) -> Iterator[tuple[str, Sublayers, tuple[Any, ...]]]:
-        """Name, table and modules of every sublayer."""
-        for index, layer in enumerate(self.layers):
-            to_self, to_source, around_feed_forward = layer.residuals
-            yield f"self-attention of layer {index}", SELF_ATTENTION, (to_self, layer.attention)
-            yield f"cross-attention of layer {index}", CROSS_ATTENTION, (to_source, layer.cross_attention)
-            yield f"feed-forward of layer {index}", FEED_FORWARD, (around_feed_forward, layer.feed_forward)
+        return "all steps of a training pass run at once"
 
     def _run(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,17 +17,8 @@ from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
 from regard.models import searches
 from regard.models.language_model import AbstractLanguageModel, by_position, recorded_by_position
 from regard.models.positions import Positions, divide_positions
-from regard.models.sublayers import (
-    FEED_FORWARD,
-    SELF_ATTENTION,
-    Sublayers,
-    attend_to_self,
-    explain_sublayers,
-    feed,
-)
 from regard.models.transformer_layers import last_norm, residuals
 from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int
 
 
@@ -107,9 +98,6 @@ class CausalLayer(nn.Module):
         """
         around_attention, around_feed_forward = self.residuals
         cached = cache.memory.num_positions
-        if cached == 0 and not keep and not alignment:
-            x, _ = attend_to_self(around_attention, self.attention, x, mask, generator=generator)
-            return feed(around_feed_forward, self.feed_forward, x), None, None
         inner = around_attention.enter(x)
         state = None
         if cached == 0:
@@ -120,7 +108,7 @@ class CausalLayer(nn.Module):
             state = replace(state, position=state.position + cached)
         attended, _ = self.attention(inner, memory, state, alignment=alignment, generator=generator)
         x = around_attention.leave(x, attended.context)
-        x = feed(around_feed_forward, self.feed_forward, x)
+        x = around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
         return x, attended.alignment, self._kept(memory, cache, inner) if keep else None
 
     def _kept(self, memory: Memory, cache: CausalCache, inner: Tensor) -> CausalCache:
@@ -172,20 +160,6 @@ class TransformerLanguageModel(AbstractLanguageModel):
         self.layers: Any = nn.ModuleList(layers)
         self.norm = last_norm(self.embedding.size, layers, norm, norm_epsilon=norm_epsilon, final_norm=final_norm)
         self.main_attention = f"self.{len(layers) - 1}"
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """As `AbstractLanguageModel.paths`, with what is one operation in a training pass."""
-        like = next(self.layers.parameters())
-        said = super().paths(rows=rows, device=device)
-        sublayers = explain_sublayers(self._sublayers(), like, self.embedding.size, device or like.device.type)
-        return said | {"training": f"{said['training']}; {sublayers}"}
-
-    def _sublayers(self) -> Iterator[tuple[str, Sublayers, tuple[Any, ...]]]:
-        """Name, table and modules of every sublayer."""
-        for index, layer in enumerate(self.layers):
-            around_attention, around_feed_forward = layer.residuals
-            yield f"self-attention of layer {index}", SELF_ATTENTION, (around_attention, layer.attention)
-            yield f"feed-forward of layer {index}", FEED_FORWARD, (around_feed_forward, layer.feed_forward)
 
     def begin(self, num_rows: int, like: Tensor) -> tuple[CausalCache, ...]:
         """Caches of no tokens."""

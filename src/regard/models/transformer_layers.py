@@ -13,7 +13,6 @@ from regard.attention.refined import Refined
 from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, Residual, feed_forward
-from regard.models.sublayers import NOTHING, attend_to_self, attend_to_source, feed
 from regard.shapes import Bool, Float
 
 
@@ -69,8 +68,10 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
         """Outputs (B, S, D); masked positions are not attended to."""
         around_attention, around_feed_forward = self.residuals
-        x, _ = attend_to_self(around_attention, self.attention, x, mask)
-        return feed(around_feed_forward, self.feed_forward, x)
+        inner = around_attention.enter(x)
+        attended, _ = self.attention(inner, self.attention.prepare(inner, mask=mask))
+        x = around_attention.leave(x, attended.context)
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -171,20 +172,19 @@ class DecoderLayer(nn.Module):
             previous: as in `step`.
             real: False at steps of padding, which a refined cross-attention leaves out.
         """
-        around_attention, around_cross_attention, around_feed_forward = self.residuals
-        before = x
-        x, inner = attend_to_self(around_attention, self.attention, x, generator=generator)
-        x, weights = attend_to_source(
-            around_cross_attention,
-            self.cross_attention,
-            x,
+        around_attention, around_cross_attention, _ = self.residuals
+        inner = around_attention.enter(x)
+        attended, _ = self.attention(inner, self.attention.prepare(inner), generator=generator)
+        x = around_attention.leave(x, attended.context)
+        attended, _ = self.cross_attention(
+            around_cross_attention.enter(x),
             memory,
-            inputs=lambda: around_attention.enter(before) if inner is None else inner,
+            inputs=inner,
             alignment=alignment,
             generator=generator,
-            further={"previous": previous, "real": real} if isinstance(self.cross_attention, Refined) else NOTHING,
+            **({"previous": previous, "real": real} if isinstance(self.cross_attention, Refined) else {}),
         )
-        return feed(around_feed_forward, self.feed_forward, x), weights
+        return self._finish(x, attended.context), attended.alignment
 
     def _finish(self, x: Tensor, context: Tensor) -> Tensor:
         _, around_cross_attention, around_feed_forward = self.residuals

@@ -10,11 +10,9 @@ from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
 from regard.ops.batch_norm import BATCH_NORM, batch_norm
 from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
-from regard.ops.draw_lines import DRAW_LINES, draw_lines
 from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
-from regard.ops.griffin_lim import GRIFFIN_LIM, griffin_lim
 from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
@@ -33,14 +31,6 @@ from regard.ops.monotonic import (
 from regard.ops.rotary import rotate
 from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
 from regard.ops.sparsemax import sparsemax
-from regard.ops.sublayer import (
-    CROSS_ATTENTION_SUBLAYER,
-    FEED_FORWARD_SUBLAYER,
-    SELF_ATTENTION_SUBLAYER,
-    cross_attention_sublayer,
-    feed_forward_sublayer,
-    self_attention_sublayer,
-)
 from regard.ops.switch import plain
 from regard.ops.warping import WARPING_PATH, warping_path
 
@@ -48,14 +38,10 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_attention": ADDITIVE_ATTENTION,
     "additive_energies": ADDITIVE_ENERGIES,
     "batch_norm": BATCH_NORM,
-    "cross_attention_sublayer": CROSS_ATTENTION_SUBLAYER,
     "dot_attention": DOT_ATTENTION,
-    "draw_lines": DRAW_LINES,
     "dropout": DROPOUT,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
-    "feed_forward_sublayer": FEED_FORWARD_SUBLAYER,
-    "griffin_lim": GRIFFIN_LIM,
     "largest": LARGEST,
     "linear": LINEAR,
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
@@ -63,7 +49,6 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "log_softmax": LOG_SOFTMAX,
     "masked_softmax": MASKED_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
-    "self_attention_sublayer": SELF_ATTENTION_SUBLAYER,
     "sparsemax": (Implementation("reference", sparsemax),),
     "warping_path": WARPING_PATH,
 }
@@ -90,16 +75,12 @@ __all__ = [
     "additive_energies",
     "batch_norm",
     "clipped_monotonic_alignment",
-    "cross_attention_sublayer",
     "dot_attention",
-    "draw_lines",
     "dropout",
     "entmax",
     "expected_monotonic_alignment",
     "explain",
-    "feed_forward_sublayer",
     "forward_alignment",
-    "griffin_lim",
     "hard_monotonic_alignment",
     "hardmax",
     "largest",
@@ -113,7 +94,6 @@ __all__ = [
     "plain",
     "rotate",
     "safe_log",
-    "self_attention_sublayer",
     "sparsemax",
     "warping_path",
 ]

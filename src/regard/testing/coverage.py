@@ -23,8 +23,6 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     ops.batch_norm: "its rows depend on each other by design; its own tests compare it with the equation",
     ops.largest: "a choice without derivatives, which has its own tests",
-    ops.draw_lines: "pictures without derivatives, which has its own tests",
-    ops.griffin_lim: "sound from phases that are drawn, without derivatives, which has its own tests",
     ops.warping_path: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
     models.from_arctic: _LOADED,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -39,8 +40,8 @@ class TransitionAgent(nn.Module):
         self.input_size = input_size
         self.num_heads = num_heads
         num_features = context_size + (input_size or 0) + query_size
-        self.hidden = nn.Linear(num_features, hidden_size) if hidden_size is not None else None
-        self.output = nn.Linear(num_features if hidden_size is None else hidden_size, num_heads)
+        self.hidden = Linear(num_features, hidden_size) if hidden_size is not None else None
+        self.output = Linear(num_features if hidden_size is None else hidden_size, num_heads)
 
     def forward(
         self, context: Float[Tensor, "R V"], query: Float[Tensor, "R Q"], inputs: Tensor | None

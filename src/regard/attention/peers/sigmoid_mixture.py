@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.contract import AbstractScore, Look, Memory, Tree
 from regard.layers import Dropout
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 _STEP_BIAS, _WIDTH_BIAS = 1.0, 10.0
@@ -40,8 +41,8 @@ class SigmoidMixtureScore(AbstractScore):
         self.query_size = query_size
         self.num_heads = num_heads
         self.num_components = num_components
-        self.hidden = nn.Linear(query_size, query_size)
-        self.parameters_of_mixture = nn.Linear(query_size, num_heads * 3 * num_components)
+        self.hidden = Linear(query_size, query_size)
+        self.parameters_of_mixture = Linear(query_size, num_heads * 3 * num_components)
         self.dropout = Dropout(dropout)
         with torch.no_grad():
             bias = self.parameters_of_mixture.bias.view(num_heads, 3, num_components)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.contract import AbstractRead, AbstractWrapper, Look
 from regard.attention.reads.weighted_sum import WeightedSum
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -42,7 +43,7 @@ class GatedSum(AbstractWrapper, AbstractRead):
         if gate not in ("scalar", "vector"):
             raise ValueError(f"gate={gate!r} must be 'scalar' or 'vector'.")
         self.num_gates = num_heads if gate == "scalar" else self.context_size
-        self.gate = nn.Linear(query_size, self.num_gates)
+        self.gate = Linear(query_size, self.num_gates)
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, Look, Parts, Source, Tree
 from regard.attention.heads import group_size, head_size, refuse_heads, split, weighted_sum
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -78,8 +79,8 @@ class ProjectedSum(AbstractRead):
         self.num_key_value_heads = num_heads // sharing
         self.sources = ("vaswani2017",) if sharing == 1 else ("vaswani2017", "ainslie2023")
         self.context_size = output_size or size
-        self.value_projection = nn.Linear(memory_size, width * self.num_key_value_heads, bias=bias)
-        self.output_projection = nn.Linear(size, self.context_size, bias=bias)
+        self.value_projection = Linear(memory_size, width * self.num_key_value_heads, bias=bias)
+        self.output_projection = Linear(size, self.context_size, bias=bias)
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
@@ -96,6 +97,6 @@ class ProjectedSum(AbstractRead):
     def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
         """W_o times the sums of all heads."""
         context = self.output_projection(sums)
-        if type(self.output_projection) is nn.Linear and self.output_projection.bias is None:
+        if type(self.output_projection) in (Linear, nn.Linear) and self.output_projection.bias is None:
             return context
         return context.masked_fill(~(weights != 0).flatten(1).any(1, keepdim=True), 0)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard import ops
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import head_size, share, split
+from regard.layers.linear import Linear
 from regard.shapes import Float, merge_rows
 
 
@@ -41,8 +42,8 @@ class AdditiveScore(AbstractScore):
         self.num_heads = num_heads
         self.sources = ("bahdanau2015", "raffel2017") if normalised else ("bahdanau2015",)
         width = head_size(size, num_heads)
-        self.query_projection = nn.Linear(query_size, size, bias=bias or normalised)
-        self.key_projection = nn.Linear(memory_size, size, bias=False)
+        self.query_projection = Linear(query_size, size, bias=bias or normalised)
+        self.key_projection = Linear(memory_size, size, bias=False)
         self.v = nn.Parameter(torch.empty(num_heads, width))
         self.gain = nn.Parameter(torch.full((num_heads, 1), width**-0.5)) if normalised else None
         nn.init.xavier_uniform_(self.query_projection.weight)

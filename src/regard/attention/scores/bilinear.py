@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.scores.dot import DotScore
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -28,7 +29,7 @@ class BilinearScore(AbstractScore):
         super().__init__()
         self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
-        self.key_projection = nn.Linear(memory_size, query_size, bias=False)
+        self.key_projection = Linear(memory_size, query_size, bias=False)
         self.dot = DotScore(query_size, query_size, num_heads=num_heads, scale=scale)
 
     def prepare(self, source: Source) -> Tree:

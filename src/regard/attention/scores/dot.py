@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import dot_energies, group_size, head_size, split
 from regard.errors import ShapeError
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -86,8 +87,8 @@ class ScaledDotScore(AbstractScore):
         self.num_key_value_heads = num_heads // sharing
         self.sources = ("vaswani2017",) if sharing == 1 else ("vaswani2017", "ainslie2023")
         self.scale = self.head_size**-0.5
-        self.query_projection = nn.Linear(query_size, size, bias=bias)
-        self.key_projection = nn.Linear(memory_size, self.head_size * self.num_key_value_heads, bias=bias)
+        self.query_projection = Linear(query_size, size, bias=bias)
+        self.key_projection = Linear(memory_size, self.head_size * self.num_key_value_heads, bias=bias)
 
     def prepare(self, source: Source) -> Tree:
         """W_k h, split into key-value heads."""

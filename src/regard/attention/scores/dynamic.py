@@ -9,6 +9,7 @@ from torch.nn import functional
 from regard.attention.beginning import FirstAlignment, first_alignment
 from regard.attention.contract import AbstractScore, Attended, Look, Memory, Tree
 from regard.attention.heads import head_size
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 
@@ -64,8 +65,8 @@ class DynamicConvolutionScore(AbstractScore):
             groups=num_heads,
             bias=False,
         )
-        self.query_projection = nn.Linear(query_size, size)
-        self.filter_projection = nn.Linear(size, num_heads * dynamic_filters * dynamic_kernel, bias=False)
+        self.query_projection = Linear(query_size, size)
+        self.filter_projection = Linear(size, num_heads * dynamic_filters * dynamic_kernel, bias=False)
         self.static_projection = nn.Parameter(torch.empty(num_heads, static_filters, width))
         self.dynamic_projection = nn.Parameter(torch.empty(num_heads, dynamic_filters, width))
         self.bias = nn.Parameter(torch.zeros(num_heads, width))

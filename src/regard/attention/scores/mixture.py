@@ -6,11 +6,12 @@ import math
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.contract import AbstractScore, Look, Memory, Tree
 from regard.errors import ShapeError
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 Family = Literal["gaussian", "logistic"]
@@ -77,8 +78,8 @@ class MixtureScore(AbstractScore):
         self.family = family
         self.version = version
         self.sources = ("graves2013", "battenberg2020", *(("vasquez2019",) if family == "logistic" else ()))
-        self.hidden = nn.Linear(query_size, size)
-        self.parameters_of_mixture = nn.Linear(size, num_heads * 3 * num_components)
+        self.hidden = Linear(query_size, size)
+        self.parameters_of_mixture = Linear(size, num_heads * 3 * num_components)
         with torch.no_grad():
             bias = self.parameters_of_mixture.bias.view(num_heads, 3, num_components)
             bias.zero_()

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import head_size, split
+from regard.layers.linear import Linear
 from regard.shapes import Float, merge_rows, num_hypotheses
 
 
@@ -29,7 +30,7 @@ class PoolingScore(AbstractScore):
         super().__init__()
         self.memory_size = memory_size
         self.num_heads = num_heads
-        self.key_projection = nn.Linear(memory_size, size)
+        self.key_projection = Linear(memory_size, size)
         self.context_vector = nn.Parameter(torch.empty(num_heads, head_size(size, num_heads)))
         nn.init.normal_(self.context_vector, std=0.1)
 

@@ -11,6 +11,7 @@ from regard.attention.heads import dot_energies, split
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError
 from regard.layers import response
+from regard.layers.linear import Linear
 from regard.layers.positions import position_angles
 from regard.shapes import Float
 
@@ -56,7 +57,7 @@ class TransformerXLScore(AbstractScore):
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )
         self.num_heads = num_heads
-        self.offset_projection = nn.Linear(self.position_size, size, bias=False)
+        self.offset_projection = Linear(self.position_size, size, bias=False)
         self.content_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
         self.offset_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
         self.sources = ("dai2019", *self.content.sources)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.attention.contract import AbstractWindow, Look, Parts, Source, Support, Tree
 from regard.attention.heads import head_size, refuse_heads, split
 from regard.attention.windows.reach import everywhere
+from regard.layers.linear import Linear
 from regard.shapes import Float, Int, num_hypotheses
 
 
@@ -44,7 +45,7 @@ class PredictiveWindow(AbstractWindow):
         self.reach = reach
         self.num_heads = num_heads
         width = head_size(size, num_heads)
-        self.query_projection = nn.Linear(query_size, size, bias=False)
+        self.query_projection = Linear(query_size, size, bias=False)
         self.v = nn.Parameter(torch.empty(num_heads, width))
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
 

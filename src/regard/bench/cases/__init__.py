@@ -8,7 +8,6 @@ from regard.bench.cases.location import LOCATION
 from regard.bench.cases.models import MODELS
 from regard.bench.cases.operations import OPERATIONS
 from regard.bench.cases.output import OUTPUT
-from regard.bench.cases.pictures import PICTURES
 from regard.bench.cases.refinement import REFINEMENT
 from regard.bench.cases.sound import SOUND
 
@@ -23,7 +22,6 @@ CASES: dict[str, Case] = {
         *REFINEMENT,
         *MODELS,
         *CAPTIONS,
-        *PICTURES,
         *SOUND,
     )
 }

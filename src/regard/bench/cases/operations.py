@@ -15,8 +15,6 @@ from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw, probabilities
 
 Inputs = Callable[..., tuple[Any, ...]]
-HEADS = 4
-"""Heads of the sublayers."""
 
 
 def _plain_batch_norm(*inputs: Tensor, activation: Any) -> Any:
@@ -88,30 +86,6 @@ def additive_attention(dtype: torch.dtype, *, B: int, T: int, S: int, D: int, V:
     grad_query, grad_keys = (most * float(size.sum(axis).max()) for axis in (2, 1))
     terms = {"grad_input_0": grad_query, "grad_input_1": grad_keys, "grad_input_2": float(size.sum())}
     return replace(base, terms=terms, shares_terms=False)
-
-
-def _weight(rows: int, columns: int, seed: int) -> Tensor:
-    """A matrix that keeps the size of what it multiplies."""
-    return draw(rows, columns, seed=seed) / columns**0.5
-
-
-def _norm(D: int) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a layer norm."""
-    return 1 + draw(D, seed=20) / 10, draw(D, seed=21) / 10
-
-
-def _feed_forward(B: int, T: int, D: int, F: int) -> tuple[Tensor, ...]:
-    inner, outer = (_weight(F, D, 1), draw(F, seed=2) / 10), (_weight(D, F, 3), draw(D, seed=4) / 10)
-    return draw(B, T, D), *_norm(D), *inner, *outer
-
-
-def _self_attention(B: int, T: int, D: int) -> tuple[Tensor, ...]:
-    return draw(B, T, D), *_norm(D), *(_weight(D, D, seed) for seed in (1, 2, 3, 4))
-
-
-def _cross_attention(B: int, T: int, S: int, D: int) -> tuple[Tensor, ...]:
-    keys, values = (draw(B, S, HEADS, D // HEADS, seed=seed) for seed in (2, 3))
-    return draw(B, T, D), *_norm(D), _weight(D, D, 1), keys, values, _weight(D, D, 4)
 
 
 def _additive(B: int, T: int, S: int, D: int, V: int) -> tuple[Tensor, ...]:
@@ -211,25 +185,5 @@ OPERATIONS = (
         "dropout by item, forward and backward",
         lambda N, F: (draw(N, F), torch.arange(N), torch.arange(N) % 20, 0.3, (1, 2), 9),
         {"N": 1280, "F": 256},
-    ),
-    _case(
-        "feed_forward_sublayer",
-        "feed-forward sublayer with its norm, forward and backward",
-        _feed_forward,
-        {"B": 32, "T": 20, "D": 256, "F": 1024},
-    ),
-    _case(
-        "self_attention_sublayer",
-        "causal self-attention of four heads with its norm, forward and backward",
-        _self_attention,
-        {"B": 32, "T": 20, "D": 256},
-        partial(contest, options={"num_heads": HEADS, "num_key_value_heads": HEADS, "scale": 0.125, "causal": True}),
-    ),
-    _case(
-        "cross_attention_sublayer",
-        "cross-attention of four heads with its norm, forward and backward",
-        _cross_attention,
-        {"B": 32, "T": 20, "S": 20, "D": 256},
-        partial(contest, options={"num_heads": HEADS, "scale": 0.125}),
     ),
 )

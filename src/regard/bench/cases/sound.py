@@ -1,4 +1,4 @@
-"""Sound from magnitudes: our loops between transforms against torch's operations."""
+"""Comparing sounds: our loops against torch's operations."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ import torch
 from regard import ops
 from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
 from regard.testing.cases.draws import draw
-
-N_FFT, HOP = 1024, 200
-
-
-def griffin_lim(dtype: torch.dtype, *, T: int, iterations: int) -> Contest:
-    """One sound of noise; its samples are sums over all frequencies of a frame."""
-    window = torch.hann_window(N_FFT, dtype=torch.float64)
-    frames = draw((T - 1) * HOP + N_FFT).double().unfold(0, N_FFT, HOP)
-    magnitudes = torch.fft.rfft(frames * window).abs()
-    phases = 6 * draw(*magnitudes.shape, seed=1)
-    inputs = (magnitudes.to(dtype), torch.tensor([T]), phases.float().to(dtype), window.to(dtype))
-    *_, reference = ops.IMPLEMENTATIONS["griffin_lim"]
-
-    def job(function: object) -> Answer:
-        assert callable(function)
-        options = {"hop_length": HOP, "margin": N_FFT // 2, "reflect": True}
-        return {"sound": function(*inputs, **options, iterations=iterations, momentum=0.99)}
-
-    sides = {OURS: partial(job, ops.griffin_lim), PLAIN: partial(job, reference.function)}
-    return Contest(sides, terms={"sound": float(2 * magnitudes.sum(1).max() / N_FFT)})
 
 
 def warping_path(dtype: torch.dtype, *, B: int, T: int) -> Contest:
@@ -50,14 +30,6 @@ def warping_path(dtype: torch.dtype, *, B: int, T: int) -> Contest:
 
 
 SOUND = (
-    Case(
-        "griffin-lim",
-        "phases of three seconds of sound by Griffin-Lim",
-        griffin_lim,
-        {"T": 240, "iterations": 30},
-        {"T": 8, "iterations": 2},
-        gate={"T": 60, "iterations": 2},
-    ),
     Case(
         "warping-path",
         "dynamic time warping of pairs of sounds of two seconds",

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention import Memory, luong
 from regard.errors import RegardError, ShapeError
+from regard.layers.linear import Linear
 from regard.shapes import Bool, Float, describe
 
 
@@ -36,7 +37,7 @@ class Attention(nn.Module):
         super().__init__()
         self.dim = dim
         self.mechanism = luong(query_size=dim, memory_size=dim, score="dot")
-        self.linear_out = nn.Linear(2 * dim, dim)
+        self.linear_out = Linear(2 * dim, dim)
         self.mask: Tensor | None = None
         self._memory: weakref.ref[Tensor] | None = None
 

@@ -16,6 +16,7 @@ from regard.compat.ibm.recurrent import BaseRNN, Hidden
 from regard.errors import ConfigError, ShapeError
 from regard.layers.cells.cell import CELLS
 from regard.layers.eligibility import ineligible
+from regard.layers.linear import Linear
 from regard.shapes import Bool, Float, Int, describe
 
 Function = Callable[..., Tensor]
@@ -73,7 +74,7 @@ class DecoderRNN(BaseRNN):
         self.embedding = nn.Embedding(vocab_size, hidden_size)
         if use_attention:
             self.attention = Attention(hidden_size)
-        self.out = nn.Linear(hidden_size, vocab_size)
+        self.out = Linear(hidden_size, vocab_size)
 
     def forward_step(
         self,

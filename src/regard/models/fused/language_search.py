@@ -11,8 +11,7 @@ from torch import Generator, Tensor
 from regard.layers.eligibility import ineligible
 from regard.models.contract import DecoderOutput
 from regard.models.fused import transformer_search
-from regard.models.fused.search import SearchMemory
-from regard.models.fused.transformer_search import Steps
+from regard.models.fused.transformer_search import SearchMemory, Steps
 from regard.models.language_model import NOTHING, by_position
 from regard.models.transformer_language_model import CausalLayer, TransformerLanguageModel
 

@@ -42,7 +42,6 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput
-from regard.models.fused.search import SearchMemory
 from regard.models.naming import named
 from regard.models.outputs import output_of
 from regard.models.transformer_layers import DecoderLayer
@@ -60,6 +59,13 @@ from regard.ops.transformer_step.layers import (
 
 MODULE = "regard.ops.transformer_step.numba"
 _ADDED = (SinusoidalPositions, BlockedSinusoidalPositions, LearnedPositions, ScaledPositions)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMemory:
+    """Which of the first sentences those are that remain, (B,); the twin keeps the rest."""
+
+    sentences: Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.attention import AbstractAttention
 from regard.attention.peers import coqui
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Dropout, Prenet, RecurrentStack, TokenEmbedding
+from regard.layers.linear import Linear
 from regard.models.peers.names import Find, Names, convolution_blocks, numbered, transposed
 from regard.models.tacotron import (
     CbhgEncoder,
@@ -43,7 +44,7 @@ class FrameStop(nn.Module):
         super().__init__()
         self.detached = detached
         self.dropout = Dropout(dropout)
-        self.projection = nn.Linear(size + frame_size, 1)
+        self.projection = Linear(size + frame_size, 1)
         nn.init.xavier_uniform_(self.projection.weight, nn.init.calculate_gain("sigmoid"))
 
     def forward(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention import AbstractAttention, location_sensitive
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Prenet, TokenEmbedding
 from regard.layers.convolution import ConvolutionActivation
+from regard.layers.linear import Linear
 from regard.models.tacotron import (
     BidirectionalCells,
     CbhgPostnet,
@@ -36,7 +37,7 @@ class ProjectedPostnet(nn.Module):
         super().__init__()
         self.num_outputs = num_features
         self.convolutions = nn.ModuleList(blocks)
-        self.projection = nn.Linear(size, num_features)
+        self.projection = Linear(size, num_features)
 
     def forward(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Tensor:
         """Better frames (B, T, F); at padding they mean nothing.

@@ -22,7 +22,6 @@ from regard.models.fused import speech as fused
 from regard.models.naming import chosen, main_name, named
 from regard.models.sizes import all_steps, one_step
 from regard.models.tacotron.heads import FrameHead
-from regard.ops.choose import loaded
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Float, Int, describe, num_hypotheses
 
@@ -225,7 +224,7 @@ class TacotronDecoder(nn.Module):
     def for_search(self, memory: TacotronMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = replace(memory, attention=widened(memory.attention, self.head.projection.weight))
-        return searches.take(searches.FRAMES, self, memory, num_rows)
+        return searches.take(searches.PACKED, self, memory, num_rows)
 
     def run(
         self,
@@ -284,15 +283,8 @@ class TacotronDecoder(nn.Module):
             else f"a training pass takes the steps one by one: {reason}",
             "feedback": "where its own frames are fed back, a training pass takes the steps one by one: what a step is "
             "fed follows from the step before",
-            "search": searches.explain(searches.FRAMES, self, rows, on.type),
+            "search": searches.explain(searches.PACKED, self, rows, on.type),
         }
-
-    def _ineligible_for_search(self, memory: TacotronMemory | None = None, num_rows: int = EXAMPLE_ROWS) -> str | None:
-        """Why synthesis takes `step` and not the twin's, or None."""
-        if overridden(self, TacotronDecoder, "step", "_advance", "say", "initial_state") is not None:
-            return "the decoder has a step of its own"
-        reason: str | None = loaded("regard.models.fused.synthesis", "refuse")(self, memory, num_rows)
-        return reason
 
     def _advance(
         self,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 STOP = "stop"
@@ -33,7 +34,7 @@ class StopHead(nn.Module):
     def __init__(self, size: int, context_size: int, num_frames: int) -> None:
         super().__init__()
         self.context_size = context_size
-        self.projection = nn.Linear(size + context_size, num_frames)
+        self.projection = Linear(size + context_size, num_frames)
 
     def forward(
         self,
@@ -94,7 +95,7 @@ class FrameHead(nn.Module):
         self.num_frames = num_frames
         self.context_size = context_size
         self.activation = activation
-        self.projection = nn.Linear(size + context_size, num_frames * num_features, bias=bias)
+        self.projection = Linear(size + context_size, num_frames * num_features, bias=bias)
         self.stop = stop
 
     def forward(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.layers import CBHG, ConvolutionBlock
+from regard.layers.linear import Linear
 from regard.shapes import Bool, Float
 
 
@@ -84,7 +85,7 @@ class CbhgPostnet(nn.Module):
         super().__init__()
         self.num_outputs = num_outputs
         self.cbhg = cbhg
-        self.projection = nn.Linear(cbhg.output_size, num_outputs)
+        self.projection = Linear(cbhg.output_size, num_outputs)
 
     def forward(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Tensor:
         """The spectrogram (B, T, N); b at padding, which nothing reads.

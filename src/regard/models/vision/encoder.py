@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers import Dropout
+from regard.layers.linear import Linear
 from regard.models.contract import Encoded
 from regard.models.vision.backbone import AbstractBackbone
 from regard.models.vision.cells import keep_image_mask
@@ -72,7 +73,7 @@ class ImageEncoder(nn.Module):
             raise ConfigError(f"precision={precision!r} must be float32 or bfloat16.")
         self.backbone = backbone
         self.output_size = backbone.output_size if size is None else size
-        self.projection = None if size is None else nn.Linear(backbone.output_size, size)
+        self.projection = None if size is None else Linear(backbone.output_size, size)
         if isinstance(positions, str):
             if positions not in POSITIONS:
                 raise ConfigError(f"positions={positions!r} must be one of {', '.join(POSITIONS)}, or None.")

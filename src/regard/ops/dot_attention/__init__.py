@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.ops.choose import Implementation, choose
-from regard.ops.dot_attention import fused, reference, short
+from regard.ops.dot_attention import fused, reference
 from regard.shapes import Bool, Float, describe
 
 
@@ -53,7 +53,6 @@ def dot_attention(
 
 
 DOT_ATTENTION = (
-    Implementation("short", short.dot_attention, short.refuse),
     Implementation("fused", fused.dot_attention, fused.refuse),
     Implementation("reference", reference.dot_attention),
 )

@@ -1,4 +1,4 @@
-"""Lines are those of the plainest loops over pixels, whichever implementation draws them."""
+"""Lines are those of the plainest loops over pixels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import math
 import pytest
 import torch
 
-from regard import ops
 from regard.errors import RegardError, ShapeError
-from regard.ops import draw_lines
-
-WAYS = [one for one in ops.IMPLEMENTATIONS["draw_lines"] if one.refuse() is None]
-EACH = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+from regard.image.lines import draw_lines
 
 
 def drawn_plainly(segments, height, width, pen):
@@ -47,14 +43,13 @@ def some_segments(count, height, width, seed=0):
     return ends
 
 
-@EACH
 @pytest.mark.parametrize("pen", [0.4, 1.0, 2.0, 5.5])
-def test_lines_are_those_of_plain_loops(way, pen):
+def test_lines_are_those_of_plain_loops(pen):
     for seed in range(6):
         segments = some_segments(7, 13, 17, seed)
         expected = drawn_plainly(segments, 13, 17, pen)
-        torch.testing.assert_close(way.function(segments, 13, 17, pen=pen), expected, rtol=0, atol=1e-12)
-        found = way.function(segments.float(), 13, 17, pen=pen)
+        torch.testing.assert_close(draw_lines(segments, 13, 17, pen=pen), expected, rtol=0, atol=1e-12)
+        found = draw_lines(segments.float(), 13, 17, pen=pen)
         assert found.dtype == torch.float32
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
 
@@ -66,52 +61,35 @@ def test_each_single_segment_is_drawn_wherever_it_lies():
         torch.testing.assert_close(draw_lines(segment[None], 9, 11, pen=2.0), expected, rtol=0, atol=1e-12)
 
 
-def test_bands_of_several_threads_are_the_picture_of_one():
-    segments = some_segments(300, 700, 900).float()
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        alone = draw_lines(segments, 700, 900, pen=3)
-        torch.set_num_threads(4)
-        assert torch.equal(draw_lines(segments, 700, 900, pen=3), alone)
-    finally:
-        torch.set_num_threads(threads)
-
-
-@EACH
-def test_neither_order_nor_direction_nor_division_of_lines_shows(way):
+def test_neither_order_nor_direction_nor_division_of_lines_shows():
     segments = some_segments(9, 20, 20)
-    once = way.function(segments, 20, 20, pen=2.0)
-    assert torch.equal(way.function(segments.flip(0), 20, 20, pen=2.0), once)
-    torch.testing.assert_close(way.function(segments[:, [2, 3, 0, 1]], 20, 20, pen=2.0), once, rtol=0, atol=1e-12)
+    once = draw_lines(segments, 20, 20, pen=2.0)
+    assert torch.equal(draw_lines(segments.flip(0), 20, 20, pen=2.0), once)
+    torch.testing.assert_close(draw_lines(segments[:, [2, 3, 0, 1]], 20, 20, pen=2.0), once, rtol=0, atol=1e-12)
     middle = (segments[:, :2] + segments[:, 2:]) / 2
     halves = torch.cat([torch.cat([segments[:, :2], middle], 1), torch.cat([middle, segments[:, 2:]], 1)])
-    torch.testing.assert_close(way.function(halves, 20, 20, pen=2.0), once, rtol=0, atol=1e-12)
+    torch.testing.assert_close(draw_lines(halves, 20, 20, pen=2.0), once, rtol=0, atol=1e-12)
 
 
-@EACH
-def test_a_line_has_as_much_ink_as_its_pen_is_wide(way):
+def test_a_line_has_as_much_ink_as_its_pen_is_wide():
     for angle in (0.0, 0.3, 0.8, math.pi / 2):
         end = torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64) * 40
         segment = torch.cat([torch.full((2,), 60.0), 60.0 + end]).double()
         for pen in (2.0, 3.7):
             area = 40 * pen + math.pi * (pen / 2) ** 2  # with its round ends
-            assert float(way.function(segment[None], 120, 120, pen=pen).sum()) == pytest.approx(area, rel=0.02)
+            assert float(draw_lines(segment[None], 120, 120, pen=pen).sum()) == pytest.approx(area, rel=0.02)
 
 
-@EACH
-def test_what_is_far_away_or_nothing_leaves_the_paper_white(way):
+def test_what_is_far_away_or_nothing_leaves_the_paper_white():
     far = torch.tensor([[1e14, 1e14, 9e14, 8e14], [-9.0, -9.0, -5.0, -5.0], [5.0, 40.0, 9.0, 40.0]])
-    assert way.function(far, 5, 6, pen=2.0).sum() == 0
-    if way.name == "reference":
-        assert torch.equal(draw_lines(torch.zeros(0, 4), 2, 3, pen=1.0), torch.zeros(2, 3))
-        assert draw_lines(torch.zeros(2, 4), 0, 3, pen=1.0).shape == (0, 3)
+    assert draw_lines(far, 5, 6, pen=2.0).sum() == 0
+    assert torch.equal(draw_lines(torch.zeros(0, 4), 2, 3, pen=1.0), torch.zeros(2, 3))
+    assert draw_lines(torch.zeros(2, 4), 0, 3, pen=1.0).shape == (0, 3)
 
 
-@EACH
-def test_a_line_through_a_picture_is_drawn_though_its_ends_are_far(way):
+def test_a_line_through_a_picture_is_drawn_though_its_ends_are_far():
     segment = torch.tensor([[-1e5, 2.5, 1e5, 2.5]])
-    assert way.function(segment, 5, 6, pen=1.0)[2].tolist() == [1.0] * 6
+    assert draw_lines(segment, 5, 6, pen=1.0)[2].tolist() == [1.0] * 6
 
 
 def test_what_is_wrong_is_said():

@@ -1,4 +1,4 @@
-"""The twin of decoders of speech for free runs says what their own steps say."""
+"""Free runs of decoders of speech, with packed weights and without, alone and in a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from regard import tree
 from regard.decoding import free_run, stop_at_logit
 from regard.layers import CellStack, Prenet
 from regard.models import Encoded
-from regard.models.fused import synthesis
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.ops import plain
 
@@ -91,11 +90,9 @@ def same(found, expected, tolerance=1e-12):
 
 
 def compare(model, **options):
-    """With and without the twin, and each sentence alone."""
-    assert synthesis.refuse(model) is None
+    """With packed weights and without, and each sentence alone."""
     found = run(model, **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synthesis, "refuse", lambda *_: "it is to be compared")
+    with plain():
         expected = run(model, **options)
     same(found, expected)
     for row in range(3):
@@ -133,31 +130,6 @@ def test_a_sentence_without_support_reads_zeros(mechanism):
     assert said[1].values.isfinite().all()
 
 
-def test_explain_says_what_takes_the_steps():
-    assert "a few calls of kernels" in decoder().explain()
-    with plain():
-        assert "searches call the decoder's `step`" in decoder().explain()
-    dropping = decoder(query={"dropout": 0.2})
-    dropping.query_cells.train()
-    assert "query_cells drop units" in dropping.explain()
-    hooked = decoder()
-    hooked.output_cells.register_forward_hook(lambda *_: None)
-    assert "hooks of output_cells" in hooked.explain()
-
-
-def test_a_step_of_ones_own_is_taken():
-    class Silent(TacotronDecoder):
-        def step(self, *inputs, **options):
-            output, state = super().step(*inputs, **options)
-            output.values.zero_()
-            return output, state
-
-    model = decoder()
-    model.__class__ = Silent
-    assert "a step of its own" in model.explain()
-    assert not any(one.values.any() for one in run(model))
-
-
 class Doubled(nn.Module):
     def __init__(self, inner):
         super().__init__()
@@ -193,7 +165,6 @@ def test_steps_are_pure(mechanism):
     with torch.inference_mode():
         prepared = model.prepare(Encoded(torch.randn(2, 4, 6, dtype=torch.float64)))
         taker, memory = model.for_search(prepared, 2)
-        assert isinstance(taker, synthesis.SpeechTwin)
         state = taker.initial_state(memory)
         _, state = taker.step(model.first_inputs(prepared), memory, state)
         kept = [leaf.clone() for leaf in tree.leaves(state)]
