@@ -164,37 +164,6 @@ def test_looks_are_those_of_torch(kind, shape, masked, scale, dtype, hands):
         torch.testing.assert_close(ours, plain, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("kind", ["additive", "dot"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("masked", [True, False])
-def test_rows_look_into_the_memory_of_the_sentence_that_owns_them(kind, shape, masked, dtype, hands):
-    heads, groups, values = SHAPES[shape]
-    groups = heads if kind == "additive" else groups
-    keys, read = torch.randn(3, 6, groups, 6, dtype=dtype), torch.randn(3, 6, values, 4, dtype=dtype)
-    mask = torch.arange(6) < torch.tensor([[6], [1], [0]]) if masked else None
-    v = torch.randn(heads, 6, dtype=dtype) if kind == "additive" else None
-    owners, query = torch.tensor([0, 0, 1, 2, 2, 0, 1]), torch.randn(7, heads * 6, dtype=dtype)
-    found = []
-    for module in (fast_look, plain_look):
-        look = module.LOOKS[kind](keys, read, mask, v, steps=0, num_heads=heads, sharpening=1.5)
-        contexts = torch.zeros(7, 3 + heads * 4, dtype=dtype)
-        found.append((look.once(query, owners, contexts, 3), contexts))
-        alone = module.LOOKS[kind](
-            keys[owners],
-            read[owners],
-            None if mask is None else mask[owners],
-            v,
-            steps=1,
-            num_heads=heads,
-            sharpening=1.5,
-        )
-        each = torch.zeros(1, 7, heads * 4, dtype=dtype)
-        alone.forward(0, query, each, 0)
-        torch.testing.assert_close(found[-1][0], alone.weights[0], rtol=0, atol=TOLERANCE[dtype])
-        torch.testing.assert_close(contexts[:, 3:], each[0], rtol=0, atol=TOLERANCE[dtype])
-    torch.testing.assert_close(*found, rtol=0, atol=TOLERANCE[dtype])
-
-
 def test_compiled_loops_are_taken_on_a_cpu_alone(dtype):
     for operation in ("cells", "attend"):
         assert steps_for(operation, "cpu").__name__ == f"regard.ops.{operation}.numba"

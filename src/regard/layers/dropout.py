@@ -59,13 +59,3 @@ def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None =
     """Calls a dropout layer, or the module that a user has put in its place, which takes x only."""
     dropped: Tensor = dropout(x, layer=layer, where=where) if isinstance(dropout, Dropout) else dropout(x)
     return dropped
-
-
-def drop_mask(dropout: nn.Dropout, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"] | None:
-    """What a dropout layer would multiply a sequence by, drawn as a call would draw it; None if it drops nothing."""
-    if not dropout.training or dropout.p == 0:
-        return None
-    mask = dropout.item_mask(like) if type(dropout) is Dropout else None
-    if mask is None:
-        mask = nn.Dropout.forward(dropout, torch.ones_like(like, requires_grad=False))
-    return mask

@@ -101,20 +101,6 @@ def refuse_look(attention: Any, memory: Any = None) -> str | None:
     return None if is_of_type else "memory and weights are of different types"
 
 
-def first_state(location: Any, progress: tuple[Tensor, Tensor] | None, rows: Tensor) -> tuple[Tensor, ...]:
-    """What the first step of a free run reads: channels and sum of earlier alignments, and forward attention's a and u.
-
-    Args:
-        location: of a look, None without location-sensitive energies.
-        progress: of forward attention.
-        rows: the sentence of each row.
-    """
-    if location is None:
-        return ()
-    trace = location.channels(location.recent, location.recent[:, :, -1]), location.sum
-    return tuple(part[rows] for part in (*trace, *(progress or ())))
-
-
 @dataclass(frozen=True, eq=False)
 class LookPlan(AbstractPlan):
     """A look.

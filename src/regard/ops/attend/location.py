@@ -107,15 +107,6 @@ class LocationLook(Look):
         if self.location.has_sum:
             torch.add(past[:, :, -1] if t else self.location.sum, weights, out=after[:, :, -1])
 
-    def once_after(self, query: Tensor, past: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        """As `once`, of rows whose earlier alignments are the channels `past` (R, H, C, S)."""
-        rows = query.shape[0]
-        weights = self.weights.new_empty(1, rows, *self.weights.shape[2:])
-        self.located.once(query.unflatten(1, (-1, self.size)), self.location.laid(past), sentences, weights[0])
-        buffers = 0, sentences.numpy(), *self.read, weights.numpy(), contexts[None].numpy(), column
-        self.run(softmax_and_sum, rows, *buffers)
-        return weights[0]
-
     def reverse(self) -> AbstractLookBackward:
         return LocationLookBackward(self)
 

@@ -63,13 +63,6 @@ class AbstractLook(ABC):
     def _look(self, t: int, contexts: Tensor, column: int) -> None: ...
 
     @abstractmethod
-    def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        """The weights (R, H, S) of projected queries (R, H·D); row r looks into the memory of sentence `sentences[r]`.
-
-        Writes the contexts (R, H·V) into `contexts` (R, ≥ column + H·V), from a column on.
-        """
-
-    @abstractmethod
     def reverse(self) -> AbstractLookBackward:
         """The backward steps, once all steps have been taken."""
 

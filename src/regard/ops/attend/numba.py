@@ -37,12 +37,6 @@ class Look(AbstractLook):
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
         self._attend(t, self.itself, self.queries[t].numpy(), self.alphas, contexts, column)
 
-    def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        weights = self.weights.new_empty(1, len(query), *self.weights.shape[2:])
-        queries = query.contiguous().unflatten(1, (-1, self.size)).numpy()
-        self._attend(0, sentences.numpy(), queries, weights.numpy(), contexts[None], column)
-        return weights[0]
-
     def _attend(self, t: int, sentences: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
         buffers = (t, sentences, *self.read, weights, contexts.numpy(), column)
         self.run(self.kernel, len(sentences), *buffers, queries, *self.constants)

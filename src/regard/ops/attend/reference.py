@@ -16,9 +16,6 @@ class _Look(AbstractLook):
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
         self.weights[t] = self._attend(self.queries[t], slice(None), contexts[t], column)
 
-    def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        return self._attend(query.unflatten(1, (-1, self.size)), sentences, contexts, column)
-
     def _attend(self, query: Tensor, sentences: Tensor | slice, contexts: Tensor, column: int) -> Tensor:
         energies, values = self._energies(query, self.keys[sentences]), self.values[sentences]
         support = None if self.mask is None else self.mask[sentences, None]

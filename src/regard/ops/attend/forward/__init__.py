@@ -20,7 +20,6 @@ from torch import Tensor
 from regard.ops.attend.forward.numba import keep, move_on, move_on_backward
 from regard.ops.attend.location import LocationLook, LocationLookBackward
 from regard.ops.attend.look import AbstractLookBackward
-from regard.ops.attend.numba import softmax_and_sum
 
 
 class ForwardLook(LocationLook):
@@ -48,20 +47,6 @@ class ForwardLook(LocationLook):
     def _after_softmax(self, t: int) -> None:
         super()._after_softmax(t)
         self.run(keep, len(self.kept[0]), t, self.alphas, self.kept.numpy())
-
-    def once_moving(
-        self, query: Tensor, past: Tensor, sentences: Tensor, contexts: Tensor, last: Tensor, move: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """As `once_after`, of rows with a (R, H, S) and u (R, H): the weights and the next a."""
-        rows, mask = query.shape[0], self.read[0] if self.mask is None else self.mask[sentences].numpy()
-        weights, reach = self.weights.new_empty(2, 1, rows, *self.weights.shape[2:])
-        kept = torch.stack([last, last])
-        self.located.once(query.unflatten(1, (-1, self.size)), past, sentences, weights[0])
-        self.run(move_on, rows, 0, mask, self.tiny, kept.numpy(), move[None].numpy(), reach.numpy(), weights.numpy())
-        buffers = 0, sentences.numpy(), *self.read, weights.numpy(), contexts[None].numpy(), 0
-        self.run(softmax_and_sum, rows, *buffers)
-        self.run(keep, rows, 0, weights.numpy(), kept.numpy())
-        return weights[0], kept[1]
 
     def reverse(self) -> AbstractLookBackward:
         return ForwardLookBackward(self)

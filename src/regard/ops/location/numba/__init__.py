@@ -103,15 +103,6 @@ class Steps:
             arguments = (self.sentences, q[rows], k[start:stop], *constants, u.numpy(), result[rows])
             parallel_for(tangent.energies, arguments, u.shape[1], u.numel())
 
-    def once(self, query: Tensor, past: Tensor, sentences: Tensor, out: Tensor) -> None:
-        """Fills out (R, H, S) of rows with keys of these sentences (R,), from query (R, H, D) and past (R, H, C, S)."""
-        keys, *constants = self.arrays
-        rows, heads, size = query.shape
-        u = query.new_empty(heads, rows, self.keys.shape[1], size)
-        self.convolution.locate(past, u)
-        arguments = (sentences.numpy(), _array(query), keys, *constants, u.numpy(), out.numpy())
-        parallel_for(tangent.energies, arguments, rows, u.numel())
-
     def gradients(
         self, gradient: Tensor, query: Tensor, past: Tensor, grad_query: Tensor, grad_past: Tensor | None
     ) -> None:
