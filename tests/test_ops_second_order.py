@@ -22,7 +22,7 @@ def tied_embeddings():
     return head, lambda: head.cross_entropy(embedding.double()(IDS), IDS, MASK, smoothing=0.1)[0]
 
 
-def a_sublayer_that_is_called_twice():
+def a_layer_that_is_called_twice():
     attention = multi_head(query_size=D, memory_size=D, size=D, num_heads=2)
     layer = EncoderLayer(D, attention, feed_forward_size=12, activation="gelu").double()
     return layer, lambda: layer(layer(X, MASK), MASK).square().sum()
@@ -37,7 +37,7 @@ def a_recurrent_layer_that_is_called_twice():
     ("case", "node"),
     [
         (tied_embeddings, "_Loss"),
-        (a_sublayer_that_is_called_twice, "_Sublayer"),
+        (a_layer_that_is_called_twice, "_Attention"),
         (a_recurrent_layer_that_is_called_twice, "_Layer"),
     ],
 )

@@ -29,17 +29,12 @@ from regard.models import (
     transformer_decoder,
 )
 from regard.models.contract import Encoded
-from regard.ops import plain, sublayer
+from regard.ops import plain
 
 B, S, T, E, D, N, BOS, EOS = 3, 4, 3, 3, 4, 7, 1, 2
 MASK = torch.arange(S) < torch.tensor([4, 2, 3])[:, None]
 IDS = torch.randint(3, N, (B, S), generator=torch.Generator().manual_seed(1))
 TARGETS = torch.randint(3, N, (B, T), generator=torch.Generator().manual_seed(2))
-
-
-@pytest.fixture(autouse=True)
-def however_few(monkeypatch):
-    monkeypatch.setattr(sublayer, "MIN_ROWS", 1)
 
 
 def recurrent(mechanism: Any = None, **options: Any) -> EncoderDecoder:

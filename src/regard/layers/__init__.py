@@ -11,6 +11,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
 from regard.layers.highway import Highway
+from regard.layers.linear import Linear
 from regard.layers.output import TokenHead
 from regard.layers.positions import (
     BlockedSinusoidalPositions,
@@ -36,6 +37,7 @@ __all__ = [
     "GatedFeedForward",
     "Highway",
     "LearnedPositions",
+    "Linear",
     "MaskedBatchNorm",
     "MaskedConvolution",
     "Norm",

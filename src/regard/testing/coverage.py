@@ -21,6 +21,7 @@ ASSEMBLIES: dict[Any, str] = {
     models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
+    layers.Linear: "a product with a weight, which has a case as an operation",
     ops.batch_norm: "its rows depend on each other by design; its own tests compare it with the equation",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.warping_path: "a choice without derivatives, which has its own tests",
