@@ -327,7 +327,7 @@ def test_a_step_that_a_subclass_changes_is_the_step_of_every_way(kind, feeding):
     assert not torch.allclose(
         decoder(ids, memory).log_probabilities[..., 1:], plainer(ids, memory).log_probabilities[..., 1:]
     )
-    assert (kind.__name__ in decoder.explain()) == feeding
+    assert not feeding or kind.__name__ in decoder.explain()
 
 
 @pytest.mark.parametrize("feeding", [True, False])

@@ -115,4 +115,3 @@ def test_recurrent_networks_may_know_positions():
         steps.append(output.log_probabilities)
     torch.testing.assert_close(torch.stack(steps, 1), forced)
     assert own.predict(["ab"], search=Search(beam=3))[0].stop_reason in ("eos", "length")
-    assert "positions are added to its inputs" in own.module.decoder._ineligible_for_search()
