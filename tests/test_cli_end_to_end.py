@@ -49,7 +49,7 @@ def test_the_run_folder_has_the_resolved_configuration(trained):
 
 def test_the_same_command_says_that_the_run_is_finished(trained, capsys):
     assert run(["train", "small.yaml"]) == 0
-    assert "finished" in "".join(capsys.readouterr())
+    assert "this run has already ended" in "".join(capsys.readouterr())
 
 
 def test_another_configuration_is_refused_with_the_keys_that_differ(trained, capsys):

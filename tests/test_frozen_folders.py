@@ -55,9 +55,9 @@ def test_a_run_of_an_earlier_version_is_continued_as_it_would_have_been(frozen, 
     monkeypatch.chdir(place)
     assert run(["train", "run.yaml", "--output", "run"]) == 0
     assert "continuing after step" in capsys.readouterr().err
-    lines = make.metrics(place / "run")
-    assert len(lines) == len(expected["metrics"])
-    for ours, theirs in zip(lines, expected["metrics"], strict=True):
+    several = sum(line["kind"] == "validation" for line in expected["metrics"]) > 1
+    kept = [line for line in expected["metrics"] if several or line["kind"] != "averaged"]  # a mean of one is not made
+    for ours, theirs in zip(make.metrics(place / "run"), kept, strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
             assert ours[key] == (pytest.approx(value, rel=TOLERANCE) if isinstance(value, float) else value), key

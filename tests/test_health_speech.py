@@ -493,7 +493,7 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
     assert "nearer to the labels in centres and boundaries than diagonal" in text
     assert text.index("mel cepstral") < text.index("reading errors") < text.index("centres")
     assert "NOT" not in text
-    assert "mel cepstral distortion 6.00 dB; 4.00 dB" in text
+    assert "mel cepstral distortion 6.00 dB; the recordings' own spectrograms as sound: 4.00 dB" in text
     path = scores.write(tmp_path / "new" / "scores.tsv")
     header, first, second = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     assert header == ["id", *figures]

@@ -595,12 +595,12 @@ def test_predict_keeps_the_columns_of_tables(here: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     header, *rows = csv.reader(out.splitlines(keepends=True))
     assert header == ["id", "text", "note", "prediction"]
-    assert [row[:-1] for row in rows] == [["1", "It was\na joy, yes", "x"], ["2", "It was awful."], ["3", "", "y"]]
+    assert [row[:-1] for row in rows] == [["1", "It was\na joy, yes", "x"], ["2", "It was awful.", ""], ["3", "", "y"]]
     assert "a.csv:6: '': the document has no words" in err
     (here / "b.csv").write_text("id;review\n1;It was a joy\n2\n")
     assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "review") == 1
     out, err = capsys.readouterr()
-    assert [line.split(";")[:-1] for line in out.splitlines()] == [["id", "review"], ["1", "It was a joy"], ["2"]]
+    assert [line.split(";")[:-1] for line in out.splitlines()] == [["id", "review"], ["1", "It was a joy"], ["2", ""]]
     assert "b.csv:3: '': expected 2 columns or more; got 1" in err
     assert verb("predict", "-m", "run", "-i", "b.csv") == 2
     assert "b.csv:1: no column 'text'; there are 'id', 'review'" in capsys.readouterr().err

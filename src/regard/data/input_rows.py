@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -221,10 +221,11 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
             place, surplus = f"{name}:{number}", any(value.strip() for value in row[width:])
             if surplus:  # most often a delimiter in a text that should have quotation marks
                 yield InputRow(place, "", row, f"expected {width} columns, as in the first row; got {len(row)}")
-            elif len(row) <= max(columns):
-                yield _row(place, row, columns)
-            else:  # the output stands in the column that the header has for it
-                yield _row(place, [*row, *[""] * (width - len(row))][:width], columns)
+                continue
+            # the output stands in the column that the header has for it
+            filled = [*row, *[""] * (width - len(row))][:width]
+            is_short = len(row) <= max(columns)
+            yield replace(_row(place, row, columns), kept=filled) if is_short else _row(place, filled, columns)
 
     return InputTable(
         _description("CSV", use if chosen else columns, first) + "; the first line names the columns" * has_header,

@@ -33,8 +33,12 @@ FREE = (
     "training.tensorboard",
     "training.log_every",
     "training.keep_checkpoints",
+    "decoding.batch_tokens",
+    "decoding.batch_words",
+    "decoding.batch_pixels",
+    "decoding.batch_sentences",
 )
-"""Keys that may change when a run continues: they do not change what is learned."""
+"""Keys that may change when a run continues, as their defaults may: they do not change what is learned."""
 EXTENDING = ("training.epochs", "training.max_steps", "training.early_stopping")
 """Keys that may be raised when a run continues: it only ends later. Each has the name of its stop reason."""
 START = "training.start_from"

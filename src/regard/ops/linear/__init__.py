@@ -42,7 +42,7 @@ def linear(
     """
     if bfloat16:
         return _multiply_bfloat16(x, weight.bfloat16(), bias)
-    if torch.compiler.is_compiling() or x.numel() * weight.shape[0] < onednn.MIN_WORK:
+    if torch.compiler.is_compiling() or not x.is_cpu or x.numel() * weight.shape[0] < onednn.MIN_WORK:
         return reference.linear(x, weight, bias)
     return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
