@@ -58,7 +58,7 @@ def test_an_iteration_is_the_transform_of_the_inverse_transform():
         c = project(t / t.abs().clamp(min=1e-300) * magnitudes)
         t, last = c + 0.7 * (c - last), c
     expected = inverse(torch.polar(magnitudes, t.angle()))
-    found = _sound(magnitudes, phases, _Transform(front_end, window), 4, 0.7)
+    found = _sound(magnitudes, phases, _Transform(front_end, window, len(magnitudes)), 4, 0.7)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 

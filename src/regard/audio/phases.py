@@ -10,7 +10,6 @@ Søndergaard, A fast Griffin-Lim algorithm (2013).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -79,10 +78,9 @@ def griffin_lim(
     # frame by frame, so that the draws of a short sound are those of a long one's beginning
     generator = torch.Generator().manual_seed(seed)
     phases = torch.rand(frames, bins, generator=generator, dtype=torch.float32).to(magnitudes) * (2 * math.pi)
-    transform = _Transform(front_end, window)
     sounds = torch.nn.utils.rnn.pad_sequence(
         [
-            _sound(row[:count], phases[:count], transform, iterations, momentum)
+            _sound(row[:count], phases[:count], _Transform(front_end, window, count), iterations, momentum)
             for row, count in zip(rows, counts.tolist(), strict=True)
         ],
         batch_first=True,
@@ -109,11 +107,16 @@ def _sound(magnitudes: Tensor, phases: Tensor, transform: _Transform, iterations
 
 
 class _Transform:
-    """The short-time Fourier transform of a sound, and the sound whose transform is nearest to a spectrum."""
+    """The short-time Fourier transform of a sound, and the sound whose transform is nearest to a spectrum.
 
-    def __init__(self, front_end: FrontEnd, window: Tensor) -> None:
+    Args:
+        count: T, frames of the sound.
+    """
+
+    def __init__(self, front_end: FrontEnd, window: Tensor, count: int) -> None:
         self.window, self.hop, self.margin = window, front_end.hop_length, front_end.margin
         self.reflects = front_end.padding == "reflect"
+        self.weights = self._added(window.square().expand(count, -1)).clamp(min=1e-8)
 
     def forward(self, sound: Tensor) -> Tensor:
         """(T, bins) of a sound (samples,)."""
@@ -127,12 +130,7 @@ class _Transform:
         """(samples,): frames and squared windows are added up, and divided."""
         size = (len(spectrum) - 1) * self.hop + len(self.window)
         total = self._added(torch.fft.irfft(spectrum, len(self.window)) * self.window)
-        weight = self._weights(len(spectrum))
-        return (total / weight)[self.margin : size - self.margin]
-
-    @lru_cache(maxsize=1)  # noqa: B019 - lives as long as the call of griffin_lim
-    def _weights(self, count: int) -> Tensor:
-        return self._added(self.window.square().expand(count, -1)).clamp(min=1e-8)
+        return (total / self.weights)[self.margin : size - self.margin]
 
     def _added(self, frames: Tensor) -> Tensor:
         """The sum of frames (T, n_fft), each a hop after the one before: of every frame's first hop, its second, …"""

@@ -47,15 +47,6 @@ def linear(
     return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
 
-def linear_relu(
-    x: Float[Tensor, "*rows K"], weight: Float[Tensor, "N K"], bias: Float[Tensor, " N"] | None = None
-) -> Float[Tensor, "*rows N"]:
-    """max(x Wᵀ + b, 0)."""
-    if choose(LINEAR, x, weight, bias).name == "onednn":
-        return onednn.linear(x, weight, bias, function="relu")
-    return reference.linear(x, weight, bias).relu_()
-
-
 def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: bool = False) -> Float[Tensor, "N K"]:
     """Σ_m left_mn right_mk: grad_W from grad_y (M, N) and x (M, K); without autograd."""
     if bfloat16:

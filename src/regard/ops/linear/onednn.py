@@ -61,14 +61,10 @@ def refuse_outer(left: Any = None, right: Any = None, *, min_work: int = MIN_WOR
     return refuse(left.t(), right.t(), min_work=min_work)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, function: str = "none") -> Tensor:
-    """x Wᵀ + b; the weight may be packed.
-
-    Args:
-        function: what follows, in the same pass over the results: none or relu.
-    """
-    # no numbers for the function and no variant of it
-    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, function, [], "")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b; the weight may be packed."""
+    # no function follows: no numbers for it and no variant of it
+    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
 
 
 def outer(left: Tensor, right: Tensor) -> Tensor:
