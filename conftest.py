@@ -67,6 +67,8 @@ LONG = (
 
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
 collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/*/triton/*", "src/regard/ops/*/triton.py"]
+if find_spec("transformers") is None:  # examples with vocoders need the extra `vocoder`
+    collect_ignore_glob += ["src/regard/audio/vocoder/*", "docs/vocoder.md"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
 

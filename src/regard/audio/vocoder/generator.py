@@ -1,157 +1,76 @@
 r"""HiFi-GAN's generator: samples of a wave from the frames of a mel spectrogram, by convolutions only.
 
-With $\lambda_a(x) = \max(x, a x)$, and N stages of which stage n makes $u_n$ positions of one:
-
-$$ x_0 = W_{\text{first}} * \text{mel}, \qquad
-   y_n = U_n *^{\top} \lambda_{0.1}(x_{n-1}), \qquad
-   x_n = \tfrac1J \sum_{j=1}^{J} R_{nj}(y_n), \qquad
-   \text{samples} = \tanh(W_{\text{last}} * \lambda_{0.01}(x_N)) $$
-
-A residual block $R_{nj}$ has one width of convolutions and several dilations d. For each in turn
-
-$$ x \leftarrow x + P_d * \lambda_{0.1}(D_d * \lambda_{0.1}(x)) \quad \text{(V1, V2)}, \qquad
-   x \leftarrow x + D_d * \lambda_{0.1}(x) \quad \text{(V3)} $$
-
-Before the last convolution the slope is torch's default, 0.01, in the authors' program and so in all published weights.
+The network is `SpeechT5HifiGan` of the package transformers (the extra `vocoder`), which computes what the authors'
+program does: $x_0 = W_{\text{first}} * \text{mel}$, then stages of a transposed convolution and residual blocks side by
+side, and $\tanh(W_{\text{last}} * x_N)$.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu
 
 from regard.audio.vocoder.options import GeneratorOptions
 from regard.errors import ShapeError
-from regard.shapes import Float, Int, describe, keep_mask
+from regard.lazy import optional
+from regard.shapes import Float, describe
 
-SLOPE, LAST_SLOPE = 0.1, 0.01
+SLOPE = 0.1
+"""Of the leaky rectifiers before all convolutions but the first and the last."""
 REACH = 3
-"""How far the first and the last convolution look to either side."""
+"""How many positions to either side the first and the last convolution read."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Span:
-    """Consecutive positions of sentences at the resolution of a layer: `start`, start + 1, ….
+class Layer(NamedTuple):
+    """A convolution's names: in saved folders, in checkpoints of the authors' program, and in transformers' network."""
 
-    Args:
-        x: (R, channels, …, positions).
-        start: the first position.
-        end: where all sentences have ended; positions before 0 and from `end` on are zeros to every convolution.
-        lengths: (R,) where each sentence has ended; None: at `end`.
+    saved: str
+    published: str
+    network: str
+
+
+def layers(options: GeneratorOptions) -> list[Layer]:
+    """The convolutions of a generator by name, each with a `weight` and a `bias`; with J blocks in each stage:
+
+    | saved | published | network |
+    |---|---|---|
+    | `first`, `last` | `conv_pre`, `conv_post` | `conv_pre`, `conv_post` |
+    | `stages.N.upsample` | `ups.N` | `upsampler.N` |
+    | `stages.N.blocks.j.dilated.i` | `resblocks.(N J + j).convs1.i`; `convs.i` in V3 | `resblocks.(N J + j).convs1.i` |
+    | `stages.N.blocks.j.plain.i` | `resblocks.(N J + j).convs2.i` | `resblocks.(N J + j).convs2.i` |
+
+    >>> layers(GeneratorOptions())[12].saved, layers(GeneratorOptions())[12].published
+    ('stages.0.blocks.1.plain.1', 'resblocks.1.convs2.1')
     """
-
-    x: Tensor
-    start: int
-    end: int
-    lengths: Tensor | None = None
-
-    @property
-    def stop(self) -> int:
-        """The position after the last one."""
-        return self.start + self.x.shape[-1]
-
-    def activated(self, slope: float = SLOPE) -> Span:
-        """λ(x)."""
-        return replace(self, x=leaky_relu(self.x, slope))
-
-    def cut(self, start: int, stop: int) -> Span:
-        """A part of the positions."""
-        return replace(self, x=self.x[..., start - self.start : stop - self.start], start=start)
-
-    def trusted(self, margin: int) -> Span:
-        """What a convolution made, where it is what it would have made of whole sentences.
-
-        Args:
-            margin: how many of its results at either end looked at the zeros around its input. Where sentences go on
-                there, these results are cut off.
-        """
-        start = self.start + (margin if self.start > 0 else 0)
-        stop = self.stop - (margin if self.stop < self.end else 0)
-        return self.cut(start, stop).masked()
-
-    def scaled(self, upsample: Callable[[Tensor], Tensor], rate: int) -> Span:
-        """What a transposed convolution made, `rate` positions of each."""
-        lengths = None if self.lengths is None else self.lengths * rate
-        return Span(upsample(self.x), self.start * rate, self.end * rate, lengths)
-
-    def masked(self) -> Span:
-        """Zeros where sentences have ended, so that every convolution sees what it sees of a sentence alone."""
-        if self.lengths is None:
-            return self
-        ended = torch.arange(self.start, self.stop, device=self.x.device) >= self.lengths[:, None]
-        return replace(self, x=self.x.masked_fill(ended[:, None], 0.0))
-
-
-class ResidualBlock(nn.Module):
-    """Convolutions of one width and several dilations, each within a residual connection (`R` above).
-
-    Args:
-        channels: of the input and the output.
-        kernel_size: odd.
-        dilations: of the residual connections, in order.
-        paired: as in `GeneratorOptions`.
-    """
-
-    def __init__(self, channels: int, kernel_size: int, dilations: tuple[int, ...], *, paired: bool) -> None:
-        super().__init__()
-        self.margin = (kernel_size - 1) // 2
-        self.dilations = dilations
-        plain = (1,) * len(dilations) if paired else ()
-        self.dilated, self.plain = (
-            nn.ModuleList(_convolution(channels, channels, kernel_size, dilation) for dilation in each)
-            for each in (dilations, plain)
-        )
-
-    def forward(self, span: Span) -> Span:
-        """The block's output, where it is that of whole sentences."""
-        for number, dilation in enumerate(self.dilations):
-            change = convolved(self.dilated[number], span.activated(), self.margin * dilation)
-            if len(self.plain):
-                change = convolved(self.plain[number], change.activated(), self.margin)
-            span = replace(change, x=span.cut(change.start, change.stop).x + change.x)
-        return span
-
-
-class Stage(nn.Module):
-    """A transposed convolution, which makes several positions of one, and residual blocks side by side.
-
-    Args:
-        channels: of the input; the output has half as many.
-        rate: positions of the output for each of the input.
-        kernel_size: of the transposed convolution.
-        options: those of the blocks.
-    """
-
-    def __init__(self, channels: int, rate: int, kernel_size: int, options: GeneratorOptions) -> None:
-        super().__init__()
-        self.rate, self.margin = rate, (kernel_size - rate) // 2
-        self.upsample = nn.ConvTranspose1d(channels, channels // 2, kernel_size, rate, self.margin)
-        self.blocks = nn.ModuleList(
-            ResidualBlock(channels // 2, width, dilations, paired=options.paired)
-            for width, dilations in zip(options.kernel_sizes, options.dilations, strict=True)
-        )
-
-    def forward(self, span: Span) -> Span:
-        """The mean of the blocks' outputs, where it is that of whole sentences."""
-        span = span.activated().scaled(self.upsample, self.rate).trusted(self.margin)
-        spans = [block(span) for block in self.blocks]
-        start, stop = max(each.start for each in spans), min(each.stop for each in spans)
-        total = sum(each.cut(start, stop).x for each in spans)
-        return replace(span, x=total / len(spans), start=start)
+    found = [Layer("first", "conv_pre", "conv_pre"), Layer("last", "conv_post", "conv_post")]
+    for stage in range(len(options.upsample_rates)):
+        found.append(Layer(f"stages.{stage}.upsample", f"ups.{stage}", f"upsampler.{stage}"))
+        for block, dilations in enumerate(options.dilations):
+            saved, theirs = f"stages.{stage}.blocks.{block}", f"resblocks.{stage * len(options.dilations) + block}"
+            for number in range(len(dilations)):
+                dilated = "convs1" if options.paired else "convs"
+                names = f"{saved}.dilated.{number}", f"{theirs}.{dilated}.{number}", f"{theirs}.convs1.{number}"
+                found.append(Layer(*names))
+                if options.paired:
+                    name = f"{theirs}.convs2.{number}"
+                    found.append(Layer(f"{saved}.plain.{number}", name, name))
+    return found
 
 
 class Generator(nn.Module):
     """HiFi-GAN's generator, its weights without weight norm.
 
     Calling it computes all frames at once, with gradients if torch records them. `synthesise` computes long inputs in
-    parts, faster and without gradients.
+    parts and without gradients.
 
     Args:
         options: the sizes; None: those of V1.
+
+    Raises:
+        UnsupportedError: if the package transformers is not installed.
 
     Source: Kong, Kim, Bae, HiFi-GAN (2020), section 2.2; slopes and paddings as in the authors' program.
 
@@ -163,54 +82,61 @@ class Generator(nn.Module):
     def __init__(self, options: GeneratorOptions | None = None) -> None:
         super().__init__()
         self.options = options = GeneratorOptions() if options is None else options
-        self.first = _convolution(options.num_mels, options.channels, 2 * REACH + 1)
-        self.stages = nn.ModuleList(
-            Stage(options.channels >> number, rate, width, options)
-            for number, (rate, width) in enumerate(
-                zip(options.upsample_rates, options.upsample_kernel_sizes, strict=True)
+        package = optional("transformers", "HiFi-GAN's generator needs", extra="vocoder")
+        self.network = package.SpeechT5HifiGan(
+            package.SpeechT5HifiGanConfig(
+                model_in_dim=options.num_mels,
+                upsample_initial_channel=options.channels,
+                upsample_rates=list(options.upsample_rates),
+                upsample_kernel_sizes=list(options.upsample_kernel_sizes),
+                resblock_kernel_sizes=list(options.kernel_sizes),
+                resblock_dilation_sizes=[list(dilations) for dilations in options.dilations],
+                leaky_relu_slope=SLOPE,
+                normalize_before=False,
             )
         )
-        self.last = _convolution(options.channels >> len(options.upsample_rates), 1, 2 * REACH + 1)
+        if not options.paired:
+            # V3 has no second convolution and no rectifier before it; in its place stands that rectifier's inverse.
+            for block in self.network.resblocks:
+                block.convs2 = nn.ModuleList(nn.LeakyReLU(1 / SLOPE) for _ in block.convs1)
 
     @classmethod
     def without_weights(cls, options: GeneratorOptions | None = None) -> Generator:
-        """A generator on the device meta, for `load_state_dict(…, assign=True)`."""
+        """A generator on the device meta, for `load_weights`."""
         with torch.device("meta"):
             return cls(options)
 
-    def forward(
-        self, mels: Float[Tensor, "B T M"], lengths: Int[Tensor, " B"] | None = None
-    ) -> Float[Tensor, "B samples"]:
-        """Samples between -1 and 1 of mel spectrograms.
+    def weights(self) -> dict[str, Tensor]:
+        """Weights by the names that they have in saved folders."""
+        return {
+            f"{layer.saved}.{kind}": self.network.get_parameter(f"{layer.network}.{kind}")
+            for layer in layers(self.options)
+            for kind in ("weight", "bias")
+        }
 
-        A sentence has the samples that it has alone: whatever its padding holds is replaced by zeros, in which each
-        convolution sees what it sees beyond the end of a sentence alone. After its end samples are 0.
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Takes weights, by the names that they have in saved folders, in place of its own."""
+        state = {
+            f"{layer.network}.{kind}": weights[f"{layer.saved}.{kind}"]
+            for layer in layers(self.options)
+            for kind in ("weight", "bias")
+        }
+        # statistics of mel spectrograms, which the network only uses where it standardises them
+        unused = {"mean": torch.zeros(self.options.num_mels), "scale": torch.ones(self.options.num_mels)}
+        self.network.load_state_dict(state | unused, assign=True)
+
+    def forward(self, mels: Float[Tensor, "B T M"]) -> Float[Tensor, "B samples"]:
+        """Samples between -1 and 1 of mel spectrograms, T · hop_length for each.
 
         Args:
             mels: frames as the vocoder was trained on.
-            lengths: the frames of each sentence; None: all T.
-
-        Returns:
-            T · hop_length samples for each sentence.
 
         Raises:
-            ShapeError: for frames of another size or lengths that do not fit.
+            ShapeError: for frames of another size.
         """
-        check(self.options, mels, lengths)
-        if mels.numel() == 0:
-            return mels.new_zeros(len(mels), mels.shape[1] * self.options.hop_length)
-        return self.compute(Span(mels.transpose(1, 2), 0, mels.shape[1], lengths)).x.squeeze(1)
-
-    def compute(self, frames: Span) -> Span:
-        """The samples of a span of frames (R, num_mels, T), at the positions where they are those of whole sentences.
-
-        Where the sentences go on beyond the span, the samples of `context` frames there are missing.
-        """
-        span = convolved(self.first, frames.masked(), REACH)
-        for stage in self.stages:
-            span = stage(span)
-        span = convolved(self.last, span.activated(LAST_SLOPE), REACH)
-        return replace(span, x=span.x.tanh())
+        check(self.options, mels)
+        samples: Tensor = self.network(mels)
+        return samples
 
     @property
     def context(self) -> int:
@@ -231,11 +157,11 @@ class Generator(nn.Module):
         return reach + REACH
 
 
-def check(options: GeneratorOptions, mels: Tensor, lengths: Tensor | None) -> None:
+def check(options: GeneratorOptions, mels: Tensor) -> None:
     """Refuses mel spectrograms that a generator cannot take.
 
     Raises:
-        ShapeError: for frames of another size, or lengths that do not fit.
+        ShapeError: for frames of another size.
     """
     if mels.dim() != 3 or mels.shape[2] != options.num_mels or not mels.is_floating_point():
         hint = ""
@@ -249,13 +175,3 @@ def check(options: GeneratorOptions, mels: Tensor, lengths: Tensor | None) -> No
             + describe({"mels": (letters, mels)})
             + hint
         )
-    keep_mask(mels, lengths=lengths, name="mels")
-
-
-def convolved(convolution: nn.Module, span: Span, margin: int) -> Span:
-    """A convolution of a span that keeps the number of positions and looks `margin` positions to either side."""
-    return replace(span, x=convolution(span.x)).trusted(margin)
-
-
-def _convolution(inputs: int, outputs: int, kernel_size: int, dilation: int = 1) -> nn.Conv1d:
-    return nn.Conv1d(inputs, outputs, kernel_size, padding=(kernel_size - 1) // 2 * dilation, dilation=dilation)

@@ -1,16 +1,7 @@
-"""Weights of generators by the names that the authors' program gives them, and what they are called here.
+"""Weights of generators as the authors' program saves them, by the names in `generator.layers`.
 
-| there | here |
-|---|---|
-| `conv_pre`, `conv_post` | `first`, `last` |
-| `ups.N` | `stages.N.upsample` |
-| `resblocks.(N J + j).convs1.i`, `convs2.i` (V1, V2) | `stages.N.blocks.j.dilated.i`, `plain.i` |
-| `resblocks.(N J + j).convs.i` (V3) | `stages.N.blocks.j.dilated.i` |
-
-with J blocks in each stage.
-
-Each has a `bias`, and a `weight` in one of three forms: as it is; with weight norm, as `weight_g` and `weight_v`; or
-with torch's newer weight norm, as `parametrizations.weight.original0` and `original1`. Weight norm is
+Each layer has a `bias`, and a `weight` in one of three forms: as it is; with weight norm, as `weight_g` and `weight_v`;
+or with torch's newer weight norm, as `parametrizations.weight.original0` and `original1`. Weight norm is
 W = g v / ‖v‖, a norm for each index of the first axis.
 """
 
@@ -22,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audio.vocoder.generator import Generator
+from regard.audio.vocoder.generator import Generator, layers
 from regard.audio.vocoder.mel_form import MelForm
 from regard.audio.vocoder.options import GeneratorOptions
 from regard.errors import ConfigError, DataError
@@ -47,25 +38,6 @@ MEL = {
     "f_max": "fmax",
 }
 """The form of mel spectrograms, and its keys there; the floor of the logarithm, 1e-5, stands in the program."""
-
-
-def published_names(options: GeneratorOptions) -> dict[str, str]:
-    """The names of a generator's layers, and what the authors' program calls them.
-
-    >>> published_names(GeneratorOptions())["stages.1.blocks.2.dilated.0"]
-    'resblocks.5.convs1.0'
-    """
-    dilated = "convs1" if options.paired else "convs"
-    names = {"first": "conv_pre", "last": "conv_post"}
-    for stage in range(len(options.upsample_rates)):
-        names[f"stages.{stage}.upsample"] = f"ups.{stage}"
-        for block, dilations in enumerate(options.dilations):
-            ours, theirs = f"stages.{stage}.blocks.{block}", f"resblocks.{stage * len(options.dilations) + block}"
-            for number in range(len(dilations)):
-                names[f"{ours}.dilated.{number}"] = f"{theirs}.{dilated}.{number}"
-                if options.paired:
-                    names[f"{ours}.plain.{number}"] = f"{theirs}.convs2.{number}"
-    return names
 
 
 def options_of(config: Mapping[str, Any]) -> tuple[GeneratorOptions, MelForm]:
@@ -104,6 +76,7 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
         options: None: those of V1.
 
     Raises:
+        UnsupportedError: if the package transformers is not installed.
         DataError: for weights that are missing, of another shape or no numbers, or that no layer has; all are named.
 
     >>> from regard.audio.vocoder import GENERATORS
@@ -113,16 +86,15 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
     """
     generator = Generator.without_weights(options)
     folded, mistakes = dict[str, Tensor](), list[str]()
-    unread = set(weights)
-    for ours, theirs in published_names(generator.options).items():
+    unread, own = set(weights), generator.weights()
+    for layer in layers(generator.options):
         for kind in ("weight", "bias"):
-            expected = generator.get_parameter(f"{ours}.{kind}").shape
-            keys = _keys(weights, theirs, kind)
+            name, keys = f"{layer.saved}.{kind}", _keys(weights, layer.published, kind)
             unread -= set(keys)
-            if reasons := list(_mistakes(weights, keys, expected)):
+            if reasons := list(_mistakes(weights, keys, own[name].shape)):
                 mistakes += reasons
             else:
-                folded[f"{ours}.{kind}"] = _folded(*(weights[key] for key in keys))
+                folded[name] = _folded(*(weights[key] for key in keys))
     mistakes += [f"{name}: no layer has it" for name in sorted(map(str, unread))]
     if mistakes:
         more = f"\n  and {len(mistakes) - 12} more" if len(mistakes) > 12 else ""
@@ -130,7 +102,7 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
         raise DataError(
             f"The weights are not those of this generator. Do weights and configuration belong together?{lines}{more}"
         )
-    generator.load_state_dict(folded, assign=True)
+    generator.load_weights(folded)
     return generator
 
 
