@@ -213,10 +213,10 @@ def test_sentences_of_a_document_get_masks_of_their_own():
     draws = ItemDraws({}, torch.tensor([5, 6]), seed=1, step=2)
     parts = draws.divided(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]))
     rows, positions = torch.tensor([0, 1, 2]), torch.zeros(3, dtype=torch.long)
-    first, second, other = parts.sequence_mask(torch.zeros(1, 64), 0.5, 3, rows, positions)
+    first, second, other = parts.sequence_mask(torch.zeros(len(rows), 64), 0.5, 3, (rows, positions))
     assert not torch.equal(first, second)
     assert not torch.equal(first, other)
-    whole = draws.sequence_mask(torch.zeros(1, 64), 0.5, 3, rows[:1], positions[:1])
+    whole = draws.sequence_mask(torch.zeros(1, 64), 0.5, 3, (rows[:1], positions[:1]))
     assert torch.equal(first, whole[0])
 
 

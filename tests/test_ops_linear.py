@@ -9,7 +9,18 @@ import torch
 from regard import ops
 from regard.ops.linear import Product, linear, onednn, outer
 
-here = pytest.mark.skipif(onednn.refuse() is not None, reason=str(onednn.refuse()))
+missing = onednn.refuse(packs=True)
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """oneDNN computes also where another library is as fast."""
+    monkeypatch.setattr(onednn, "IS_WIDE", True)
+
+
+def here(test):
+    """A test of oneDNN."""
+    return pytest.mark.usefixtures("wide")(pytest.mark.skipif(missing is not None, reason=str(missing))(test))
 
 
 def inputs(kind, dtype=torch.float32):
@@ -102,6 +113,19 @@ def test_gradients_of_weights_are_those_of_torch(shape):
     assert "too small" in onednn.refuse_outer(x[:2], y[:2])
 
 
+@here
+def test_without_wide_vectors_only_large_packed_weights_are_onednns(monkeypatch):
+    monkeypatch.setattr(onednn, "IS_WIDE", False)
+    x, weight, bias = torch.randn(64, 512), torch.randn(1024, 512), torch.randn(1024)
+    assert "without AVX-512" in onednn.refuse(x, weight)
+    assert "without AVX-512" in onednn.refuse_outer(x, x)
+    assert "weight is too small" in onednn.refuse(x, weight[:256], packs=True)
+    assert not Product(weight[:256], 64).packed
+    large = Product(weight, 64)
+    assert large.packed
+    torch.testing.assert_close(large(x, bias), torch.nn.functional.linear(x, weight, bias), rtol=0, atol=1e-3)
+
+
 def test_without_onednn_torch_computes(monkeypatch):
     x, weight, bias = inputs("plain")
     with torch.backends.mkldnn.flags(enabled=False):
@@ -128,6 +152,7 @@ def megabytes():
         return int(file.read().split()[1]) * 4096 / 1e6
 
 torch.set_num_threads(1)
+onednn.IS_WIDE = True
 with torch.inference_mode():
     weight, xs = torch.randn(256, 256), torch.randn(1000, 256)
     assert onednn.refuse(xs[:100], weight) is None

@@ -49,10 +49,7 @@ class Dropout(nn.Dropout):
             draws.check(x)
             if x.dim() == 2:
                 return draws.step_mask(x, self.p, site)
-            # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
-            rows, positions = (torch.arange(size, device=x.device) for size in x.shape[:2])
-            where = rows.repeat_interleave(x.shape[1]), positions.repeat(len(x))
-        return draws.sequence_mask(x, self.p, site, *where).view_as(x)
+        return draws.sequence_mask(x, self.p, site, where)
 
 
 def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:

@@ -56,27 +56,46 @@ class ItemDraws:
         self.items = items
         self.numbers = numbers
         self.key = seed, step
+        # the items and positions of whole sequences, which every layer asks for
+        self._places: dict[tuple[int, int, torch.device], tuple[Tensor, Tensor]] = {}
         # calls so far: sequences by site, steps by site and by the number of sequences before them
         self._sequences: dict[int, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
 
     def sequence_mask(
-        self, like: Float[Tensor, "*any D"], p: float, site: int, rows: Int[Tensor, " N"], positions: Int[Tensor, " N"]
-    ) -> Float[Tensor, "N D"]:
-        """The mask by which dropout multiplies the next sequence at a site, for some of its positions.
+        self,
+        like: Float[Tensor, "*rows D"],
+        p: float,
+        site: int,
+        where: tuple[Int[Tensor, " N"], Int[Tensor, " N"]] | None = None,
+    ) -> Float[Tensor, "*rows D"]:
+        """The mask by which dropout multiplies the next sequence at a site.
 
         Args:
-            like: has the features, type and device of the mask.
-            rows, positions: which rows of the batch, and which positions of them.
+            like: has the shape, type and device of the mask.
+            where: which rows of the batch, and which positions of them; if None, all of (B, T, D).
         """
         _refuse_recomputation()
         number = self._sequences.get(site, 0)
         self._sequences[site] = number + 1
-        items = self.items.to(like.device)[rows]
-        if self.numbers is not None:
-            positions = positions + (self.numbers.to(like.device)[rows] << HYPOTHESIS)
+        if where is None:
+            key = (*like.shape[:2], like.device)
+            if key not in self._places:
+                # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
+                rows, steps = (torch.arange(size, device=like.device) for size in like.shape[:2])
+                everywhere = rows.repeat_interleave(len(steps)), steps.repeat(len(rows))
+                self._places[key] = self._items_at(*everywhere)
+            places = self._places[key]
+        else:
+            places = self._items_at(*where)
         # the number is negative, since positive ones are of layers within a module
-        return self._mask(like, p, inside(site, -number), items, positions)
+        return self._mask(like, p, inside(site, -number), *places).view_as(like)
+
+    def _items_at(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The items of some rows of the batch, and the positions, with the part of the item in the upper bits."""
+        if self.numbers is not None:
+            positions = positions + (self.numbers.to(rows.device)[rows] << HYPOTHESIS)
+        return self.items.to(rows.device)[rows], positions
 
     def step_mask(self, like: Float[Tensor, "R D"], p: float, site: int) -> Float[Tensor, "R D"]:
         """The mask by which dropout multiplies the next step at a site, of B · K rows, K of every item."""

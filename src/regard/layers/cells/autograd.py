@@ -52,7 +52,7 @@ def _is_fast_in_torch(layer: nn.Module, x: Any, packing: Packing) -> str | None:
     """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
     if not packing.is_full or _is_bfloat16(x):
         return None
-    if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse() is None:
+    if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse(packs=True) is None:
         return "without padding the LSTM of oneDNN is faster"
     trains = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters()))
     if trains or len(x) >= MIN_ROWS:

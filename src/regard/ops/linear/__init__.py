@@ -42,7 +42,8 @@ def linear(
     """
     if bfloat16:
         return _multiply_bfloat16(x, weight.bfloat16(), bias)
-    if torch.compiler.is_compiling() or not x.is_cpu or x.numel() * weight.shape[0] < onednn.MIN_WORK:
+    is_small = not onednn.IS_WIDE or x.numel() * weight.shape[0] < onednn.MIN_WORK
+    if torch.compiler.is_compiling() or not x.is_cpu or is_small:
         return reference.linear(x, weight, bias)
     return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
@@ -71,12 +72,11 @@ class Product:
         if self.of_bytes is not None:
             return
         self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
-        packs = weight.is_contiguous()
+        packs = weight.is_contiguous() and (onednn.IS_WIDE or not bfloat16)
         with torch.no_grad():
             # what is taken for such products, so that calls need not ask again
             example = weight.new_empty(rows, weight.shape[1])
-            min_work = onednn.MIN_WORK_PACKED if packs else onednn.MIN_WORK
-            self.packed = choose(LINEAR, example, weight.detach(), min_work=min_work).name == "onednn"
+            self.packed = choose(LINEAR, example, weight.detach(), packs=packs).name == "onednn"
         if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 

@@ -1,7 +1,9 @@
 """y = x Wᵀ + b by oneDNN, which torch contains and uses for other types than float32.
 
-On processors without Intel's instructions for matrices it is a tenth to a half faster than MKL, most with a weight
-that is packed once for many products and with more than one thread.
+On AMD's processors with AVX-512 it is a tenth to a half faster than MKL, most with a weight that is packed once for
+many products and with more than one thread. With AVX2 only MKL is as fast or faster, up to twice for gradients of
+weights, except for few rows times a large packed weight; there oneDNN computes only these. It multiplies bfloat16 only
+with AVX-512.
 
 oneDNN generates code for every shape of a product, and keeps that of the last 1,024 shapes. Searches and batches have
 another number of rows each time, which would fill more than a gigabyte with code that is never used again. Importing
@@ -22,6 +24,10 @@ MIN_WORK = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
 MIN_WORK_PACKED = 1 << 19
 """The same for a weight that is packed."""
+MIN_WEIGHT = 3 << 16
+"""Numbers of a packed weight from which on a call is worth its preparation with AVX2 only."""
+IS_WIDE = torch.backends.cpu.get_cpu_capability() != "AVX2"
+"""Whether the processor has wider vectors than AVX2, which MKL uses only on Intel's processors."""
 
 CACHED_SHAPES = 40
 """Shapes for which oneDNN keeps the code that it has generated, about a megabyte each."""
@@ -33,18 +39,23 @@ _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, min_work: int = MIN_WORK) -> str | None:
+def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool = False) -> str | None:
     """Why oneDNN does not compute x Wᵀ, or None.
 
     Args:
-        min_work: multiply-adds, rows · K · N, from which on it does.
+        packs: whether the weight will be packed.
     """
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
     if not torch._C._get_mkldnn_enabled():
         return "torch.backends.mkldnn is switched off"
-    if x is not None and weight is not None and x.numel() * weight.shape[0] < min_work:
-        return "the product is too small"
+    if not IS_WIDE and not packs:
+        return "torch's own products are as fast on a processor without AVX-512"
+    if x is not None and weight is not None:
+        if x.numel() * weight.shape[0] < (MIN_WORK_PACKED if packs else MIN_WORK):
+            return "the product is too small"
+        if not IS_WIDE and weight.numel() < MIN_WEIGHT:
+            return "the weight is too small"
     return (
         refuse_kernels(x, weight, bias)
         or refuse_device("cpu", x)
@@ -53,12 +64,12 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, min_work: int
     )
 
 
-def refuse_outer(left: Any = None, right: Any = None, *, min_work: int = MIN_WORK) -> str | None:
+def refuse_outer(left: Any = None, right: Any = None) -> str | None:
     """Why oneDNN does not compute leftᵀ right, or None."""
     if left is None or right is None:
         return refuse()
     # (N, M) and (K, M), both transposed: what `linear` multiplies
-    return refuse(left.t(), right.t(), min_work=min_work)
+    return refuse(left.t(), right.t())
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
