@@ -11,6 +11,14 @@ from regard.shapes import Float
 class Linear(nn.Linear):
     """x Wᵀ + b: `nn.Linear`, with the same weights by the same names, whose products are `regard.ops.linear`.
 
+    torch's quantisation replaces linear maps of exactly the type `nn.Linear`. A model's become that by their class,
+    with the same weights, and are quantised as any model's are:
+
+        for module in model.modules():
+            if type(module) is Linear:
+                module.__class__ = nn.Linear
+        model = torch.ao.quantization.quantize_dynamic(model, {nn.Linear})
+
     >>> import torch
     >>> Linear(3, 2)(torch.ones(4, 3)).shape
     torch.Size([4, 2])

@@ -74,8 +74,11 @@ class TokenHead(nn.Module):
         *,
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`."""
-        if self.never_counts:
+        """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`.
+
+        A projection that is not a linear map as it was built, such as one with an adapter or hooks, is called.
+        """
+        if self.never_counts or not self.is_plain:
             return cross_entropy(self(features), targets, mask, smoothing=smoothing)
         never = None if self.says_all else self.never
         weight, bias = self.projection.weight, self.projection.bias

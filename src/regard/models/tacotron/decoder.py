@@ -146,6 +146,11 @@ class TacotronDecoder(nn.Module):
         """The largest r."""
         return self.head.num_frames
 
+    @property
+    def _like(self) -> Tensor:
+        """A tensor of the type and on the device of the head's weights, whatever its linear maps are."""
+        return next(self.head.parameters(), torch.zeros(()))
+
     def prepare(self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None) -> TacotronMemory:
         """Everything that depends only on the source, B rows.
 
@@ -166,8 +171,7 @@ class TacotronDecoder(nn.Module):
     def initial_state(self, memory: TacotronMemory, num_hypotheses: int = 1) -> TacotronState:
         """The state before the first step: zeros, and attention's first state."""
         rows = len(memory.seeds) * num_hypotheses
-        weight = self.head.projection.weight
-        like = weight.new_zeros(()).to(memory.seeds.device)
+        like = self._like.new_zeros(()).to(memory.seeds.device)
         queue = self.num_fed_frames * self.num_features if self.num_fed_frames > 1 else 0
         return TacotronState(
             None if self.query_cells is None else self.query_cells.zero_state(rows, like),
@@ -181,8 +185,7 @@ class TacotronDecoder(nn.Module):
     def first_inputs(self, memory: TacotronMemory, num_frames: int | None = None) -> Float[Tensor, "B rF"]:
         """What the first step is fed: r frames of zeros, (B, r·F); the largest r if `num_frames` is None."""
         count = self.num_frames if num_frames is None else num_frames
-        weight = self.head.projection.weight
-        return weight.new_zeros(len(memory.seeds), count * self.num_features).detach()
+        return self._like.new_zeros(len(memory.seeds), count * self.num_features)
 
     def step(
         self,
@@ -223,7 +226,7 @@ class TacotronDecoder(nn.Module):
 
     def for_search(self, memory: TacotronMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
-        memory = replace(memory, attention=widened(memory.attention, self.head.projection.weight))
+        memory = replace(memory, attention=widened(memory.attention, self._like))
         return searches.take(searches.PACKED, self, memory, num_rows)
 
     def run(
@@ -274,7 +277,7 @@ class TacotronDecoder(nn.Module):
 
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` (teacher-forced), of training with `feedback`, and of the `search`."""
-        weight = self.head.projection.weight
+        weight = self._like
         on = torch.device(weight.device if device is None else device)
         reason = self._refuse_fused() if on.type == "cpu" else "the fused pass is for the CPU"
         return {
