@@ -12,7 +12,7 @@ class Linear(nn.Linear):
     """x Wᵀ + b: `nn.Linear`, with the same weights by the same names, whose products are `regard.ops.linear`.
 
     torch's quantisation replaces linear maps of exactly the type `nn.Linear`. A model's become that by their class,
-    with the same weights, and are quantised as any model's are:
+    with the same weights, and are quantised as any model's are::
 
         for module in model.modules():
             if type(module) is Linear:
