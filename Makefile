@@ -77,7 +77,7 @@ bench: install
 bench-peers: install
 	$(BIN)/python benchmarks/peers/run.py --folder .venv-peers --append --output $(BENCH)
 
-# What needs an NVIDIA GPU: tests, kernels, graphs, training and decoding, within ten minutes.
+# What needs an NVIDIA GPU: tests, kernels, training and decoding, within ten minutes.
 gpu: install
 	$(BIN)/python benchmarks/gpu/run.py --output $(GPU)
 

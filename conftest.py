@@ -55,7 +55,7 @@ LONG = (
     "tests/test_training_diagnosis.py",
     "tests/test_training_resume.py",
     "tests/test_training_allocator.py",
-    "tests/test_models_graphs.py",
+    "tests/test_over_steps.py",
     "tests/test_cli_startup.py",
     "tests/test_fast_ways.py",
     "tests/test_tasks_damage.py",

@@ -8,7 +8,7 @@ one process; the outputs have to be equal to 1e-5 before anything is timed. The 
 
 `dynamic_decode` beside a loop of `RecurrentDecoder.step` with the same weights, fed with given tokens (where it also
 chooses sample ids, which the loop does not) or with its own. `BeamSearchDecoder` beside the house's `search` with
-`keep_finished`, of a decoder whose steps are the plain ones, and of the decoder itself, whose twin packs its weights.
+`keep_finished`, which lays the weights out once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.attention import bahdanau, luong
 from regard.compat import tfa
-from regard.decoding import Search, SimpleDecoder, search
+from regard.decoding import Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder
 
@@ -267,22 +267,10 @@ def beams(decoder: RecurrentDecoder, wrapper: tfa.AttentionWrapper, size: Size) 
     starts = torch.full((size.batch,), START)
     options = Search(beam=BEAM, num_best=BEAM, alpha=1.0, keep_finished=True)
 
-    def plainly(ids: Tensor, memory: object, state: object) -> tuple[Tensor, object]:
-        output, state = decoder.step(ids, memory, state)
-        assert output.log_probabilities is not None
-        return output.log_probabilities, state
-
-    def begun(encoded: Encoded) -> tuple[object, object]:
-        memory = decoder.prepare(encoded)
-        return memory, decoder.initial_state(memory)
-
-    def run(searched: object) -> Callable[[], Tensor]:
-        def in_house() -> Tensor:
-            memory = searched.prepare(Encoded(source, mask, ()))
-            found = search(searched, memory, options, bos=START, eos=END, max_length=size.steps)
-            return torch.tensor([[each.score for each in row] for row in found])
-
-        return in_house
+    def in_house() -> Tensor:
+        memory = decoder.prepare(Encoded(source, mask, ()))
+        found = search(decoder, memory, options, bos=START, eos=END, max_length=size.steps)
+        return torch.tensor([[each.score for each in row] for row in found])
 
     def in_compat() -> Tensor:
         wrapper.attention_mechanisms[0].setup_memory(
@@ -293,7 +281,7 @@ def beams(decoder: RecurrentDecoder, wrapper: tfa.AttentionWrapper, size: Size) 
         result: Tensor = outputs.beam_search_decoder_output.scores[:, -1]
         return result
 
-    return {"house": run(SimpleDecoder(begun, plainly)), "twin": run(decoder), "compat": in_compat}
+    return {"house": in_house, "compat": in_compat}
 
 
 def sources(size: Size) -> tuple[Tensor, Tensor]:
@@ -340,13 +328,11 @@ def decoders(turns: int) -> None:
                 both = {name: backward(run) for name, run in loops.items()}
                 found[f"{kind} | {size} | forward and backward"] = timed(both, turns)
         for name, seconds in found.items():
-            for of_house in (each for each in seconds if each != "compat"):
-                kind = name.replace(f"beam {BEAM}", f"beam {BEAM}, house's twin") if of_house == "twin" else name
-                print(
-                    f"| {attention}, {cell}, {kind} | {1e3 * seconds[of_house]:.1f} ms | "
-                    f"{1e3 * seconds['compat']:.1f} ms | {seconds['compat'] / seconds[of_house]:.2f} |",
-                    flush=True,
-                )
+            print(
+                f"| {attention}, {cell}, {name} | {1e3 * seconds['house']:.1f} ms | "
+                f"{1e3 * seconds['compat']:.1f} ms | {seconds['compat'] / seconds['house']:.2f} |",
+                flush=True,
+            )
 
 
 def main() -> None:

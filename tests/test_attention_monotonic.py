@@ -34,7 +34,7 @@ from regard.attention import (
     monotonic,
 )
 from regard.errors import RegardError, ShapeError, UnsupportedError
-from regard.ops.forward import move_on
+from regard.ops.forward.reference import move_on
 from regard.ops.monotonic import parallel, reference
 
 SIZES = {"query_size": 5, "memory_size": 6}

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,13 +19,9 @@ import torch
 import regard
 from regard import ops
 from regard.bench.machine import Rates
-from regard.models.fused import graphs as recorders
-from test_models_graphs import Tape, counts
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "gpu"
-MODULES = ("chip", "graphs", "kernels", "place", "recipe", "run", "suite")
-
-__all__ = ["counts"]  # a fixture: passes on the CPU are recorded
+MODULES = ("chip", "kernels", "place", "recipe", "run", "suite")
 
 
 @pytest.fixture
@@ -193,37 +188,6 @@ def test_times_of_kernels_are_those_of_the_profilers_events(bench):
     ]
 
 
-def test_graphs_are_recorded_and_replayed_and_their_numbers_judged(bench, place, counts):
-    result = bench.graphs.section(place)
-    assert result.failures == []
-    assert "| decoder |" in result.parts[0]
-    assert counts["replays"] > 0
-    assert {"cpu": Tape} == recorders.RECORDERS, "as it was before"
-
-
-def test_graphs_that_cannot_be_recorded_fail(bench, place, counts, monkeypatch):
-    def record(self, work):
-        raise RuntimeError("a capture that went wrong")
-
-    monkeypatch.setattr(Tape, "record", record)
-    result = bench.graphs.section(place)
-    assert any("a capture that went wrong" in failure for failure in result.failures)
-    assert any("0 recordings, 0 replays" in failure for failure in result.failures)
-
-
-def test_nothing_is_replayed_one_by_one(bench, place, counts):
-    case = place.case(bench.graphs.CASES["decoder"])
-    side = case.contest(torch.float32, place.sizes(case)).sides[bench.graphs.OURS]
-    for _ in range(3):
-        side()
-    before = Counter(counts)
-    with bench.graphs.one_by_one():
-        side()
-    assert counts == before
-    side()
-    assert counts["replays"] > before["replays"]
-
-
 def test_the_recipe_is_rehearsed_in_training_and_decoding(bench, place):
     trained, decoded = bench.recipe.training(place), bench.recipe.decoding(place)
     assert trained.failures == []
@@ -259,7 +223,7 @@ def test_synthetic_words_are_the_same_each_time_and_as_long_as_english_ones(benc
 
 
 def test_the_files_with_tests_for_a_gpu_are_found(bench):
-    assert {path.name for path in bench.suite.FILES} >= {"test_models_graphs.py", "test_ops_additive_triton.py"}
+    assert {path.name for path in bench.suite.FILES} >= {"test_ops_additive_triton.py"}
 
 
 @pytest.mark.parametrize(

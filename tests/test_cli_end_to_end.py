@@ -94,7 +94,9 @@ def test_info_explain_and_list_know_the_real_things(trained, capsys):
     assert "held_out" in printed
     assert "sequence_error_rate" in printed
     assert run(["explain", str(trained)]) == 0
-    assert "sequences run through" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "training takes the steps of a sequence" in printed
+    assert "operations on a GPU: additive_energies by triton" in printed
     assert run(["explain"]) == 0
     assert "additive" in capsys.readouterr().out
     assert run(["list", "recipes"]) == 0

@@ -63,22 +63,22 @@ def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
     printed, _ = after(
         "from regard.ops.choose import steps_for\n"
         "from regard.ops.eligibility import only_loaded_kernels, refuse_numba\n"
-        "name = 'regard.ops.attend.numba'\n"
+        "name = 'regard.ops.cells.numba'\n"
         "with only_loaded_kernels():\n"
         "    print(refuse_numba(name))\n"
-        "    print(steps_for('attend', 'cpu').__name__, 'numba' in sys.modules)\n"
-        "print(refuse_numba(name), steps_for('attend', 'cpu').__name__)"
+        "    print(steps_for('cells', 'cpu').__name__, 'numba' in sys.modules)\n"
+        "print(refuse_numba(name), steps_for('cells', 'cpu').__name__)"
     )
     refusal, few, many = printed.splitlines()
     assert "not loaded yet" in refusal
-    assert few == "regard.ops.attend.reference False"
-    assert many == "None regard.ops.attend.numba"
+    assert few == "regard.ops.cells.reference False"
+    assert many == "None regard.ops.cells.numba"
 
 
 def test_kernels_that_are_loaded_already_are_taken_for_little_work_too():
-    assert steps_for("attend", "cpu").__name__ == "regard.ops.attend.numba"
+    assert steps_for("cells", "cpu").__name__ == "regard.ops.cells.numba"
     with only_loaded_kernels():
-        assert refuse_numba("regard.ops.attend.numba") is None
+        assert refuse_numba("regard.ops.cells.numba") is None
 
 
 def test_a_few_words_and_many_give_the_same_outputs_and_scores(tmp_path):

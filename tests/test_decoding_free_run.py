@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
 
 from regard import attention as a
+from regard import plain, tree
 from regard.decoding import SearchSource, free_run, search
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.layers import QuantileHead, RecurrentStack, TokenEmbedding, TokenHead, ValueEmbedding, ValueHead
@@ -20,6 +23,7 @@ from regard.models import (
     RecurrentEncoder,
     TransformerDecoder,
 )
+from regard.ops.linear.shared import PackedProduct
 from regard.tasks.feeding import forced_outputs
 from regard.testing import check_decoder, draw_source, encode, tiny
 
@@ -116,17 +120,44 @@ def test_trajectories_say_why_they_ended_and_are_ordinary_tensors():
     assert not any(tensor.is_inference() for tensor in tensors)
 
 
-def test_a_run_takes_the_twins_steps_and_says_the_same():
-    """The twin's steps need two rows; a batch of one takes the decoder's own."""
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_run_says_what_plain_steps_say(rows):
     decoder, memory, first = made(recurrent(order="attend_then_recur"))
-    with torch.no_grad():
-        assert decoder.for_search(memory, 2)[0] is not decoder
-        assert ChangeDecoder(decoder).for_search(memory, 2)[0].core is not decoder
-    twin = free_run(decoder, memory, first, max_length=4)
-    plain = decoder.step
-    decoder.step = lambda *arguments, **options: plain(*arguments, **options)
-    for ours, theirs in zip(twin, free_run(decoder, memory, first, max_length=4), strict=True):
-        torch.testing.assert_close(ours.values, theirs.values)
+    memory, first = tree.reorder(memory, torch.arange(rows)), first[:rows]
+    for model in (decoder, ChangeDecoder(decoder)):
+        found = free_run(model, memory, first, max_length=4)
+        with plain():
+            expected = free_run(model, memory, first, max_length=4)
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours.values, theirs.values)
+
+
+def test_a_run_takes_the_step_of_an_instance():
+    decoder, memory, first = made(recurrent())
+    own = decoder.step
+
+    def step(*given, **options):
+        output, state = own(*given, **options)
+        return dataclasses.replace(output, values=output.values + 1), state
+
+    before = free_run(decoder, memory, first, max_length=1)
+    decoder.step = step
+    for ours, theirs in zip(free_run(decoder, memory, first, max_length=1), before, strict=True):
+        torch.testing.assert_close(ours.values, theirs.values + 1)
+
+
+def test_weights_are_laid_out_once_a_run(monkeypatch):
+    made_of, make = [], PackedProduct.__init__
+
+    def watch(self, weight, **options):
+        made_of.append(weight.data_ptr())
+        make(self, weight, **options)
+
+    monkeypatch.setattr(PackedProduct, "__init__", watch)
+    decoder, memory, first = made(recurrent())
+    free_run(decoder, memory, first, max_length=torch.tensor([6, 4]))
+    assert made_of
+    assert len(set(made_of)) == len(made_of)
 
 
 def test_known_futures_are_fed_beside_the_values_of_the_rows_that_still_run():
@@ -223,11 +254,6 @@ def test_values_change_by_what_the_core_says():
 def test_a_core_of_tokens_does_not_change():
     with pytest.raises(UnsupportedError, match="must be continuous"):
         ChangeDecoder(tiny.recurrent(a.bahdanau(**SIZES, size=4)))
-
-
-def test_a_change_says_which_paths_its_core_takes():
-    core = recurrent()
-    assert ChangeDecoder(core).explain() == core.explain()
 
 
 @pytest.mark.parametrize("make", [recurrent, lambda: tiny.transformer(continuous=True).eval()])

@@ -6,24 +6,25 @@ import pytest
 import torch
 from torch import nn
 
-from regard import tree
+from regard import plain, tree
 from regard.attention import bahdanau
 from regard.decoding import Search, SimpleDecoder, search, stream
 from regard.errors import ConfigError, UnsupportedError
-from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.layers import Linear, RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import (
     Encoded,
     EnsembleDecoder,
     PointerDecoder,
     RecurrentDecoder,
-    searches,
     transformer_decoder,
     transformer_language_model,
 )
 from regard.models.bridge import Bridge
+from regard.models.searches import for_search
 from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import Product
 from regard.ops.linear.storage import storing
+from regard.ops.over_steps import Loop
 
 pytestmark = pytest.mark.skipif(refuse_numba("regard.ops.linear.numba") is not None, reason="the products are compiled")
 B, S, D, N, BOS, EOS = 6, 5, 32, 60, 1, 2
@@ -109,12 +110,13 @@ def test_steps_with_bytes_are_close(name):
         memory = prepare(name, model)
         for storage in ("float32", "int8"):
             with storing(storage):
-                twin, kept = model.for_search(memory, 2 * B)
-                state, outputs = twin.initial_state(kept, 2), []
-                draw = torch.Generator().manual_seed(4)
+                taker, kept = for_search(model, memory, 2 * B)
+            state, outputs = taker.initial_state(kept, 2), []
+            draw = torch.Generator().manual_seed(4)
+            with Loop(storage):
                 for _ in range(5):
                     inputs = torch.randint(3, N, (2 * B,), generator=draw)
-                    output, state = twin.step(inputs, kept, state)
+                    output, state = taker.step(inputs, kept, state)
                     outputs.append(output.log_probabilities.exp())
             said[storage] = torch.stack(outputs)
     differences = (said["int8"] - said["float32"]).abs()
@@ -122,19 +124,22 @@ def test_steps_with_bytes_are_close(name):
 
 
 @pytest.mark.parametrize("name", ["transformer", "gated"])
-def test_all_layers_in_one_call_round_as_packed_products_do(name):
+def test_all_layers_in_one_call_round_as_the_modules_do(name):
     model = weighty(DECODERS[name]())
     said = []
     with torch.inference_mode():
-        for paths, storage in ((searches.CACHED, "int8"), (searches.PACKED, "int8"), (searches.PACKED, "float32")):
-            with storing(storage):
-                twin, memory = searches.take(paths, model, model.prepare(source()), B)
-                state = twin.initial_state(memory)
+        prepared = model.prepare(source())
+        with storing("int8"):
+            cached = for_search(model, prepared, B)
+        assert cached[0] is not model
+        for (taker, memory), storage in ((cached, "int8"), ((model, prepared), "int8"), ((model, prepared), "float32")):
+            state = taker.initial_state(memory)
+            with Loop(storage):
                 for _ in range(3):
-                    output, state = twin.step(torch.full((B,), 7), memory, state)
+                    output, state = taker.step(torch.full((B,), 7), memory, state)
             said.append(output.log_probabilities)
-    cached, packed, exact = said
-    assert (cached - packed).abs().max() < 0.3 * (packed - exact).abs().max()
+    of_cache, of_modules, exact = said
+    assert (of_cache - of_modules).abs().max() < 0.3 * (of_modules - exact).abs().max()
 
 
 @pytest.mark.parametrize(
@@ -156,20 +161,55 @@ def test_a_sentence_alone_is_as_in_a_batch(name, options):
     assert scores[0] != scores[1]
 
 
-def test_decoders_without_stored_weights_are_refused():
-    simple = SimpleDecoder(lambda source: (source, source), lambda ids, memory, state: (torch.zeros(1, 5), state))
-    with pytest.raises(UnsupportedError, match="weights: int8 needs a decoder with `for_search`; SimpleDecoder"):
-        search(simple, torch.zeros(1, 2), Search(weights="int8"), bos=0, eos=1, max_length=3)
-    pair = EnsembleDecoder([weighty(transformer()), simple])
-    memory = pair.prepare([source(), torch.zeros(B, 2)])
-    with pytest.raises(UnsupportedError, match="weights: int8 needs a decoder with `for_search`; SimpleDecoder"):
-        search(pair, memory, Search(weights="int8"), bos=BOS, eos=EOS, max_length=3)
-    model = weighty(transformer()).double()
-    memory = model.prepare(tree.map(lambda x: x.double() if x.is_floating_point() else x, source()))
-    with pytest.raises(UnsupportedError, match=r"int8 is for decoders whose weights are packed.*float32"):
-        search(model, memory, Search(weights="int8"), bos=BOS, eos=EOS, max_length=3)
+def test_any_decoder_of_linear_maps_stores_its_weights():
+    """One of a user's own, without attention."""
+    torch.manual_seed(0)
+    table, layer = torch.randn(N, D), Linear(D, N)
+
+    def step(ids, memory, state):
+        state = torch.tanh(state + table[ids] + memory)
+        return layer(state).log_softmax(1), state
+
+    simple = SimpleDecoder(lambda given: (given, torch.zeros(len(given), D)), step)
+    memory = simple.prepare(torch.randn(B, D))
+    told = {"bos": BOS, "eos": EOS, "max_length": 4}
+    found, exact = (search(simple, memory, Search(beam=2, weights=each), **told) for each in ("int8", "float32"))
+    differences = [abs(one[0].log_probability - other[0].log_probability) for one, other in zip(found, exact)]
+    assert 0 < max(differences) < 0.5
+
+
+def test_where_nothing_could_be_stored_is_an_error():
+    told = {"bos": BOS, "eos": EOS, "max_length": 3}
+    stored = Search(weights="int8")
+    for name in DECODERS:
+        model = weighty(DECODERS[name]())
+        memory = prepare(name, model)
+        with pytest.raises(UnsupportedError, match="int8 is impossible here: switched off"), plain():
+            search(model, memory, stored, **told)
+        with (
+            pytest.raises(UnsupportedError, match="int8 is impossible here: autocast"),
+            torch.autocast("cpu", torch.bfloat16),
+        ):
+            search(model, memory, stored, **told)
+        wide = model.double()
+        memory = tree.map(lambda x: x.double() if x.is_floating_point() else x, prepare_wide(name, wide))
+        with pytest.raises(UnsupportedError, match="int8 is impossible here: it computes in float32"):
+            search(wide, memory, stored, **told)
+    simple = SimpleDecoder(lambda given: (given, given), lambda ids, memory, state: (state.log_softmax(1), state))
+    with pytest.raises(UnsupportedError, match="int8 is impossible here: SimpleDecoder multiplies by no `Linear`"):
+        search(simple, simple.prepare(torch.zeros(1, 5)), stored, bos=0, eos=1, max_length=3)
+    pair = EnsembleDecoder([weighty(transformer()), weighty(recurrent()).double()])
+    encoded = tree.map(lambda x: x.double() if x.is_floating_point() else x, source())
+    with pytest.raises(UnsupportedError, match=r"int8 is impossible here: .*float32"):
+        search(pair, pair.prepare([source(), encoded]), stored, **told)
     with pytest.raises(ConfigError, match="weights"):
         Search(weights="int4")
+
+
+def prepare_wide(name, model):
+    if name == "language model":
+        return prepare(name, model)
+    return model.prepare(tree.map(lambda x: x.double() if x.is_floating_point() else x, source()))
 
 
 def test_a_streamed_search_stores_its_weights_too():

@@ -25,7 +25,7 @@ from regard.models import (
     transformer_decoder,
 )
 from regard.ops import plain
-from regard.testing import tiny
+from regard.ops.switch import switched_off
 
 B, K, S, T, E, D, N, EOS = 6, 3, 5, 4, 6, 8, 12, 2
 
@@ -181,11 +181,15 @@ def steps(decoder, ids, memory):
     return torch.stack(found, 1)
 
 
-class Slow:
-    """A decoder's verbs without its twin."""
+class Plain:
+    """A decoder whose steps share nothing and are computed by torch's operations."""
 
     def __init__(self, decoder):
-        self.prepare, self.initial_state, self.step = decoder.prepare, decoder.initial_state, decoder.step
+        self.prepare, self.initial_state, self.decoder = decoder.prepare, decoder.initial_state, decoder
+
+    def step(self, *given, **options):
+        with plain():
+            return self.decoder.step(*given, **options)
 
 
 def assert_forward_steps_and_searches_agree(decoder):
@@ -209,7 +213,7 @@ def assert_searches_agree(decoder):
     with torch.no_grad():
         memory = decoder.prepare(source())
     options, told = Search(beam=K, num_best=2), {"bos": BOS, "eos": EOS, "max_length": 6}
-    for ours, theirs in zip(search(decoder, memory, options, **told), search(Slow(decoder), memory, options, **told)):
+    for ours, theirs in zip(search(decoder, memory, options, **told), search(Plain(decoder), memory, options, **told)):
         assert [h.tokens.tolist() for h in ours] == [h.tokens.tolist() for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-9)
 
@@ -229,17 +233,14 @@ def test_whatever_is_done_to_a_layer_inside_counts_in_passes_and_searches(name, 
 def test_the_untouched_decoder_takes_the_fast_ways(feeding):
     decoder = decoder_of(feeding=feeding).eval()
     assert_forward_steps_and_searches_agree(decoder)
-    assert "weights packed once" in decoder.explain()
-    assert ("fused node" in decoder.explain()) == feeding
 
 
-def test_an_adapter_on_the_readout_learns_and_is_explained():
+def test_an_adapter_on_the_readout_learns():
     decoder = decoder_of()
     at(READOUT)(Adapted)(decoder)
     ids = torch.randint(1, N, (B, T))
     decoder(ids, decoder.prepare(source())).log_probabilities[..., 1:].sum().backward()
     assert decoder.readout.up.weight.grad.abs().sum() > 0
-    assert "the type of readout is Adapted, not Linear" in decoder.explain()
 
 
 MADE_ANEW = {
@@ -327,7 +328,6 @@ def test_a_step_that_a_subclass_changes_is_the_step_of_every_way(kind, feeding):
     assert not torch.allclose(
         decoder(ids, memory).log_probabilities[..., 1:], plainer(ids, memory).log_probabilities[..., 1:]
     )
-    assert not feeding or kind.__name__ in decoder.explain()
 
 
 @pytest.mark.parametrize("feeding", [True, False])
@@ -335,7 +335,6 @@ def test_a_stack_with_a_step_of_its_own_takes_it_in_sequences_too(feeding):
     decoder = decoder_of(feeding=feeding).eval()
     decoder.stack.__class__ = OwnStep
     assert_forward_steps_and_searches_agree(decoder)
-    assert "step of its own" in decoder.stack.explain()
     x, mask = torch.randn(B, S, decoder.stack.layers[0].input_size).double(), source().mask
     outputs, (final, *_) = decoder.stack(x, mask=mask)
     alone, (end, *_) = decoder.stack(x[2:3, :3])
@@ -429,7 +428,7 @@ def test_a_users_own_score_takes_every_fast_way_by_one_declaration(order):
     for decoder, fast in ((declared, True), (silent, False)):
         memory = decoder.prepare(source())
         output = decoder(ids, memory).log_probabilities
-        assert ("AllStepsBackward" in str(graph_of(output))) == fast
+        assert ("_AttendBackward" in str(graph_of(output))) == fast
         sequences = decoder.attention.explain(memory.attention).splitlines()[1]
         assert ("one operation for all steps" in sequences) == fast
         loss = output[..., 1:].square().sum()
@@ -446,18 +445,13 @@ def test_the_switch_turns_fast_ways_off_and_says_so():
     decoder = decoder_of().eval()
     ids = torch.randint(1, N, (B, T))
     memory = decoder.prepare(source())
-    fused = decoder(ids, memory).log_probabilities
+    fast = decoder(ids, memory).log_probabilities
     with plain():
-        assert decoder.explain().count("switched off by regard.plain()") == 2
-        assert "switched off" in decoder.stack.explain()
         assert "switched off" in decoder.attention.explain(memory.attention)
         plainly = decoder(ids, memory).log_probabilities
-        assert "AllStepsBackward" not in str(graph_of(plainly))
-        with torch.inference_mode():
-            assert decoder.for_search(memory, B * K)[0] is decoder
-    assert "AllStepsBackward" in str(graph_of(fused))
-    torch.testing.assert_close(fused, plainly, rtol=0, atol=1e-12)
-    assert "switched off" not in decoder.explain()
+        assert "_AttendBackward" not in str(graph_of(plainly))
+    assert "_AttendBackward" in str(graph_of(fast))
+    torch.testing.assert_close(fast, plainly, rtol=0, atol=1e-12)
 
 
 def graph_of(tensor):
@@ -475,10 +469,10 @@ def test_the_switch_holds_for_its_thread_alone():
 
     found = []
     with plain():
-        thread = Thread(target=lambda: found.append(decoder_of().explain()))
+        thread = Thread(target=lambda: found.append(switched_off()))
         thread.start()
         thread.join()
-    assert "switched off" not in found[0]
+    assert found == [None]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -583,24 +577,3 @@ def test_buckets_survive_the_meta_device():
         other = made()
     other.to_empty(device="cpu")
     assert torch.equal(other.boundaries, made().boundaries)
-
-
-@pytest.mark.parametrize("order", ["recur_then_attend", "attend_then_recur"])
-def test_a_continuous_decoders_twin_says_values(order):
-    decoder = tiny.recurrent(
-        a.bahdanau(query_size=tiny.QUERY_SIZE, memory_size=tiny.MEMORY_SIZE, size=4), continuous=True, order=order
-    ).eval()
-    torch.manual_seed(0)
-    mask = torch.tensor([[True] * 4, [True, True, False, False]])
-    final = ((torch.randn(2, tiny.MEMORY_SIZE).double(),),)
-    memory = decoder.prepare(Encoded(torch.randn(2, 4, tiny.MEMORY_SIZE).double(), mask, final))
-    with torch.no_grad():
-        twin, given = decoder.for_search(memory, 4)
-        assert twin is not decoder
-        ours, state = twin.step(torch.ones(4, 2).double(), given, twin.initial_state(given, 2))
-        theirs, other = decoder.step(torch.ones(4, 2).double(), memory, decoder.initial_state(memory, 2))
-        assert ours.log_probabilities is None
-        torch.testing.assert_close(ours.values, theirs.values)
-        ours, _ = twin.step(ours.values, given, state)
-        theirs, _ = decoder.step(theirs.values, memory, other)
-        torch.testing.assert_close(ours.values, theirs.values)

@@ -9,7 +9,7 @@ from golden.archive import load
 from golden.parity import TOLERANCE
 from regard.audio.vocoder import GeneratorOptions, from_published, synthesise
 
-pytest.importorskip("transformers", reason="needs the extra vocoder")
+pytest.importorskip("transformers", "4.57", reason="needs the extra vocoder")
 
 SIZES = {"channels": 8, "upsample_rates": (4, 2), "upsample_kernel_sizes": (8, 6), "kernel_sizes": (3, 7)}
 KINDS = {

@@ -48,8 +48,8 @@ def transformer():
 
 
 MODELS = {
-    "recurrent, fused": recurrent,
-    "recurrent, step by step": lambda: recurrent(location_sensitive),
+    "recurrent": recurrent,
+    "recurrent, location": lambda: recurrent(location_sensitive),
     "recurrent, at once": lambda: recurrent(input_feeding=False),
     "recurrent, attending first": lambda: recurrent(order="attend_then_recur"),
     "transformer": transformer,

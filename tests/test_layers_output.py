@@ -7,8 +7,8 @@ import torch
 
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.layers import TokenEmbedding, TokenHead
-from regard.layers.twin import twin
 from regard.losses import cross_entropy
+from regard.ops.over_steps import Loop
 from regard.tasks.text_to_text.architectures import build_model
 
 FORBIDDEN = (0, 3)
@@ -41,10 +41,12 @@ def test_the_loss_is_that_of_the_outputs(smoothing):
     assert gradient.isfinite().all()
 
 
-def test_the_twin_of_searches_says_the_same():
+def test_a_loop_of_searches_says_the_same():
     head, features = make(), torch.randn(7, 4)
     with torch.inference_mode():
-        torch.testing.assert_close(twin(head, 7)(features), head(features))
+        expected = head(features)
+        with Loop():
+            torch.testing.assert_close(head(features), expected)
 
 
 @pytest.mark.parametrize("architecture", ["recurrent", "transformer"])

@@ -316,15 +316,6 @@ def test_what_the_compiled_loops_cannot_do_goes_through_torch(counted):
     torch.testing.assert_close(exported.module()(inputs)[0], stack(inputs)[0], rtol=0, atol=1e-6)
 
 
-def test_explain_names_the_path_and_the_reason(monkeypatch):
-    monkeypatch.undo()  # what is as fast in torch's loop counts again
-    assert "compiled loops" in RecurrentStack(F, D, cell="gru").explain()
-    assert "oneDNN" in RecurrentStack(F, D, cell="lstm").explain()
-    assert "no RNN" in RecurrentStack(F, D, cell="rnn").explain()
-    with torch.autograd.forward_ad.dual_level():
-        assert "elementary operations: kernels have no derivatives" in RecurrentStack(F, D, cell="gru").explain()
-
-
 def test_a_packing_holds_every_real_position_once():
     mask = masked([2, 6, 0, 5])
     packing = Packing.of(4, S, mask)

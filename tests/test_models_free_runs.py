@@ -15,6 +15,7 @@ from regard.layers import CellStack, Prenet
 from regard.models import Encoded
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.ops import plain
+from regard.ops.over_steps import Loop
 
 SIZES = {"query_size": 7, "memory_size": 6}
 LOCATION = {**SIZES, "size": 4, "num_filters": 3, "kernel_size": 3}
@@ -164,11 +165,10 @@ def test_steps_are_pure(mechanism):
     model = decoder(mechanism)
     with torch.inference_mode():
         prepared = model.prepare(Encoded(torch.randn(2, 4, 6, dtype=torch.float64)))
-        taker, memory = model.for_search(prepared, 2)
-        state = taker.initial_state(memory)
-        _, state = taker.step(model.first_inputs(prepared), memory, state)
-        kept = [leaf.clone() for leaf in tree.leaves(state)]
-        inputs = torch.randn(2, 6, dtype=torch.float64)
-        first, again = (taker.step(inputs, memory, state)[0].values for _ in range(2))
+        with Loop():
+            _, state = model.step(model.first_inputs(prepared), prepared, model.initial_state(prepared))
+            kept = [leaf.clone() for leaf in tree.leaves(state)]
+            inputs = torch.randn(2, 6, dtype=torch.float64)
+            first, again = (model.step(inputs, prepared, state)[0].values for _ in range(2))
     assert torch.equal(first, again)
     assert all(torch.equal(one, other) for one, other in zip(tree.leaves(state), kept, strict=True))

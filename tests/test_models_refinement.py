@@ -15,7 +15,7 @@ from regard.config.search import Search
 from regard.decoding import beam_search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
-from regard.models import Encoded, RefinementOptions, transformer_decoder
+from regard.models import Encoded, RefinementOptions
 from regard.models.transformer import TransformerDecoder
 from regard.record import record_attention
 from regard.testing import check_decoder
@@ -269,13 +269,12 @@ def test_a_layer_that_reads_weights_of_no_layer_is_refused():
         TransformerDecoder(embedding, layers[1:], head)
 
 
-def test_explain_says_why_searches_and_training_call_the_layers():
-    torch.manual_seed(0)
-    embedding, head = TokenEmbedding(N, D), TokenHead(D, N)
-    sizes = {"memory_size": D, "num_layers": 2, "num_heads": 2, "feed_forward_size": 8, "dropout": 0.0}
-    paths = transformer_decoder(embedding, head, **sizes, refinement=RefinementOptions()).paths(device="cpu")
-    assert paths["training"] == "all steps of a training pass run at once"
-    assert "layers.1.cross_attention is Refined" in paths["search"]
+def test_searches_take_the_steps_of_refined_layers():
+    decoder = two_dimensional()
+    memory = decoder.prepare(encode_images(images(), 0))
+    with torch.inference_mode():
+        assert decoder.for_search(memory, 4)[0] is decoder
+        assert "layers.1.cross_attention is Refined" in decoder._ineligible_for_search(memory, 4)
 
 
 def test_without_refinement_initial_weights_are_what_they_were():

@@ -41,7 +41,6 @@ from regard.models.tacotron import (
     tacotron2,
     ungroup_frames,
 )
-from regard.ops import plain
 from regard.tasks.feeding import forced_outputs
 from regard.testing import tiny
 from regard.testing.cases import MECHANISMS
@@ -653,14 +652,6 @@ def test_a_whole_model_learns_to_say_and_to_stop():
         losses.append(float(loss.detach()))
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
     assert losses[-1] < losses[0] - 0.3
-
-
-def test_what_explain_says_of_a_decoder():
-    assert "one fused node" in made().decoder.explain()
-    with plain():
-        assert "steps one by one" in made().decoder.explain()
-    assert set(made().decoder.paths()) == {"training", "feedback", "search"}
-    assert "own frames are fed back" in made().decoder.paths()["feedback"]
 
 
 def fed_by_hand(model, ids, frames, mask, frame_mask, feedback, r):

@@ -429,18 +429,6 @@ def test_a_block_without_copies_is_a_block_of_concatenations():
         same(ours, plain)
 
 
-def test_what_is_computed_how_is_explained():
-    encoder = ImageEncoder(PlainBackbone(1, widths=(4,)), precision="bfloat16")
-    assert "bfloat16" in encoder.paths()["training"]
-    assert "float32" in encoder.paths()["search"]
-    assert encoder.explain(device="cpu").startswith("in training convolutions in bfloat16")
-    assert "batch norm by numba" in encoder.explain(device="cpu")
-    with regard.plain():
-        assert "numba" not in encoder.explain(device="cpu")
-    assert "frozen" in ImageEncoder(PlainBackbone(1, widths=(4,)), freeze=True).explain()
-    assert "float64" in ImageEncoder(PlainBackbone(1, widths=(4,))).double().explain()
-
-
 @pytest.mark.parametrize("kind", [PlainBackbone, DenseBackbone])
 def test_a_compiled_encoder_computes_the_same(kind):
     torch.manual_seed(0)

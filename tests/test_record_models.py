@@ -29,7 +29,6 @@ from regard.layers.zoneout import Zoneout
 from regard.models import (
     AbstractLanguageModel,
     Encoded,
-    fused,
     recurrent_language_model,
     transformer_decoder,
     transformer_encoder,
@@ -109,7 +108,7 @@ def test_a_teacher_forced_pass_of_every_decoder_is_seen_and_its_gradients_stay(c
         return
     with record_attention(decoder) as seen:
         recorded, recorded_gradients = run()
-    # equal to the bit, but where a fused path that reports no weights is not eligible meanwhile
+    # equal to the bit, but where a path that reports no weights is not eligible meanwhile
     close(said, recorded)
     for ours, theirs in zip(recorded_gradients, gradients, strict=True):
         assert (ours is None) == (theirs is None)
@@ -342,19 +341,6 @@ def test_random_weights_are_drawn_as_without_a_recorder():
         recorded, recorded_after = run()
     assert torch.equal(recorded, context)
     assert torch.equal(recorded_after, after)
-
-
-def test_the_fused_pass_stays_fused(monkeypatch):
-    mechanism = bahdanau(query_size=tiny.QUERY_SIZE, memory_size=tiny.MEMORY_SIZE, size=4)
-    decoder = tiny.recurrent(mechanism)
-    calls = []
-    run = fused.run
-    monkeypatch.setattr(fused, "run", lambda *inputs, **options: calls.append(1) or run(*inputs, **options))
-    memory = decoder.prepare(encode(tiny.sources()))
-    with record_attention(decoder) as seen:
-        decoder(torch.zeros(2, 3, dtype=torch.long), memory)
-    assert calls == [1]
-    assert seen["attention"].shape == (2, 1, 3, 5)
 
 
 def test_a_path_that_calls_no_attention_is_not_eligible_while_its_weights_are_recorded():

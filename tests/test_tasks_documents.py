@@ -660,9 +660,7 @@ def test_plot_info_explain_and_data_check(here: Path, capsys: pytest.CaptureFixt
     assert verb("info", "run") == 0
     assert "2 labels: bad, good" in capsys.readouterr().out
     assert verb("explain", "run") == 0
-    out = capsys.readouterr().out
-    assert "words" in out
-    assert "sequences run through" in out
+    assert "training takes the steps of a sequence all at once" in capsys.readouterr().out
     assert verb("data", "check", "--preset", "documents", "train.csv", "dev.csv") == 0
     assert "2 labels" in capsys.readouterr().out
 
@@ -670,9 +668,3 @@ def test_plot_info_explain_and_data_check(here: Path, capsys: pytest.CaptureFixt
 def test_what_other_tasks_have_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verb("predict", "-m", "run", "--beam", 3, TEXTS[0]) == 2
     assert "beam" in capsys.readouterr().err
-
-
-def test_explain_names_the_levels(project: Path) -> None:
-    assert list(regard.load(project / "run").parts()) == ["words", "sentences"]
-    assert untrained(model=FLAT[4]).module.word.paths()["training"] == "there is no stack"
-    assert list(untrained(model=FLAT[4]).parts()) == []

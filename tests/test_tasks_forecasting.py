@@ -197,7 +197,6 @@ def test_all_verbs_of_a_trained_model(series: Path, tmp_path: Path) -> None:
     assert evaluation.metrics["pinball_loss"] > 0
     assert 0 <= evaluation.metrics["coverage_0.9"] <= 1
     assert model.information()["parameters"] > 0
-    assert set(model.parts()) == {"encoder", "decoder"}
     assert repr(model).startswith("Forecaster('run'")
     with pytest.raises(UnsupportedError, match="no scores"):
         list(model.lines([prediction], "csv", scores=True))

@@ -1072,7 +1072,7 @@ def small_vocoder(folder: Path, **form: Any) -> Path:
 def test_a_vocoder_makes_the_sounds_of_models_whose_spectrograms_have_its_form(
     trained: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("transformers", reason="needs the extra vocoder")
+    pytest.importorskip("transformers", "4.57", reason="needs the extra vocoder")
     folder = small_vocoder(tmp_path / "vocoder")
     model = made(data, "data.front_end=regard-22k").model
     texts = ["a sea", "see"]

@@ -38,7 +38,7 @@ from regard.cli import run
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from test_vocoder_generator import KINDS, PAIRED, SINGLE, made
 
-pytest.importorskip("transformers", reason="needs the extra vocoder")
+pytest.importorskip("transformers", "4.57", reason="needs the extra vocoder")
 
 CONFIG = {
     "resblock": "1",

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.audio.vocoder import GENERATORS, Generator, GeneratorOptions, synthesise
 from regard.errors import ConfigError, ShapeError
 
-pytest.importorskip("transformers", reason="needs the extra vocoder")
+pytest.importorskip("transformers", "4.57", reason="needs the extra vocoder")
 
 PAIRED = GeneratorOptions(
     num_mels=5,

@@ -1,4 +1,4 @@
-"""What can be seen only on a GPU: tests, kernels, graphs, training and decoding, within ten minutes.
+"""What can be seen only on a GPU: tests, kernels, training and decoding, within ten minutes.
 
     python benchmarks/gpu/run.py --output bench/gpu.md
 
@@ -59,7 +59,6 @@ class Section:
 SECTIONS = {
     "chip": Section("The chip's limits", "chip.section", 60),
     "kernels": Section("Triton kernels", "kernels.section", 140),
-    "graphs": Section("CUDA graphs of the decoder's steps", "graphs.section", 90),
     "training": Section("Training steps of the recipe g2p-en", "recipe.training", 80),
     "decoding": Section("Decoding with the recipe g2p-en", "recipe.decoding", 80),
     "tests": Section("Tests that need a GPU", "suite.section", 150),

@@ -1,4 +1,4 @@
-"""Time of a step of a Transformer's beam search as the output grows, cached and as the packed `step` takes it.
+"""Time of a step of a Transformer's beam search as the output grows, with a cache and by the decoder's own `step`.
 
     OMP_NUM_THREADS=1 python benchmarks/transformer_searches/flat_time.py
 
@@ -16,9 +16,11 @@ import torch
 
 from regard import tree
 from regard.layers import TokenEmbedding, TokenHead
-from regard.models import Encoded, searches
+from regard.models import Encoded
+from regard.models.searches import for_search
 from regard.models.transformer import transformer_decoder
 from regard.ops.linear.storage import storing
+from regard.ops.over_steps import Loop
 
 TOKENS, SIZE, SOURCE, AROUND = 8000, 512, 20, 8
 
@@ -38,10 +40,10 @@ def main() -> None:
     rows = options.batch * options.beam
     with torch.inference_mode(), storing(options.weights):
         prepared = decoder.prepare(Encoded(torch.randn(options.batch, SOURCE, SIZE)))
-        for name, paths in (("cached", searches.CACHED), ("packed", searches.PACKED)):
+        for name in ("cached", "own"):
             begun = time.thread_time()
-            twin, memory = searches.take(paths, decoder, prepared, rows)
-            state = twin.initial_state(memory, options.beam)
+            taker, memory = for_search(decoder, prepared, rows) if name == "cached" else (decoder, prepared)
+            state, loop = taker.initial_state(memory, options.beam), Loop(options.weights)
             making = time.thread_time() - begun
             draw, times = torch.Generator().manual_seed(1), []
             for _ in range(max(options.at) + AROUND):
@@ -49,7 +51,8 @@ def main() -> None:
                 parents = torch.randint(options.beam, (options.batch, options.beam), generator=draw)
                 parents += options.beam * torch.arange(options.batch)[:, None]
                 begun = time.thread_time()
-                _, state = twin.step(inputs, memory, state)
+                with loop:
+                    _, state = taker.step(inputs, memory, state)
                 state = tree.reorder(state, parents.flatten())
                 times.append(1e3 * (time.thread_time() - begun))
             medians = [statistics.median(times[at - AROUND - 1 : at + AROUND]) for at in options.at]

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention import declarations
-from regard.attention.contract import Comparison, Memory, Parts
+from regard.attention.contract import AbstractScore, Comparison, Memory, Parts
+from regard.ops import over_steps
 from regard.ops.choose import choose
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
@@ -60,6 +61,23 @@ def ineligible_now(
     return None if choose(table, *inputs) is not table[-1] else table[-2].refuse(*inputs)
 
 
+def step(
+    parts: Parts, query: Float[Tensor, "R Q"], memory: Memory
+) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R H S"]]:
+    """The context and the weights of one step, for eligible parts without rotations and with all positions."""
+    comparison, beta = over_steps.once(_comparison, parts.score), parts.alignment.softmax_factor
+    assert beta is not None
+    asked = comparison.project(query, parts.score.num_heads)
+    sums, weights = ops.attend(asked, memory.score, memory.read, memory.mask, comparison.v, sharpening=beta)
+    return parts.read.finish(sums, weights, query), weights
+
+
+def _comparison(score: AbstractScore) -> Comparison:
+    comparison = score.comparison()
+    assert comparison is not None
+    return comparison
+
+
 def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
     """The contexts of all steps, for eligible parts."""
     score, beta = parts.score, parts.alignment.softmax_factor
@@ -85,7 +103,7 @@ def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float
         sums = ops.dot_attention(query, memory.score, memory.read, seen, scale=beta, causal=causal)
     sums = merge_rows(sums.flatten(2))
     alive = torch.ones_like(sums[:, :1]) if seen is None else _alive(seen, grouped.shape[1]).to(sums.dtype)
-    return parts.read.finish(sums, alive).view(rows, steps, -1)
+    return parts.read.finish(sums, alive, merge_rows(queries)).view(rows, steps, -1)
 
 
 def _alive(seen: Bool[Tensor, "#B #T S"], steps: int) -> Bool[Tensor, "BT 1"]:

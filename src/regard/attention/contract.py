@@ -345,7 +345,9 @@ class AbstractRead(AbstractPart):
         """False: a read keeps no leaf."""
         return False
 
-    def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
+    def finish(
+        self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
+    ) -> Float[Tensor, "R V"]:
         """The context from the sums; a row whose weights are all 0 gets zeros."""
         return sums
 

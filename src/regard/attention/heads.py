@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard import ops
 from regard.attention.contract import Parts
 from regard.errors import ShapeError
 from regard.shapes import Float, merge_rows, num_hypotheses
@@ -64,7 +65,4 @@ def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) 
 
 def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
     """Σ_j α_j v_j of all heads, concatenated, without tiling the memory; with G < H, adjacent heads share a value."""
-    shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
-    shared = shared.unflatten(2, (values.shape[2], group_size(weights.shape[1], values.shape[2])))
-    context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)
-    return merge_rows(context).reshape(weights.shape[0], weights.shape[1] * values.shape[3])
+    return ops.weighted_sum(weights, values)

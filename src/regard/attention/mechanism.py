@@ -33,6 +33,7 @@ from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
 from regard.layers.eligibility import overridden
+from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses
 
@@ -256,6 +257,10 @@ class Mechanism(AbstractAttention):
         wide = widened(memory, query)
         if wide is not memory:  # the first state has the types of the memory
             memory, state = wide, widened(state, query)
+        parts, loop = self.parts, over_steps.current()
+        if reads and loop is not None and loop.shared(_is_one_operation, self):
+            context, weights = at_once.step(parts, query, memory)
+            return Attended(context, weights if alignment else None), replace(state, position=state.position + 1)
         look = Look(query, memory, state.position, inputs, generator)
         positions = self._positions(look, state.window)
         allowed, window = self._allowed(look, state.window, positions)
@@ -269,7 +274,7 @@ class Mechanism(AbstractAttention):
         context = self.read(weights, local) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
-        if positions is not None and (alignment or any(part.observes_all for part in self.parts)):
+        if positions is not None and (alignment or any(part.observes_all for part in parts)):
             whole = replace(attended, alignment=narrowing.scatter(weights, positions, memory.num_positions))
         score, window, leaf = (
             part.observe(whole, look, part_leaf)
@@ -421,12 +426,16 @@ class Mechanism(AbstractAttention):
         together = self._reads_together
         step = self._step if together else self.step
         looks = []
-        for t in range(queries.shape[1]):
-            step_inputs = None if inputs is None else inputs[:, t]
-            attended, state = step(
-                queries[:, t], memory, state, inputs=step_inputs, alignment=alignment or together, generator=generator
-            )
-            looks.append(attended)
+        with over_steps.over_steps():
+            for t in range(queries.shape[1]):
+                step_inputs = None if inputs is None else inputs[:, t]
+                further: dict[str, Any] = {
+                    "inputs": step_inputs,
+                    "alignment": alignment or together,
+                    "generator": generator,
+                }
+                attended, state = step(queries[:, t], memory, state, **further)
+                looks.append(attended)
         weights = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
         if together and weights is not None:
             position = state.position[:, None] + torch.arange(-len(looks), 0, device=queries.device)
@@ -459,6 +468,19 @@ class Mechanism(AbstractAttention):
         kind = next((weight.dtype for weight in self.parameters()), memory.read.dtype)
         nothing = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]
+
+
+def _is_one_operation(mechanism: Mechanism) -> bool:
+    """Whether a step is one operation on the query."""
+    parts = mechanism.parts
+    if mechanism.narrow or parts.window.extent != "all":
+        return False
+    if overridden(mechanism, Mechanism, "_allowed", "_positions") is not None:
+        return False
+    comparison = parts.score.comparison()
+    if comparison is None or comparison.rotate is not None:
+        return False
+    return at_once.ineligible(parts, comparison, reports=True) is None
 
 
 def _with_mask(memory: Memory) -> Memory:

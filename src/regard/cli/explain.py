@@ -18,10 +18,10 @@ def explain(
     ] = None,
     device: options.Device = "auto",
 ) -> None:
-    """Say which paths are taken and why.
+    """Say how a model takes its steps, and what computes.
 
-    Of a model: in training and in searches for 1, 8 and 256 sentences at once, on the CPU and on a GPU. Without one:
-    which implementation of each operation is taken here.
+    Of a model: whether training takes the steps of a sequence all at once or one by one, and which implementations take
+    large inputs on the CPU and on a GPU. Without one: which implementation of each operation is taken here, and why.
     """
     from regard import tasks
 

@@ -17,7 +17,6 @@ from time import perf_counter
 from typing import Any
 
 from regard.cli.standard import say
-from regard.errors import counted
 
 START, IMPORTS, WRITING = "start of Python", "imports", "other, as writing results"
 STAGES = {
@@ -29,17 +28,9 @@ STAGES = {
         "regard.models.encoder_decoder:EncoderDecoder.prepare",
         "regard.models.vision.encoder:ImageEncoder.encode",
     ),
-    "preparing the steps": (
-        "models",
-        "regard.models.recurrent_decoder:RecurrentDecoder.for_search",
-        "regard.models.transformer:TransformerDecoder.for_search",
-        "regard.models.pointer:PointerDecoder.for_search",
-        "regard.models.tacotron.decoder:TacotronDecoder.for_search",
-    ),
     "steps: recurrent cells": (
         "layers",
         "regard.layers.recurrent:RecurrentStack.step",
-        "regard.layers.twin:PackedStack.step",
     ),
     "steps: attention": (
         "attention",
@@ -48,7 +39,6 @@ STAGES = {
     "steps: output layer": (
         "layers",
         "regard.layers.output:TokenHead.forward",
-        "regard.layers.twin:PackedHead.forward",
     ),
     "steps: all else": (
         "models",
@@ -157,10 +147,9 @@ def report(seconds: dict[str, float], paths: Iterable[str]) -> str:
 
 
 class Paths:
-    """What encoder and decoder were given and took, by their own account, and what operations took."""
+    """Which implementations of operations were taken, and why not the others."""
 
     def __init__(self) -> None:
-        self.parts: dict[tuple[str, str], list[int]] = {}
         self.operations: Counter[tuple[str, str]] = Counter()
         self.reasons: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
@@ -182,40 +171,13 @@ class Paths:
                     self.reasons[key][other.name] = other.refuse(*inputs, **options)
             return taken
 
-        def note(part: str, rows: int, module: Any) -> None:
-            if hasattr(module, "paths"):
-                self.parts.setdefault((part, module.paths(rows=rows)["search"]), []).append(rows)
-
-        def memory(original: Any) -> Any:
-            @wraps(original)
-            def noted(model: Any, source: Any, mask: Any = None) -> Any:
-                note("encoder", len(source), model.encoder)
-                return original(model, source, mask)
-
-            return noted
-
-        def for_search(original: Any) -> Any:
-            @wraps(original)
-            def noted(decoder: Any, memory: Any, num_rows: int) -> Any:
-                note("decoder", num_rows, decoder)
-                return original(decoder, memory, num_rows)
-
-            return noted
-
         with ExitStack() as patches:
             for name, module in list(sys.modules.items()):
                 if name.startswith("regard.ops.") and getattr(module, "choose", None) is original:
                     patches.enter_context(_replaced(f"{name}:choose", lambda _: choose))
-            patches.enter_context(_replaced(STAGES["encoder"][1], memory))
-            for target in STAGES["preparing the steps"][1:]:
-                patches.enter_context(_replaced(target, for_search))
             yield
 
     def __iter__(self) -> Iterator[str]:
-        for (part, path), rows in self.parts.items():
-            least, most = min(rows), max(rows)
-            several = f"{least:,} to {most:,} rows" if least < most else counted(most, "row|rows")
-            yield f"{part}, {len(rows):,} × {several}: {path}"
         for (operation, name), count in sorted(self.operations.items()):
             if operation:
                 reasons = "; ".join(f"not {other}: {reason}" for other, reason in self.reasons[operation, name].items())

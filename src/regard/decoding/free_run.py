@@ -17,7 +17,7 @@ from regard.decoding.processor import SearchSource
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
-from regard.models.searches import with_fast_steps
+from regard.ops import over_steps
 from regard.shapes import Bool, Float, Int, describe
 
 Feed = Callable[[Tensor, Tensor, int], Tensor]
@@ -117,14 +117,14 @@ def free_run(
     with torch.inference_mode():
         remaining = length_limits(max_length, memory)
         waiting = _waits(min_length, remaining)
-        taker, memory = with_fast_steps(decoder, memory, count)
-        state = taker.initial_state(memory)
+        loop, state = over_steps.Loop(), decoder.initial_state(memory)
         rows = torch.arange(count, device=remaining.device)
         lengths, stopped = torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
         sitting, source = torch.zeros_like(rows), checked_source(source, count, rows.device)
         inputs, least = first, int(remaining.min())
         while len(rows):
-            output, state = taker.step(inputs, memory, state, alignment=alignment or attention_stop is not None)
+            with loop:
+                output, state = decoder.step(inputs, memory, state, alignment=alignment or attention_stop is not None)
             values = _values_of(output, inputs)
             outputs.append((rows, output if alignment else replace(output, alignments={})))
             ended = None if stop is None else _ends(stop, output, rows)

@@ -15,16 +15,18 @@ from regard.decoding.processor import SearchSource, SearchState
 from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
-from regard.models.searches import with_fast_steps
-from regard.ops.linear.storage import Storage, storing
+from regard.models.searches import for_search
+from regard.ops import over_steps
+from regard.ops.linear.storage import storing
+from regard.ops.over_steps import Storage
 from regard.shapes import describe
 
 
 class Frontier:
     """B sentences of `width` hypotheses each, which the decoder extends step by step. It belongs to one search.
 
-    If the decoder has a twin for searches (`for_search`), the twin takes the steps, unless `step` was replaced on the
-    instance. If all hypotheses begin alike, the twin takes the first step only once per sentence.
+    The decoder's `step`, or what its class has in its place for searches (`models.searches`), is called within a loop
+    (`ops.over_steps`). If all hypotheses begin alike, the first step is taken only once per sentence.
 
     The memory has a row per sentence. When hypotheses are extended, the rows of the state follow their parents; when
     sentences are finished, memory and state drop their rows, so `sentences` maps the rows of the memory to the original
@@ -54,9 +56,10 @@ class Frontier:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
+        self.loop = over_steps.Loop(storage)
         with storing(storage):
-            self.decoder, memory = with_fast_steps(decoder, memory, count * width)
-        width = 1 if begins_alike and self.decoder is not decoder else width
+            self.decoder, memory = for_search(decoder, memory, count * width)
+        width = 1 if begins_alike else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = self.decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
@@ -84,7 +87,8 @@ class Frontier:
         Raises:
             ShapeError, UnsupportedError, RegardError: for an output that cannot be searched.
         """
-        output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
+        with self.loop:
+            output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
         result = output.log_probabilities
         if result is None:
             raise UnsupportedError(
@@ -99,6 +103,9 @@ class Frontier:
         result = result if result.dtype == torch.float64 else result.float()
         if self.step == 0:
             self._check(result)
+            if self.loop.stores_bytes and self.decoder is self._named and not self.loop.has_shared:
+                kind = type(self._named).__name__
+                raise UnsupportedError(f"weights: int8 is impossible here: {kind} multiplies by no `Linear` of regard.")
         alignments = dict(output.alignments) if self._arguments["alignment"] else {}
         for name, weights in alignments.items():
             if weights.dim() != 3 or len(weights) != rows:

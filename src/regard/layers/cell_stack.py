@@ -14,6 +14,7 @@ from regard.layers.dropout import Dropout, drop
 from regard.layers.linear import Linear
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.layers.zoneout import Zoneout
+from regard.ops.over_steps import over_steps
 from regard.shapes import Bool, Float, keep_right_padding
 
 Dropped = Literal["output", "state"]
@@ -139,13 +140,14 @@ class CellStack(nn.Module):
         mask = keep_right_padding(inputs, mask, name="inputs")
         state = self.zero_state(len(inputs), inputs) if state is None else state
         outputs = []
-        for t, x in enumerate(inputs.unbind(1)):
-            output, after = self.step(x, state)
-            if mask is not None:
-                real = mask[:, t, None]
-                output = output.masked_fill(~real, 0)
-                after = tree.map(lambda new, old, real=real: torch.where(real, new, old), after, state)
-            state = after
-            outputs.append(output)
+        with over_steps():
+            for t, x in enumerate(inputs.unbind(1)):
+                output, after = self.step(x, state)
+                if mask is not None:
+                    real = mask[:, t, None]
+                    output = output.masked_fill(~real, 0)
+                    after = tree.map(lambda new, old, real=real: torch.where(real, new, old), after, state)
+                state = after
+                outputs.append(output)
         whole = torch.stack(outputs, 1) if outputs else inputs.new_zeros(*inputs.shape[:2], self.size)
         return whole, state

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from regard.ops.dropout import dropout_mask
 from regard.ops.dropout.reference import LOW, philox
 from regard.shapes import Bool, Float, Int
 
+AHEAD = 16
+"""Steps whose masks are drawn together where steps follow each other."""
 HYPOTHESIS = 20
 """From this bit on, the word of a position holds which of its item's rows it is; the bits below are the position."""
 
@@ -61,6 +64,8 @@ class ItemDraws:
         # calls so far: sequences by site, steps by site and by the number of sequences before them
         self._sequences: dict[int, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
+        # the masks of a few steps from one on, drawn together
+        self._ahead: dict[tuple[Any, ...], tuple[int, Any]] = {}
 
     def sequence_mask(
         self,
@@ -103,11 +108,24 @@ class ItemDraws:
         number = self._sequences.get(site, 0)
         t = self._steps.get((site, number), 0)
         self._steps[site, number] = t + 1
+        rows, width = like.shape
+        key = site, number, p, rows, width, like.dtype, like.device
+        first, masks = self._ahead.get(key, (t, None))
+        if masks is None or not first <= t < first + len(masks):
+            count = 1 if masks is None or t != first + len(masks) else min(2 * len(masks), AHEAD)
+            first, masks = t, self._step_masks(like, p, inside(site, -number), t, count)
+            self._ahead[key] = first, masks
+        return masks[t - first]
+
+    def _step_masks(self, like: Tensor, p: float, site: int, start: int, count: int) -> Float[Tensor, "n R D"]:
+        """The masks of some steps: those of an item and a position do not depend on when they are drawn."""
+        rows, device = len(like), like.device
         # the K rows of an item (its hypotheses) differ in the upper bits of the position; the first is as in a sequence
-        rows_per_item = len(like) // max(len(self.items), 1)
-        items = self.items.to(like.device).repeat_interleave(rows_per_item)
-        hypotheses = torch.arange(rows_per_item, device=like.device).repeat(len(self.items))
-        return self._mask(like, p, inside(site, -number), items, t + (hypotheses << HYPOTHESIS))
+        rows_per_item = rows // max(len(self.items), 1)
+        items = self.items.to(device).repeat_interleave(rows_per_item).repeat(count)
+        hypotheses = torch.arange(rows_per_item, device=device).repeat(len(self.items)) << HYPOTHESIS
+        positions = torch.arange(start, start + count, device=device)[:, None] + hypotheses
+        return self._mask(like, p, site, items, positions.flatten()).view(count, rows, like.shape[1])
 
     def divided(self, parents: Int[Tensor, " R"], numbers: Int[Tensor, " R"]) -> ItemDraws:
         """The draws for sequences that are parts of items, such as the sentences of documents.

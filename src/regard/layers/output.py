@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from regard.layers.eligibility import ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.linear import Linear
-from regard.ops import linear_cross_entropy
+from regard.ops import linear_cross_entropy, log_softmax
 from regard.ops.linear_cross_entropy.reference import cross_entropy
 from regard.shapes import Bool, Float, Int
+
+FEW = 8
+"""So many tokens are forbidden one by one."""
 
 
 class TokenHead(nn.Module):
@@ -60,11 +63,25 @@ class TokenHead(nn.Module):
         """Log-probabilities of the next token, in float32 at least."""
         logits = self.projection(self.adapter(features))
         logits = logits.float() if logits.element_size() < 4 else logits
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # a copy, as others may hold the logits; it is written over
+            logits = logits.clone() if self.says_all or self.never_counts else self._without_forbidden(logits)
+            result = log_softmax(logits)
+            return self._without_forbidden(result) if self.never_counts else result
         if self.says_all:
             return logits.log_softmax(-1)
         if self.never_counts:
             return logits.log_softmax(-1).masked_fill(self.never, float("-inf"))
         return logits.masked_fill(self.never, float("-inf")).log_softmax(-1)
+
+    def _without_forbidden(self, x: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
+        """A copy with -∞ for tokens that are never said."""
+        if len(self.forbidden) > FEW:
+            return x.masked_fill(self.never, float("-inf"))
+        copied = x.clone()
+        for token in self.forbidden:
+            copied[..., token] = float("-inf")
+        return copied
 
     def cross_entropy(
         self,

@@ -12,12 +12,14 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard import tree
 from regard.layers.cells import autograd, elementary, exported
-from regard.layers.cells.cell import CELLS, Cell, State, ineligible_layer, parameters
+from regard.layers.cells.cell import CELLS, Cell, Parameters, State, ineligible_layer, parameters
 from regard.layers.dropout import Dropout, Where, drop
 from regard.layers.eligibility import drops, overridden
 from regard.layers.packing import Packing
+from regard.ops import over_steps
+from regard.ops.cells import shared
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
+from regard.ops.eligibility import StandIn
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
@@ -99,11 +101,12 @@ class RecurrentStack(nn.Module):
 
     def _step(self, layer: Any, x: Tensor, state: State) -> tuple[Tensor, State]:
         """One step of a layer: by torch's cell where weights say all, else the layer is called with one step."""
-        if ineligible_layer(layer) is not None:
+        weights = over_steps.once(_weights, layer)
+        if weights is None:
             _, after = self._call(layer, x[:, None], state)
         else:
             step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
-            after = step(x, state, *parameters(layer))
+            after = shared.step(self.cell, x, state, weights) or step(x, state, weights)
         return after[0], after
 
     def forward(
@@ -131,25 +134,6 @@ class RecurrentStack(nn.Module):
         mask = None if packing is not None and packing.is_full else mask
         outputs, final = choose(PATHS, self, inputs, packing, mask).function(self, inputs, state, packing, mask)
         return outputs, final
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which path `forward` takes and why, with gradients if torch's mode records them.
-
-        Args:
-            rows: B.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        weight, size = next(self.parameters()), self.layers[0].input_size
-        kind = torch.device(device or weight.device.type)
-        x = StandIn(kind, (rows, 1, size), weight.dtype, requires_grad=torch.is_grad_enabled())
-        packing = Packing.of(rows, 1)
-        equal = choose(PATHS, self, x, packing)
-        taken = equal if rows == 1 else choose(PATHS, self, x)  # a row has no padding
-        if (name := _own_step(self)) is not None:
-            return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
-        others = "" if taken is equal else f"; those of one length through {equal.name}"
-        reason = _refuse_compiled(self, x) or _refuse_compiled(self, x, packing)
-        return f"sequences run through {taken.name}{others}" + ("" if reason is None else f": {reason}")
 
     def _take_steps(self, inputs: Tensor, state: CellState | None, mask: Tensor | None) -> tuple[Tensor, CellState]:
         """A loop of `step`; rows without a position keep their state."""
@@ -223,6 +207,11 @@ class RecurrentStack(nn.Module):
         outputs, last = layer(inputs, first)
         last = last if self.cell == "lstm" else (last,)
         return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
+
+
+def _weights(layer: Any) -> Parameters | None:
+    """Those of a layer of one direction, where they say all that it does."""
+    return None if ineligible_layer(layer) is not None else parameters(layer)[0]
 
 
 def _cleared(inputs: Tensor, mask: Tensor | None) -> Tensor:

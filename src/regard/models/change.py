@@ -9,10 +9,9 @@ from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
-from regard.layers.eligibility import overridden
 from regard.layers.values import QUANTILES
+from regard.models import searches
 from regard.models.contract import Decoder, DecoderOutput, Encoded
-from regard.ops.eligibility import EXAMPLE_ROWS
 
 
 class ChangeDecoder(nn.Module):
@@ -64,21 +63,9 @@ class ChangeDecoder(nn.Module):
         return _changed(inputs, self.core.forward(inputs, memory, alignment=alignment, generator=generator))
 
     def for_search(self, memory: Tree, num_rows: int) -> tuple[Any, Tree]:
-        """A twin around the core's, if that has one, and the memory for it."""
-        replaced = overridden(self, ChangeDecoder, "step", "initial_state") is not None
-        if replaced or not hasattr(type(self.core), "for_search") or "step" in getattr(self.core, "__dict__", {}):
-            return self, memory
-        core, memory = self.core.for_search(memory, num_rows)
+        """This decoder around what takes the core's steps in a search of about so many rows, and the memory for it."""
+        core, memory = searches.for_search(self.core, memory, num_rows)
         return (self if core is self.core else ChangeDecoder(core)), memory
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and a search take and why, as of the core."""
-        return "; ".join(self.paths(rows=rows, device=device).values())
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        paths: dict[str, str] = self.core.paths(rows=rows, device=device)
-        return paths
 
 
 def _changed(inputs: Tensor, output: DecoderOutput) -> DecoderOutput:

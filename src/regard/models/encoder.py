@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from regard.layers import PositionedEmbedding, RecurrentStack
 from regard.models.contract import Encoded
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, keep_mask
 
 
@@ -47,25 +46,6 @@ class RecurrentEncoder(nn.Module):
             embedded = self.embedding(inputs)
         memory, final = self.stack(embedded, mask=mask)
         return Encoded(memory, mask, final)
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which path a batch takes in training and before a search, and why.
-
-        Args:
-            rows: sentences of the batch.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        paths = self.paths(rows=rows, device=device)
-        if paths["training"] == paths["search"]:
-            return paths["training"]
-        return f"in training {paths['training']}; before searches {paths['search']}"
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        with torch.enable_grad():
-            training = self.stack.explain(rows=rows, device=device)
-        with torch.no_grad():
-            return {"training": training, "search": self.stack.explain(rows=rows, device=device)}
 
     def forward(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
         """As `encode`."""

@@ -118,27 +118,18 @@ class EnsembleDecoder(nn.Module):
         return self._together([member.forward(inputs, each, **options) for member, each in zip(self.members, memory)])
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[EnsembleDecoder, tuple[Tree, ...]]:
-        """An ensemble of the members' twins for searches, and the memories for them."""
-        pairs = [searches.with_fast_steps(member, each, num_rows) for member, each in zip(self.members, memory)]
-        if all(twin is member for (twin, _), member in zip(pairs, self.members)):
-            return self, tuple(each for _, each in pairs)
-        twins = EnsembleDecoder(
-            [twin for twin, _ in pairs],
-            weights=self.weights,
-            average=self.average,
-            main=self.main,
-            main_attentions=self.main_attentions,
-        )
-        return twins, tuple(each for _, each in pairs)
+        """An ensemble of what takes the members' steps in a search of about so many rows, and the memories for them."""
+        pairs = [searches.for_search(member, each, num_rows) for member, each in zip(self.members, memory)]
+        members, memories = [taken for taken, _ in pairs], tuple(each for _, each in pairs)
+        if all(taken is member for taken, member in zip(members, self.members)):
+            return self, memories
+        options: dict[str, Any] = {"weights": self.weights, "average": self.average, "main": self.main}
+        return EnsembleDecoder(members, **options, main_attentions=self.main_attentions), memories
 
     @property
     def max_length(self) -> int | None:
         """The most steps that all members take, or None."""
         return _least(self.members)
-
-    def paths(self, **options: Any) -> dict[str, str]:
-        """What the members' `explain` says, of the `training` and of the `search`."""
-        return _paths(self.members, options)
 
     def _together(self, outputs: Sequence[DecoderOutput]) -> DecoderOutput:
         """One output of those of the members."""
@@ -210,10 +201,6 @@ class EnsembleEncoder(nn.Module):
         """The most steps that all members take, or None."""
         return _least(self.members)
 
-    def paths(self, **options: Any) -> dict[str, str]:
-        """What the members' `explain` says, of the `training` and of the `search`."""
-        return _paths(self.members, options)
-
 
 class EnsembleEncoderDecoder(EncoderDecoder):
     """Models of encoder and decoder that read one source and write one output together.
@@ -247,12 +234,6 @@ class EnsembleEncoderDecoder(EncoderDecoder):
 def _given(alignment: bool, generator: Generator | None) -> dict[str, Any]:
     """The options of a step; a generator only if there is one, as not every decoder takes it."""
     return {"alignment": alignment} if generator is None else {"alignment": alignment, "generator": generator}
-
-
-def _paths(members: Sequence[Any], options: dict[str, Any]) -> dict[str, str]:
-    """The paths of members, which mostly take the same ones."""
-    each = [member.paths(**options) for member in members if hasattr(member, "paths")]
-    return {name: "; ".join(dict.fromkeys(paths[name] for paths in each)) for name in ("training", "search")}
 
 
 def _least(members: Sequence[Any]) -> int | None:

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from regard import tree
 from regard.models.contract import Decoder, DecoderOutput
+from regard.ops.over_steps import over_steps
 from regard.shapes import Bool, Int
 
 
@@ -50,11 +51,12 @@ def fed_outputs(
     fed = inputs[:, 0]
     rows = torch.arange(len(inputs), device=inputs.device)
     outputs: list[DecoderOutput] = []
-    for t in range(inputs.shape[1]):
-        if t > 0:
-            fed = _choose(feedback[:, t], _fed_back(outputs[-1], rows, t, feed), inputs[:, t])
-        output, state = decoder.step(fed, memory, state, alignment=alignment, generator=generator)
-        outputs.append(output)
+    with over_steps():
+        for t in range(inputs.shape[1]):
+            if t > 0:
+                fed = _choose(feedback[:, t], _fed_back(outputs[-1], rows, t, feed), inputs[:, t])
+            output, state = decoder.step(fed, memory, state, alignment=alignment, generator=generator)
+            outputs.append(output)
     whole = tree.map(lambda *steps: torch.stack(steps, 1), *outputs)
     return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 

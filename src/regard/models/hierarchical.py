@@ -16,7 +16,6 @@ from regard.layers.items import current, drawing
 from regard.layers.linear import Linear
 from regard.models.contract import Encoded
 from regard.models.pooling import Pooled, Pooling, PoolingKind
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int, describe
 
 
@@ -70,19 +69,6 @@ class Level(nn.Module):
     def context_size(self) -> int:
         """V, the width of the vector of a sequence."""
         return self.pooling.context_size
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """Which path the stack takes and why, in `training` and without gradients, as in a `search`.
-
-        Args:
-            rows, device: as in `RecurrentStack.explain`.
-        """
-        if self.stack is None:
-            return dict.fromkeys(("training", "search"), "there is no stack")
-        with torch.enable_grad():
-            training = self.stack.explain(rows=rows, device=device)
-        with torch.no_grad():
-            return {"training": training, "search": self.stack.explain(rows=rows, device=device)}
 
     def forward(self, vectors: Float[Tensor, "B S F"], mask: Bool[Tensor, "B S"]) -> Pooled:
         """Contexts (B, V) and weights (B, H, S) of right-padded sequences."""

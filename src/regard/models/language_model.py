@@ -16,12 +16,9 @@ from regard.attention.precision import widened
 from regard.errors import ShapeError
 from regard.layers import recorders
 from regard.layers.eligibility import overridden
-from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.sizes import all_steps, one_step
-from regard.ops.choose import Implementation
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int, describe, keep_right_padding
 
 NOTHING = -1
@@ -63,7 +60,6 @@ class AbstractLanguageModel(nn.Module):
 
     main_attention: str | None = None
     """The name of the alignment that a prediction shows, if there is one."""
-    search_paths: tuple[Implementation, ...] = searches.PACKED
     """What may take the steps of a search."""
 
     def __init__(self, embedding: Any, head: nn.Module) -> None:
@@ -158,22 +154,6 @@ class AbstractLanguageModel(nn.Module):
         features, weights, cache = self.take(ids, state.cache, state.position, alignment=alignment, generator=generator)
         after = LanguageState(cache, state.position + 1, torch.full_like(state.pending, NOTHING))
         return DecoderOutput(log_probabilities=self.head(features), alignments=weights), after
-
-    def for_search(self, memory: LanguageState, num_rows: int) -> tuple[Any, Any]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for it."""
-        return searches.take(self.search_paths, self, widened(memory, next(self.parameters())), num_rows)
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """Which path a `training` pass takes, and which the steps of a `search` of so many rows, and why.
-
-        Args:
-            device: a type of device, "cpu" or "cuda"; that of the weights if None.
-        """
-        device = device or next(self.parameters()).device.type
-        return {
-            "training": "all steps of a training pass run at once: nothing is fed back",
-            "search": searches.explain(self.search_paths, self, rows, device),
-        }
 
     def forward(
         self,

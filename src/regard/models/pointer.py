@@ -14,16 +14,14 @@ from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
-from regard.layers.eligibility import ineligible, overridden
+from regard.layers.eligibility import ineligible
 from regard.layers.linear import Linear
-from regard.layers.twin import twin
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of
 from regard.models.recurrent_decoder import RecurrentDecoder
 from regard.models.transformer import TransformerDecoder
 from regard.ops import log_add, safe_log
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int, describe
 
 
@@ -207,13 +205,14 @@ class PointerDecoder(nn.Module):
         return self._output(output, inputs, memory, alignment), state
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[Any, PointerMemory]:
-        """A pointer whose core and head take steps of as many rows faster, without gradients, and the memory for it."""
-        if self._own_step is not None:
-            return searches.take(searches.PACKED, self, memory, num_rows)
-        (core, inner), head = self.core.for_search(memory.core, num_rows), twin(self.head, num_rows)
-        if core is self.core and head is self.head:
+        """A pointer around what takes the core's steps in a search of about so many rows, and the memory for it."""
+        core, inner = searches.for_search(self.core, memory.core, num_rows)
+        if core is self.core:
             return self, memory
-        return _around(self, core, head), replace(memory, core=inner)
+        copied = object.__new__(type(self))
+        modules = {name: part for name, part in self._modules.items() if name != "core"}
+        copied.__dict__ = {**self.__dict__, "_modules": modules, "core": core, "tokens": self.embedding}
+        return copied, replace(memory, core=inner)
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -247,24 +246,6 @@ class PointerDecoder(nn.Module):
         vocabulary = self.head(output.values)
         mixture = self._mixture(output, inputs, memory, vocabulary.dtype)
         return _cross_entropy(vocabulary, mixture, memory, targets, mask, smoothing)
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and a search take and why, those of the core."""
-        return "; ".join(self.paths(rows=rows, device=device).values())
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        device = device or next(self.parameters()).device.type
-        paths: dict[str, str] = self.core.paths(rows=rows, device=device)
-        if (name := self._own_step) is not None:
-            packed = searches.explain(searches.PACKED, self, rows, device)
-            return {**paths, "search": f"{packed}; {type(self).__name__} has a {name} of its own"}
-        return paths
-
-    @property
-    def _own_step(self) -> str | None:
-        """The method that a subclass or the instance overrides and that changes a step, or None."""
-        return overridden(self, PointerDecoder, "step", "_output", "_mixture")
 
     def _run(self, inputs: Tensor, memory: PointerMemory, alignment: bool, generator: Generator | None) -> Any:
         """The core's features (B, T, D) and alignments."""
@@ -332,14 +313,6 @@ def _features_of(core: Any) -> Any:
     view = _shallow(core, {**core._modules, "head": nn.Identity()})
     view.continuous = True
     return view
-
-
-def _around(decoder: PointerDecoder, core: Any, head: nn.Module) -> PointerDecoder:
-    """A pointer with another core, which need not be a module, and another head."""
-    modules = {name: part for name, part in decoder._modules.items() if name != "core"}
-    made: PointerDecoder = _shallow(decoder, {**modules, "head": head})
-    made.__dict__ |= {"core": core, "tokens": decoder.embedding}
-    return made
 
 
 def _shallow(module: Any, modules: dict[str, Any]) -> Any:

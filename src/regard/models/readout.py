@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.errors import ShapeError
 from regard.layers.linear import Linear
 from regard.shapes import Float
 
@@ -45,6 +46,24 @@ class DeepReadout(nn.Module):
         self.previous, self.tanh = previous, tanh
         self.of_state = Linear(size, embedding_size)
         self.of_context = Linear(context_size, embedding_size, bias=False) if context else None
+
+    def check(self, embedding_size: int, size: int, context_size: int) -> None:
+        """Refuses a decoder of other sizes.
+
+        Raises:
+            ShapeError: with both.
+        """
+        ours = embedding_size, size, context_size
+        built = (
+            self.size if self.previous else embedding_size,
+            self.of_state.in_features,
+            context_size if self.of_context is None else self.of_context.in_features,
+        )
+        if ours != built:
+            raise ShapeError(
+                f"The readout was built for embedding_size={built[0]}, size={built[1]} and "
+                f"context_size={built[2]}; the decoder has {ours[0]}, {ours[1]} and {ours[2]}."
+            )
 
     def forward(
         self, state: Float[Tensor, "*rows D"], x: Float[Tensor, "*rows E"], context: Float[Tensor, "*rows V"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -21,25 +21,18 @@ from regard.layers.eligibility import ineligible, overridden
 from regard.layers.linear import Linear
 from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.models import fused, searches
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.fused.graphs import RECORDERS
+from regard.models.loop import take_steps
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import chosen, main_name, named
 from regard.models.outputs import output_of, require_head
+from regard.models.reading import FirstContext, InputFeeding, Order, Part, Reading, Readout, fed_back
 from regard.models.readout import DeepReadout
 from regard.models.sizes import all_steps, one_step
-from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, Int
 
-Order = Literal["recur_then_attend", "attend_then_recur"]
 Query = Literal["output", "state"]
-Readout = Literal["tanh", "linear", "context", "state"]
-InputFeeding = bool | Literal["context", "linear", "tanh"]
-FirstContext = Literal["attended", "zeros"]
-LAYERS = ("tanh", "linear")
-"""What an attention layer may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +91,7 @@ class RecurrentDecoder(nn.Module):
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]) with `every_step`; otherwise c is only in
     the first state, and õ_t = s_t.
     x_t is the embedded input; the head computes the output from õ_t. What the head reads (`readout`) and what is fed
-    back (`input_feeding`) may be other than above:
-
-    | `readout` | õ_t |
-    |---|---|
-    | `tanh` | tanh(W [s_t; c_t] + b), the attention layer; with x_t if attention comes first |
-    | `linear` | W [s_t; c_t] + b |
-    | `context` | c_t |
-    | `state` | s_t; the context has to go into the cell |
-    | a `DeepReadout` | its sum, E features |
-
-    | `input_feeding` | goes into the cell with x_t; zeros before the first step |
-    |---|---|
-    | True | õ_{t-1} |
-    | `context` | c_{t-1} |
-    | `linear`, `tanh` | the attention layer's output, whatever the head reads |
-    | False | nothing |
+    back (`input_feeding`) may be other than above: `models.reading.Reading` has both tables.
 
     Args:
         embedding: from inputs to (…, E); has `size`. A `PositionedEmbedding` adds positions to them.
@@ -126,10 +104,10 @@ class RecurrentDecoder(nn.Module):
         query: attention's query, of s_t or s_{t-1}: the top layer's `output`, or the whole `state`: h of all layers
             and, for an LSTM, c, concatenated (`query_size` tells how many features).
         every_step: whether the fixed context is an input of every step; otherwise it is only in the first state.
-        input_feeding: of recur_then_attend; see above.
+        input_feeding: of recur_then_attend: what is fed back.
         dropout: on õ before the head.
         continuous: whether outputs are `values`.
-        readout: what the head reads; see above.
+        readout: what the head reads.
         layer_size: the features of the attention layer; D if None.
         layer_bias: whether the attention layer has a bias.
         first_context: of attend_then_recur: `zeros` are fed in the first step in place of what is attended to with s_0;
@@ -187,131 +165,55 @@ class RecurrentDecoder(nn.Module):
         self.every_step = every_step
         self.continuous = continuous
         self.dropout = Dropout(dropout)
-        self.reads = "deep" if isinstance(readout, DeepReadout) else readout
-        self._check_options(readout, input_feeding, first_context)
-        layers = [kind for kind in (self.reads, input_feeding) if kind in LAYERS]
-        context_size = attention.context_size if attention is not None else 0
-        if context is not None and every_step:
-            context_size = context.size
-        if not context_size:
-            layers = []
-        if not layers and (layer_size is not None or not layer_bias):
-            raise UnsupportedError("layer_size and layer_bias: this decoder has no attention layer; leave them out.")
-        self.layer = layers[0] if layers else None
-        self.layer_size = (layer_size or stack.size) if layers else None
+        attends = attention is not None
+        self.reading = Reading.of(
+            readout, input_feeding, order, attends=attends, has_context=attends or every_step, first=first_context
+        )
+        self.widths = {"state": stack.size, "context": 0}
+        if attention is not None:
+            self.widths["context"] = attention.context_size
+        elif context is not None and every_step:
+            self.widths["context"] = context.size
         self.readout: nn.Module | None = readout if isinstance(readout, DeepReadout) else None
-        if layers:
-            input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
-            width = stack.size + input_size + context_size
-            self.readout = Linear(width, layer_size or stack.size, bias=layer_bias)
-        self.fed = self._fed(input_feeding)
-        self.begins_with_zeros = first_context == "zeros"
+        if self.reading.layer is not None:
+            size = layer_size or stack.size
+            width = stack.size + self.widths["context"] + (self.embedding.size if self.reading.reads_input else 0)
+            self.readout = Linear(width, size, bias=layer_bias)
+            self.widths["readout"] = size
+        elif layer_size is not None or not layer_bias:
+            raise UnsupportedError("layer_size and layer_bias: this decoder has no attention layer; leave them out.")
+        elif isinstance(readout, DeepReadout):
+            self.widths["readout"] = readout.size
         self._check_sizes()
-
-    def _check_options(
-        self, readout: Readout | DeepReadout, input_feeding: InputFeeding, first_context: FirstContext
-    ) -> None:
-        """Refuses what means nothing."""
-        attends_first = self.order == "attend_then_recur"
-        if isinstance(readout, str) and readout not in get_args(Readout):
-            words = ", ".join(map(repr, get_args(Readout)))
-            raise UnsupportedError(f"readout={readout!r} must be {words} or a DeepReadout.")
-        if input_feeding not in (True, False, "context", *LAYERS):
-            raise UnsupportedError(
-                f"input_feeding={input_feeding!r} must be True, False, 'context', 'linear' or 'tanh'."
-            )
-        if first_context not in get_args(FirstContext):
-            raise UnsupportedError(f"first_context={first_context!r} must be 'attended' or 'zeros'.")
-        if self.attention is None:
-            if self.reads == "deep":
-                raise UnsupportedError("A DeepReadout adds what attention read: it is for decoders with attention.")
-            if self.reads not in LAYERS or (self.reads == "linear" and not self.every_step):
-                raise UnsupportedError(
-                    f"readout={readout!r} reads what attention read: it is for decoders with attention."
-                )
-        if isinstance(input_feeding, str) and (self.attention is None or attends_first):
-            reason = (
-                "without attention there is nothing to feed"
-                if self.attention is None
-                else "the context of the same step goes into the cell"
-            )
-            raise UnsupportedError(f"input_feeding={input_feeding!r} is for order='recur_then_attend'; here {reason}.")
-        if first_context == "zeros" and (self.attention is None or not attends_first):
-            raise UnsupportedError(
-                "first_context='zeros' is for order='attend_then_recur'; what 'recur_then_attend' feeds is zeros first."
-            )
-        if self.reads == "state" and not attends_first and not isinstance(input_feeding, str):
-            raise UnsupportedError(
-                "readout='state' says nothing of the context, so that it has to be fed into the cell: it is for "
-                "order='attend_then_recur' or input_feeding='context' (or 'linear', 'tanh')."
-            )
-        if self.reads == "context" and attends_first:
-            raise UnsupportedError(
-                "readout='context' says nothing of the input, which order='attend_then_recur' attends without; it is "
-                "for order='recur_then_attend'."
-            )
-        if input_feeding in LAYERS and self.reads in ("deep", *LAYERS) and self.reads != input_feeding:
-            raise UnsupportedError(
-                f"input_feeding={input_feeding!r} and readout={self.reads!r} are two layers, and a decoder has one; "
-                "use input_feeding=True to feed what the head reads, or 'context'."
-            )
-
-    def _fed(self, input_feeding: InputFeeding) -> Literal["readout", "layer", "context"] | None:
-        """What is fed back, where the cell comes first."""
-        if self.attention is None or not input_feeding or self.order == "attend_then_recur":
-            return None
-        if input_feeding == "context" or (input_feeding is True and self.reads == "context"):
-            return "context"
-        return "readout" if input_feeding is True and self.reads == "deep" else "layer"
 
     def _check_sizes(self) -> None:
         """Refuses a readout or a stack that does not fit the decoder's parts."""
         if self.attention is None:
             return
         if isinstance(self.readout, DeepReadout):
-            readout = self.readout
-            context = self.attention.context_size if readout.of_context is None else readout.of_context.in_features
-            ours = self.embedding.size, self.stack.size, self.attention.context_size
-            built = readout.size if readout.previous else ours[0], readout.of_state.in_features, context
-            if ours != built:
-                raise ShapeError(
-                    f"The readout was built for embedding_size={built[0]}, size={built[1]} and "
-                    f"context_size={built[2]}; the decoder has {ours[0]}, {ours[1]} and {ours[2]}."
-                )
-        fed = self.fed_size
+            self.readout.check(self.embedding.size, self.stack.size, self.attention.context_size)
         takes = getattr(self.stack.layers[0], "input_size", None) if type(self.stack) is RecurrentStack else None
-        if self.fed is not None and takes is not None and takes != self.embedding.size + fed:
+        if self.input_feeding and takes is not None and takes != self.embedding.size + self.fed_size:
             raise ShapeError(
-                f"The cell is fed E={self.embedding.size} features of x and {fed} of what is fed back; the stack was "
-                f"built for {takes}. RecurrentDecoder.input_size(..., readout=..., layer_size=...) tells how many, or "
-                "use input_feeding=False."
+                f"The cell is fed E={self.embedding.size} features of x and {self.fed_size} of what is fed back; the "
+                f"stack was built for {takes}. RecurrentDecoder.input_size(..., readout=..., layer_size=...) tells how "
+                "many, or use input_feeding=False."
             )
 
     @property
     def output_size(self) -> int:
         """The features of õ, which the head reads."""
-        if self.reads == "context":
-            assert self.attention is not None
-            return self.attention.context_size
-        if isinstance(self.readout, DeepReadout):
-            return self.readout.size
-        return self.layer_size if self.layer_size is not None and self.reads in LAYERS else self.stack.size
+        return self.widths[self.reading.head]
 
     @property
     def input_feeding(self) -> bool:
         """Whether something of a step is fed to the next one, where the cell comes first."""
-        return self.fed is not None
+        return self.reading.fed is not None
 
     @property
     def fed_size(self) -> int:
         """F, the features of what is fed back; 0 without input feeding."""
-        if self.fed == "context":
-            assert self.attention is not None
-            return self.attention.context_size
-        if self.fed == "layer":
-            assert self.layer_size is not None
-            return self.layer_size
-        return self.output_size if self.fed == "readout" else 0
+        return 0 if self.reading.fed is None else self.widths[self.reading.fed]
 
     @staticmethod
     def input_size(
@@ -329,15 +231,9 @@ class RecurrentDecoder(nn.Module):
         """The number of the cell's input features, for these options."""
         if attention is None:
             return embedding_size + (context.size if context is not None and every_step else 0)
-        if order == "attend_then_recur" or input_feeding == "context":
-            return embedding_size + attention.context_size
-        if not input_feeding:
-            return embedding_size
-        if input_feeding is True and readout == "context":
-            return embedding_size + attention.context_size
-        if input_feeding is True and isinstance(readout, DeepReadout):
-            return embedding_size + readout.size
-        return embedding_size + (layer_size or size)
+        fed = "context" if order == "attend_then_recur" else fed_back(readout, input_feeding)
+        of_readout = readout.size if isinstance(readout, DeepReadout) else layer_size or size
+        return embedding_size + {None: 0, "context": attention.context_size, "readout": of_readout}[fed]
 
     @staticmethod
     def query_size(size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
@@ -359,9 +255,9 @@ class RecurrentDecoder(nn.Module):
         first = widened(memory.first_state, next(self.stack.parameters(), None))
         cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), first)
         state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
-        top, width = cell[-1][0], self.fed_size or int(self.begins_with_zeros)
+        top, width = cell[-1][0], self.fed_size or int(self.reading.begins_with_zeros)
         rows = top.shape[0]  # not len, which fixes the number of sentences of an export
-        position = initial_position(rows, top.device) if self._is_positioned else None
+        position = initial_position(rows, top.device) if isinstance(self.embedding, PositionedEmbedding) else None
         return RecurrentState(cell, state, top.new_zeros(rows, width) if width else None, position)
 
     def step(
@@ -382,13 +278,10 @@ class RecurrentDecoder(nn.Module):
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         if overridden(self, RecurrentDecoder, "step") is not None:
-            return self._take_steps(inputs, memory, alignment, generator)
+            options: dict[str, Any] = {"alignment": alignment, "generator": generator}
+            first = self.initial_state(memory)
+            return take_steps(lambda x, s: self.step(x, memory, s, **options), first, inputs, alignments="alignments")
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
-
-    def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
-        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
-        memory = widened(memory, next(self.stack.parameters(), None))
-        return searches.take(searches.PACKED, self, memory, num_rows)
 
     def cross_entropy(
         self,
@@ -436,7 +329,7 @@ class RecurrentDecoder(nn.Module):
     ) -> RecurrentFeatures:
         """`forward` without the head."""
         steps: Tensor | None = None
-        if self._is_positioned:
+        if isinstance(self.embedding, PositionedEmbedding):
             if inputs.dim() < 2 + inputs.is_floating_point():
                 raise ShapeError(all_steps(inputs))
             steps = torch.arange(inputs.shape[1], device=inputs.device)
@@ -444,36 +337,14 @@ class RecurrentDecoder(nn.Module):
         if embedded.dim() != 3:
             raise ShapeError(all_steps(inputs))
         state = self.initial_state(memory)
-        if self._overridden_step is not None or self.feeds_back is not None:
+        if self.feeds_back or overridden(self, RecurrentDecoder, "advance", "_advance", "_query"):
             return self._in_order(inputs, embedded, memory, state, alignment, generator)
         return self._at_once(embedded, memory, state, alignment, generator)
-
-    @property
-    def _is_positioned(self) -> bool:
-        """Whether positions are added to the embedded inputs."""
-        return isinstance(self.embedding, PositionedEmbedding)
 
     def _embedded(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
         """The embedded inputs, at these positions if they count."""
         embedded: Tensor = self.embedding(inputs) if positions is None else self.embedding(inputs, positions)
         return embedded
-
-    @property
-    def _overridden_step(self) -> str | None:
-        """The method that a subclass or the instance overrides and that changes a step, or None."""
-        return overridden(self, RecurrentDecoder, "advance", "_advance", "_query")
-
-    def _take_steps(
-        self, inputs: Tensor, memory: RecurrentMemory, alignment: bool, generator: Generator | None
-    ) -> DecoderOutput:
-        """The outputs of a loop of `step`."""
-        state, outputs = self.initial_state(memory), []
-        with recorders.joined() if inputs.shape[1] else recorders.silent():
-            for x in inputs.unbind(1) if inputs.shape[1] else [inputs.new_zeros(len(inputs), *inputs.shape[2:])]:
-                output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
-                outputs.append(output)
-        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, : inputs.shape[1]], *outputs)
-        return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 
     def _in_order(
         self,
@@ -484,40 +355,16 @@ class RecurrentDecoder(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> RecurrentFeatures:
-        """Takes the steps one by one, since something is fed back; as one node of the graph if the parts allow it."""
-        if self._ineligible_for_pass(embedded, memory) is None:
-            output, cells, contexts, weights = fused.run(
-                self.attention,
-                self.stack,
-                self.readout,
-                embedded,
-                widened(memory.attention, embedded),
-                state.cell,
-                self.way,
-                state=widened(state.attention, embedded),
-            )
-            if self.attention is not None:
-                recorders.report(self.attention, weights)
-            if output is None or self.reads not in LAYERS:
-                return self._read_out(cells, contexts, embedded, weights if alignment else None)
-            return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
-        length = embedded.shape[1]
-        if not isinstance(length, int):
+        """Takes the steps one by one, since something is fed back."""
+        if not isinstance(embedded.shape[1], int):
             raise UnsupportedError(
                 f"torch.export cannot loop over any number of steps T, and here {self.feeds_back}. Export `step` and "
                 "loop over it, or export forward for a fixed T."
             )
-        sequence = embedded if overridden(self, RecurrentDecoder, "advance") is None else inputs
-        steps = []
-        with recorders.joined() if length else recorders.silent():
-            for x in (sequence if length else sequence.new_zeros(len(sequence), 1, *sequence.shape[2:])).unbind(1):
-                if sequence is embedded:
-                    features, state = self._advance(x, memory, state, alignment, generator)
-                else:
-                    features, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
-                steps.append(features)
-        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
-        return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
+        if overridden(self, RecurrentDecoder, "advance") is not None:
+            options: dict[str, Any] = {"alignment": alignment, "generator": generator}
+            return take_steps(lambda x, state: self.advance(x, memory, state, **options), state, inputs)
+        return take_steps(lambda x, state: self._advance(x, memory, state, alignment, generator), state, embedded)
 
     def say(self, features: RecurrentFeatures) -> DecoderOutput:
         """The output of the head."""
@@ -533,51 +380,10 @@ class RecurrentDecoder(nn.Module):
             return None
         if self.order == "attend_then_recur":
             return "the context goes into the cell"
-        if self.fed is not None:
-            what = "context" if self.fed == "context" else "attentional output"
+        if self.input_feeding:
+            what = "context" if self.reading.fed == "context" else "attentional output"
             return f"the last {what} goes into the cell"
         return "attention is asked with the states of all layers" if self.query == "state" else None
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and a search take and why.
-
-        Args:
-            rows: sentences times hypotheses of the search.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        return "; ".join(self.paths(rows=rows, device=device).values())
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        device = device or next(self.parameters()).device.type
-        search_path = searches.explain(searches.PACKED, self, rows, device)
-        return {"training": self._explain_training(device), "search": search_path}
-
-    def _explain_training(self, device: str) -> str:
-        if (name := overridden(self, RecurrentDecoder, "step", "advance", "_advance", "_query")) is not None:
-            return f"a training pass takes the steps one by one: {type(self).__name__} has a {name} of its own"
-        if self.feeds_back is None:
-            return "all steps of a training pass run at once: nothing is fed back into the cell"
-        dtype = next(self.stack.parameters()).dtype
-        reason = self._ineligible_for_pass(StandIn(torch.device(device), (1, 1, self.embedding.size), dtype))
-        if reason is None:
-            again = ", launched as one graph when a shape comes again" if device in RECORDERS else ""
-            return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
-        return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
-
-    def _ineligible_for_pass(self, embedded: Tensor | StandIn, memory: RecurrentMemory | None = None) -> str | None:
-        """Why steps that feed back are not one node of the graph, or None."""
-        if self.query != "output":
-            return "the fused pass asks only with the output"
-        if self._overridden_step is not None:
-            return f"{type(self).__name__} has a {self._overridden_step} of its own"
-        if overridden(self, RecurrentDecoder, "_read_out") is not None:
-            return f"{type(self).__name__} has a _read_out of its own"
-        if self.begins_with_zeros:
-            return "the fused pass attends in the first step too"
-        if memory is not None and getattr(memory.attention, "num_positions", 1) == 0:
-            return "there is nothing to look at"
-        return fused.refuse(self.attention, self.stack, self.readout, embedded, self.way)
 
     def _advance(
         self,
@@ -619,11 +425,9 @@ class RecurrentDecoder(nn.Module):
         features = self._read_out(output, attended.context, embedded, attended.alignment)
         if alignment:
             features = replace(features, auxiliary=attended.auxiliary)
-        if self.fed == "context":
-            feed = attended.context
-        elif self.fed is not None:
-            is_read = self.fed == "readout" or self.reads in LAYERS
-            feed = features.output if is_read else self._layer(output, attended.context, embedded)
+        if (fed := self.reading.fed) is not None:
+            is_read = fed == self.reading.head
+            feed = features.output if is_read else self._part(fed, output, attended.context, embedded)
         return features, RecurrentState(cell, attention, feed)
 
     def _query(self, output: Tensor, cell: CellState) -> Tensor:
@@ -655,29 +459,25 @@ class RecurrentDecoder(nn.Module):
     def _read_out(
         self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Tree = None
     ) -> RecurrentFeatures:
-        """The attentional output from the cell's state, and what it was computed from."""
-        output = cell
-        if isinstance(self.readout, DeepReadout):
-            output = self.readout(cell, embedded, context)
-        elif self.reads == "context":
-            assert context is not None
-            output = context
-        elif self.reads in LAYERS and self.readout is not None and context is not None:
-            output = self._layer(cell, context, embedded)
+        """What the head reads, and what it was computed from."""
+        output = self._part(self.reading.head, cell, context, embedded)
         return RecurrentFeatures(output, cell, context, embedded, alignment)
 
-    def _layer(self, cell: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
-        """The attention layer's output."""
+    def _part(self, part: Part, cell: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
+        """A part of a step: s, c, or the readout's output."""
+        if part == "state":
+            return cell
+        assert context is not None
+        if part == "context":
+            return context
         assert self.readout is not None
-        x = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
-        output: Tensor = self.readout(torch.cat([cell, *x, context], -1))
-        return output.tanh() if self.layer == "tanh" else output
-
-    @property
-    def way(self) -> fused.Way:
-        """What a fused pass is told of order, attention layer and what is fed back."""
-        feeds = "layer" if self.fed == "readout" else self.fed
-        return fused.Way(self.order == "attend_then_recur", feeds, self.layer)
+        if self.reading.layer is None:
+            deep: Tensor = self.readout(cell, embedded, context)
+            return deep
+        output: Tensor = self.readout(
+            torch.cat([cell, embedded, context] if self.reading.reads_input else [cell, context], -1)
+        )
+        return output.tanh() if self.reading.layer == "tanh" else output
 
 
 def _only_where(begun: Tensor, later: Tensor, first: Tensor | None = None) -> Tensor:

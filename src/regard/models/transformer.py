@@ -19,9 +19,8 @@ from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
-from regard.models import searches
+from regard.models import transformer_search
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.fused import transformer_search
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
@@ -195,8 +194,12 @@ class TransformerDecoder(nn.Module):
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        return searches.take(searches.CACHED, self, widened(memory, next(self.layers.parameters())), num_rows)
+        """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
+        memory = widened(memory, next(self.layers.parameters()))
+        if self._ineligible_for_search(memory, num_rows) is not None:
+            return self, memory
+        cached = transformer_search.SearchTwin(self, memory, num_rows)
+        return cached, cached.begin()
 
     def forward(
         self,
@@ -232,35 +235,12 @@ class TransformerDecoder(nn.Module):
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and a search take and why.
-
-        Args:
-            rows: sentences times hypotheses of the search.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        return "; ".join(self.paths(rows=rows, device=device).values())
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        device = device or next(self.parameters()).device.type
-        search_path = searches.explain(searches.CACHED, self, rows, device)
-        return {"training": self._explain_training(), "search": search_path}
-
     def _ineligible_for_search(
         self, memory: tuple[Tree, ...] | None = None, num_rows: int = EXAMPLE_ROWS
     ) -> str | None:
         """Why searches take `step` and not all layers at once, or None."""
         reason = ineligible(self, "the decoder", TransformerDecoder)
         return reason or transformer_search.refuse(self, DecoderLayer, memory)
-
-    def _explain_training(self) -> str:
-        attentions = enumerate(layer.cross_attention for layer in self.layers)
-        # of a refined attention all steps run at once, though each reads those before it
-        loops = [f"cross.{index}" for index, a in attentions if a.is_recurrent and not isinstance(a, Refined)]
-        if loops:
-            return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"
-        return "all steps of a training pass run at once"
 
     def _run(
         self,

@@ -12,10 +12,10 @@ from torch import Generator, Tensor, nn
 from regard.attention import SlidingWindow, multi_head
 from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
+from regard.attention.precision import widened
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
-from regard.models import searches
-from regard.models.language_model import AbstractLanguageModel, by_position, recorded_by_position
+from regard.models.language_model import AbstractLanguageModel, LanguageState, by_position, recorded_by_position
 from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import last_norm, residuals
 from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
@@ -140,8 +140,6 @@ class TransformerLanguageModel(AbstractLanguageModel):
     Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3.
     """
 
-    search_paths = searches.CACHED_LANGUAGE
-
     def __init__(
         self,
         embedding: Any,
@@ -192,6 +190,16 @@ class TransformerLanguageModel(AbstractLanguageModel):
             positions = (position[:, None] + columns).clamp(min=0)
             x = self.embedding(inputs.flatten(), positions.flatten()).unflatten(0, (rows, steps))
         return self._through(x, cache, position, mask, alignment, generator, keep)
+
+    def for_search(self, memory: LanguageState, num_rows: int) -> tuple[Any, Any]:
+        """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
+        from regard.models import language_search  # which reads this module
+
+        memory = widened(memory, next(self.parameters()))
+        if language_search.refuse(self, memory, num_rows) is not None:
+            return self, memory
+        cached = language_search.LanguageSearchTwin(self, memory, num_rows)
+        return cached, cached.begin()
 
     def take(
         self,

@@ -7,12 +7,13 @@ from typing import Any
 
 from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
+from regard.ops.attend import attend, weighted_sum
 from regard.ops.batch_norm import BATCH_NORM, batch_norm
 from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
-from regard.ops.forward import forward_alignment
+from regard.ops.forward import FORWARD_ALIGNMENT, forward_alignment
 from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
@@ -42,6 +43,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "dropout": DROPOUT,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
+    "forward_alignment": FORWARD_ALIGNMENT,
     "largest": LARGEST,
     "linear": LINEAR,
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
@@ -53,8 +55,8 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "warping_path": WARPING_PATH,
 }
 """By operation, in the order in which they are asked."""
-STEPS = {name: step_implementations(name) for name in ("attend", "cells")}
-"""Modules of steps in buffers of all steps, for passes without autograd; their inputs tell the device."""
+STEPS = {name: step_implementations(name) for name in ("cells",)}
+"""Modules of what an operation does in a step, without autograd; their inputs tell the device."""
 
 
 def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
@@ -73,6 +75,7 @@ __all__ = [
     "IMPLEMENTATIONS",
     "additive_attention",
     "additive_energies",
+    "attend",
     "batch_norm",
     "clipped_monotonic_alignment",
     "dot_attention",
@@ -96,4 +99,5 @@ __all__ = [
     "safe_log",
     "sparsemax",
     "warping_path",
+    "weighted_sum",
 ]

@@ -13,10 +13,10 @@ _PLAIN: ContextVar[bool] = ContextVar("regard_plain", default=False)
 def plain() -> Iterator[None]:
     """Within it models call their modules one by one and operations are computed by torch's.
 
-    Neither passes of several steps in one node of the graph, nor twins for searches, nor kernels of ours are taken:
-    results and gradients are the same to rounding, and `explain` says "switched off". It holds for the thread, or the
-    asynchronous task, that enters it; a graph that was made outside of it runs backward as it was made. What is
-    compiled by `torch.compile` has its ways already.
+    Loops of steps share nothing (`ops.over_steps`), and no kernels of ours are taken: results and gradients are the
+    same to rounding, and `explain` says "switched off". It holds for the thread, or the asynchronous task, that enters
+    it; a graph that was made outside of it runs backward as it was made. What is compiled by `torch.compile` has its
+    ways already.
 
     >>> with plain():
     ...     switched_off()

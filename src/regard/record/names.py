@@ -27,7 +27,7 @@ _LIBRARY = __file__.removesuffix("record/names.py".replace("/", os.sep))
 class Names:
     """The modules of a model by what they share with their copies.
 
-    A search steps a copy of a decoder (`layers.twin`), which has other modules with the same dicts of parameters.
+    A search may step a copy of a decoder (`models.pointer`), which has the same dicts of parameters.
 
     Args:
         model: whose modules are named.

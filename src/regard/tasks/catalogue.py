@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from regard.attention.citation import bibliography
 from regard.config import presets
 from regard.config.reading import preset_text
 from regard.ops.choose import choose
-from regard.ops.eligibility import StandIn, only_loaded_kernels
+from regard.ops.eligibility import StandIn
 from regard.tasks.contract import AbstractModel
 from regard.tasks.loading import shipped
 from regard.tasks.table import TASKS
@@ -30,8 +29,6 @@ PARTS = {
 
 
 DEVICES = {"cpu": "the CPU", "cuda": "a GPU"}
-SENTENCES = (1, 8, 256)
-"""One, a few and many, for which `explain` says what is taken."""
 
 
 def catalogue() -> list[tuple[str, str, str]]:
@@ -70,57 +67,17 @@ def _documented(name: str, thing: Any) -> str:
 
 
 def explain(model: AbstractModel[Any] | None = None) -> str:
-    """Which paths the parts of a model take and why, on the CPU and on a GPU, whether there is one or not.
+    """How a model's training takes its steps, and what large inputs of operations are given to on the CPU and on a GPU.
 
-    In training, in the precision that is configured, and in searches for 1, 8 and 256 sentences at once. Without a
-    model: which implementation of every operation is taken here.
+    Without a model: which implementation of every operation is taken here, and why.
     """
     if model is None:
         return ops.explain()
-    beam = int(getattr(model.config.decoding, "beam", 1))
-    lines = [model.name]
-    for device, name in DEVICES.items():
-        lines.append(f"  on {name}")
-        for name_of_part, module in model.parts().items():
-            if hasattr(module, "paths"):
-                width = beam if name_of_part == "decoder" else 1
-                lines += [f"    {name_of_part}", *(f"      {line}" for line in _paths(model, module, width, device))]
-        lines.append(f"    operations, of large inputs: {', '.join(_operations(device))}")
-    return "\n".join(lines)
-
-
-def _paths(model: AbstractModel[Any], module: Any, width: int, device: str) -> Iterator[str]:
-    """A line for training, and one for every number of sentences from which on searches take another path."""
-    precision = model.config.training.precision
-    dtype = torch.float32 if precision == "float32" else getattr(torch, precision)
-    with _autocast(device, dtype):
-        paths = module.paths(device=device)
-    yield f"training in {precision}: {paths['training']}"
-    if "feedback" in paths and getattr(model.config.training, "feeds_back", False):
-        yield f"training with feedback: {paths['feedback']}"
-    if device == "cpu":
-        with only_loaded_kernels(()):
-            path = module.paths(rows=width, device=device)["search"]
-        yield f"search, few texts on the command line: {path}"
-    taken: dict[str, list[str]] = {}
-    for count in SENTENCES:
-        taken.setdefault(module.paths(rows=count * width, device=device)["search"], []).append(str(count))
-    for path, counts in taken.items():
-        yield f"search, {' or '.join(counts)} sentence{'' if counts == ['1'] else 's'} at once: {path}"
-
-
-@contextmanager
-def _autocast(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast also for a device that is not there."""
-    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-    torch.set_autocast_enabled(device, dtype != torch.float32)
-    if dtype != torch.float32:
-        torch.set_autocast_dtype(device, dtype)
-    try:
-        yield
-    finally:
-        torch.set_autocast_enabled(device, before[0])
-        torch.set_autocast_dtype(device, before[1])
+    modules: Iterator[Any] = model.module.modules()
+    reasons: dict[str, None] = {part.feeds_back: None for part in modules if getattr(part, "feeds_back", None)}
+    how = f"one by one: {'; '.join(reasons)}" if reasons else "all at once"
+    operations = (f"  operations on {name}: {', '.join(_operations(device))}" for device, name in DEVICES.items())
+    return "\n".join([model.name, f"  training takes the steps of a sequence {how}", *operations])
 
 
 def _operations(device: str) -> Iterator[str]:

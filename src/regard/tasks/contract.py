@@ -350,10 +350,6 @@ class AbstractModel(ABC, Generic[ConfigT]):
             title: the title.
         """
 
-    def parts(self) -> Mapping[str, nn.Module]:
-        """The parts of the module that say which paths they take (`regard explain`), by name."""
-        return {}
-
     def refuse_trained(self, *paths: Path | str) -> None:
         """Refuses files that the model was trained on.
 

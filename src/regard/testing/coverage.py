@@ -11,17 +11,16 @@ from typing import Any
 from torch import nn
 
 from regard import attention, layers, losses, models, ops
-from regard.layers import twin
 from regard.testing.cases import CASES, MECHANISMS, PARTS
 
 _LOADED = "its own tests compare it with the program whose weights it reads"
-_TWIN = "made from a layer for a search; its own tests compare the two"
 ASSEMBLIES: dict[Any, str] = {
     attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
     models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     layers.Linear: "a product with a weight, which has a case as an operation",
+    ops.attend: "its v belongs to no row; its own tests compare it with the equation, in loops and outside",
     ops.batch_norm: "its rows depend on each other by design; its own tests compare it with the equation",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.warping_path: "a choice without derivatives, which has its own tests",
@@ -45,9 +44,6 @@ ASSEMBLIES: dict[Any, str] = {
     models.negative_log_likelihood: "a sum over batches, which has its own tests",
     models.register_entry_points: "its own test needs two processes",
     ops.log_softmax: "it overwrites its input and has no derivatives; it has its own tests",
-    twin.PackedHead: _TWIN,
-    twin.PackedLinear: _TWIN,
-    twin.PackedStack: _TWIN,
 }
 """The things that need no case, and why."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from regard import ops
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Parts, Tree
 from regard.attention.heads import refuse_heads
+from regard.ops.forward import forward_step
 from regard.shapes import Bool, Float
 
 
@@ -80,22 +79,24 @@ class ForwardAlignment(AbstractAlignment):
         start = first_alignment("first", memory, num_rows, self.num_heads)
         return Progress(start, start.new_full((num_rows, self.num_heads), 0.5))
 
+    floor = 0.0
+    """ε that is added to m."""
+
     def move(
         self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
-    ) -> Float[Tensor, "R H S"]:
-        """α̂_t from α̂_{t-1} and u_{t-1}."""
-        return ops.forward_alignment(energies, leaf.alignment, leaf.move, support)
+    ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
+        """The weights, and α̂_t from α̂_{t-1} and u_{t-1}."""
+        return forward_step(energies, leaf.alignment, leaf.move, support, self.floor)
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Progress
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α̂ (R, H, S)."""
-        weights = self.move(energies, leaf, support)
-        seen = weights.any(-1, keepdim=True)
-        return weights, replace(leaf, alignment=torch.where(seen, weights, leaf.alignment)), None
+        weights, after = self.move(energies, leaf, support)
+        return weights, Progress(after, leaf.move), None
 
     def observe(self, attended: Attended, look: Look, leaf: Progress) -> Progress:
         """u for the next step."""
         if self.agent is None:
             return leaf
-        return replace(leaf, move=self.agent(attended.context, look.query, look.inputs))
+        return Progress(leaf.alignment, self.agent(attended.context, look.query, look.inputs))

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from torch import Tensor
-
-from regard import ops
 from regard.attention import recipes
 from regard.attention.alignments import ExponentialAlignment, TransitionAgent
 from regard.attention.alignments.forward import ForwardAlignment, Progress
@@ -19,7 +16,6 @@ from regard.attention.peers.unmoved_location import UnmovedLocationScore
 from regard.attention.reads import WeightedSum
 from regard.attention.scores import AdditiveScore
 from regard.errors import UnsupportedError
-from regard.shapes import Bool, Float
 
 FLOOR, ELSEWHERE = 1e-8, 1e-7
 SMOOTH = ("sigmoid", "smoothed_sigmoid")
@@ -32,16 +28,12 @@ class RestartingForwardAlignment(ForwardAlignment):
     The agent has no hidden layer and does not use the decoder's input.
     """
 
+    floor = FLOOR
+
     def initial(self, memory: Memory, num_rows: int) -> Progress:
         """α̂_0 and u_0 = 1/2."""
         first = super().initial(memory, num_rows)
         return replace(first, alignment=first.alignment.clamp(min=ELSEWHERE))
-
-    def move(
-        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
-    ) -> Float[Tensor, "R H S"]:
-        """The weights."""
-        return ops.forward_alignment(energies, leaf.alignment, leaf.move, support, FLOOR)
 
 
 def location_sensitive(**options: Any) -> Mechanism:

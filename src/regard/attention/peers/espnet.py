@@ -12,7 +12,7 @@ from regard.attention import recipes
 from regard.attention.alignments.forward import ForwardAlignment, Progress
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.forward_attention import agent_of
-from regard.ops.forward import move_on
+from regard.ops.forward.reference import move_on
 from regard.shapes import Bool, Float
 
 LEAST = 1e-6
@@ -29,15 +29,16 @@ class ClampedForwardAlignment(ForwardAlignment):
 
     def move(
         self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
-    ) -> Float[Tensor, "R H S"]:
-        """The weights; zeros in a row without support."""
+    ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
+        """The weights, zeros in a row without support, and the alignment afterwards."""
         dtype = torch.promote_types(energies.dtype, leaf.alignment.dtype)
         working = torch.promote_types(dtype, torch.float32)
         reach = (2 if self.agent is None else 1) * move_on(leaf.alignment.to(working), leaf.move.to(working))
         weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
         if support is not None:
             weights = weights * support.any(-1, keepdim=True)
-        return (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(dtype)
+        weights = (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(dtype)
+        return weights, torch.where(weights.any(-1, keepdim=True), weights, leaf.alignment)
 
 
 def coverage(**options: Any) -> Mechanism:

@@ -37,9 +37,11 @@ class DroppedRead(AbstractWrapper, AbstractRead):
         """In evaluation, whether the other read is one."""
         return not drops(self.dropout) and self.values.is_sum
 
-    def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
+    def finish(
+        self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
+    ) -> Float[Tensor, "R V"]:
         """As the other read's."""
-        return self.values.finish(sums, weights)
+        return self.values.finish(sums, weights, query)
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, V)."""

@@ -47,6 +47,17 @@ class GatedSum(AbstractWrapper, AbstractRead):
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
-        context = self.sum(weights, look)
-        gate = self.gate(look.query).sigmoid()
+        return self.finish(self.sum(weights, look), weights, look.query)
+
+    @property
+    def is_sum(self) -> bool:  # type: ignore[override]
+        """Whether the other read is one."""
+        return self.sum.is_sum
+
+    def finish(
+        self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
+    ) -> Float[Tensor, "R V"]:
+        """The sums times the gate."""
+        context = self.sum.finish(sums, weights, query)
+        gate = self.gate(query).sigmoid()
         return (context.unflatten(1, (self.num_gates, -1)) * gate[..., None]).flatten(1)

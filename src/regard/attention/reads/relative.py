@@ -62,4 +62,4 @@ class RelativeSum(AbstractWrapper, AbstractRead):
         zeros = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
         offset_weights = zeros.scatter_add(2, self.offsets.index(look.position, weights), weights)
         sums = torch.einsum("rhc,cv->rhv", offset_weights, self.offsets.vectors).flatten(1)
-        return self.values.finish(weighted_sum(weights, look.memory.read) + sums, weights)
+        return self.values.finish(weighted_sum(weights, look.memory.read) + sums, weights, look.query)

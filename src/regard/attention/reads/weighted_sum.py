@@ -92,9 +92,11 @@ class ProjectedSum(AbstractRead):
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        return self.finish(weighted_sum(weights, look.memory.read), weights)
+        return self.finish(weighted_sum(weights, look.memory.read), weights, look.query)
 
-    def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
+    def finish(
+        self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
+    ) -> Float[Tensor, "R V"]:
         """W_o times the sums of all heads."""
         context = self.output_projection(sums)
         if type(self.output_projection) in (Linear, nn.Linear) and self.output_projection.bias is None:

@@ -9,6 +9,7 @@ from regard import ops
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import head_size, share, split
 from regard.layers.linear import Linear
+from regard.ops import over_steps
 from regard.shapes import Float, merge_rows
 
 
@@ -55,7 +56,7 @@ class AdditiveScore(AbstractScore):
     @property
     def direction(self) -> Float[Tensor, "H D"]:
         """v, or g · v / ‖v‖."""
-        return self.v if self.gain is None else self.gain * self.v / self.v.norm(dim=-1, keepdim=True)
+        return self.v if self.gain is None else over_steps.once(_normalised, self.v, self.gain)
 
     def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
@@ -87,3 +88,7 @@ class AdditiveScore(AbstractScore):
         """W q, grouped by the sentence whose memory it attends to, and U h."""
         keys = look.memory.score
         return share(split(self.query_projection(look.query), self.num_heads), keys), keys
+
+
+def _normalised(v: Tensor, gain: Tensor) -> Tensor:
+    return gain * v / v.norm(dim=-1, keepdim=True)

@@ -12,6 +12,7 @@ from regard.attention.beginning import FirstAlignment, first_alignment
 from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
 from regard.attention.scores.additive import AdditiveScore
 from regard.layers import response
+from regard.ops import over_steps
 from regard.shapes import Float, Int
 
 Location = Literal["previous", "cumulative", "both"]
@@ -123,19 +124,28 @@ class LocationScore(AbstractScore):
         if look.memory.num_positions == 0:
             return leaf.cumulative, leaf
         past = self._channels(leaf, look.position)
-        filters = response.filters(self.filters, past.shape[2], self.num_heads, self.kernel_size, look.query)
-        filters = filters.unflatten(0, (self.num_heads, -1))
+        filters = over_steps.once(self._filters, self.filters, channels=past.shape[2], like=look.query)
         return self.content.locate(look, past, filters, self.location_projection), leaf
+
+    def _filters(self, layer: nn.Module, channels: int, like: Tensor) -> Float[Tensor, "H F C W"]:
+        found = response.filters(layer, channels, self.num_heads, self.kernel_size, like)
+        return found.unflatten(0, (self.num_heads, -1))
 
     def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """The input of the filters; before the first step the sum is the first alignment."""
         if self.location == "previous":
             return leaf.recent
-        begins = (position == 0)[:, None, None]
-        cumulative = torch.where(begins, leaf.recent[:, :, -1], leaf.cumulative)[:, :, None]
+        cumulative = leaf.cumulative
+        if not self.accumulate_first and self.first_alignment != "zeros":
+            begins = (position == 0)[:, None, None]
+            cumulative = torch.where(begins, leaf.recent[:, :, -1], cumulative)
+        cumulative = cumulative[:, :, None]
         return cumulative if self.location == "cumulative" else torch.cat([leaf.recent, cumulative], 2)
 
     def observe(self, attended: Attended, look: Look, leaf: Trace) -> Trace:
         """Stores the step's weights and adds them to the sum."""
         weights = attended.alignment.detach() if self.detached else attended.alignment
-        return Trace(torch.cat([leaf.recent[:, :, 1:], weights[:, :, None]], 2), leaf.cumulative + weights)
+        recent = weights[:, :, None]
+        if self.num_previous > 1:
+            recent = torch.cat([leaf.recent[:, :, 1:], recent], 2)
+        return Trace(recent, leaf.cumulative + weights)

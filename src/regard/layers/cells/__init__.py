@@ -3,6 +3,6 @@
 `reset_before.py` is the one that torch does not have: a GRU with the reset gate before the product.
 
 `elementary.py`, in operations that every transform of torch knows; `exported.py`, as programs for any length;
-`packed.py`, over whole sequences without padding, with its node of the graph in `autograd.py`; `buffered.py`, in a loop
-of somebody else's that runs backward too; `single.py`, one step of a search.
+`packed.py`, over whole sequences without padding, with its node of the graph in `autograd.py`. Single steps in a loop
+are those of `ops.cells`.
 """

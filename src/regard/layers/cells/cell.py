@@ -141,13 +141,3 @@ def ineligible_layer(layer: Any, name: str = "the layer") -> str | None:
     if layer.num_layers != 1 or not layer.bias or layer.proj_size or layer.mode == "RNN_RELU":
         return f"{name} is not one layer of LSTM, GRU or tanh cells with biases"
     return None
-
-
-def candidate_first(gates: Tensor) -> Tensor:
-    """A GRU's weights or biases, ordered n, r, z instead of r, z, n along their first dimension."""
-    return gates.roll(len(gates) // 3, 0)
-
-
-def candidate_last(gates: Tensor) -> Tensor:
-    """The other way round."""
-    return gates.roll(-(len(gates) // 3), 0)

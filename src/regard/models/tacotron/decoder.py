@@ -10,19 +10,16 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.attention.precision import widened
 from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ConfigError, ShapeError, UnsupportedError
-from regard.layers import CellStack, Prenet, recorders
+from regard.layers import CellStack, Prenet
 from regard.layers.eligibility import overridden
 from regard.layers.recurrent import CellState
-from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.fused import speech as fused
+from regard.models.loop import take_steps
 from regard.models.naming import chosen, main_name, named
 from regard.models.sizes import all_steps, one_step
 from regard.models.tacotron.heads import FrameHead
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Float, Int, describe, num_hypotheses
 
 
@@ -221,13 +218,10 @@ class TacotronDecoder(nn.Module):
         if inputs.dim() != 3:
             raise ShapeError(all_steps(inputs))
         if overridden(self, TacotronDecoder, "step") is not None:
-            return self._take_steps(inputs, memory, alignment, generator)
+            options: dict[str, Any] = {"alignment": alignment, "generator": generator}
+            first = self.initial_state(memory)
+            return take_steps(lambda x, s: self.step(x, memory, s, **options), first, inputs, alignments="alignments")
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator), self._num_frames(inputs))
-
-    def for_search(self, memory: TacotronMemory, num_rows: int) -> tuple[Any, Any]:
-        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
-        memory = replace(memory, attention=widened(memory.attention, self._like))
-        return searches.take(searches.PACKED, self, memory, num_rows)
 
     def run(
         self,
@@ -239,22 +233,14 @@ class TacotronDecoder(nn.Module):
     ) -> TacotronFeatures:
         """`forward` without the head: the prenet takes all steps at once, then the cells one after the other."""
         self._num_frames(inputs)
-        state, length = self.initial_state(memory), inputs.shape[1]
-        fed = self._fed_frames(inputs if length else inputs.new_zeros(len(inputs), 1, inputs.shape[2]))
+        fed = self._fed_frames(inputs)
         features = self.prenet(fed, seeds=memory.seeds)
-        if length and self._refuse_fused(features, fed) is None:
-            output, context, *beside = fused.run(
-                self, features, fed, memory.attention, state.attention, alignment=alignment, generator=generator
-            )
-            weights = tree.map(lambda leaf: leaf.transpose(1, 2), beside[0])
-            return TacotronFeatures(output, context, weights, beside[1])
-        steps = []
-        with recorders.joined() if length else recorders.silent():
-            for frames, x in zip(fed.unbind(1), features.unbind(1), strict=True):
-                outcome, state = self._advance(x, frames, memory, state, alignment, generator)
-                steps.append(outcome)
-        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
-        return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
+        return take_steps(
+            lambda x, frames, state: self._advance(x, frames, memory, state, alignment, generator),
+            self.initial_state(memory),
+            features,
+            fed,
+        )
 
     def say(self, features: TacotronFeatures, num_frames: int) -> DecoderOutput:
         """The output of the head, r frames a step."""
@@ -265,29 +251,6 @@ class TacotronDecoder(nn.Module):
             alignments=alignments,
             auxiliary={**further, **chosen("attention", features.auxiliary)},
         )
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and synthesis take and why.
-
-        Args:
-            rows: sentences.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        return "; ".join(self.paths(rows=rows, device=device).values())
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` (teacher-forced), of training with `feedback`, and of the `search`."""
-        weight = self._like
-        on = torch.device(weight.device if device is None else device)
-        reason = self._refuse_fused() if on.type == "cpu" else "the fused pass is for the CPU"
-        return {
-            "training": fused.explain(self)
-            if reason is None
-            else f"a training pass takes the steps one by one: {reason}",
-            "feedback": "where its own frames are fed back, a training pass takes the steps one by one: what a step is "
-            "fed follows from the step before",
-            "search": searches.explain(searches.PACKED, self, rows, on.type),
-        }
 
     def _advance(
         self,
@@ -324,24 +287,6 @@ class TacotronDecoder(nn.Module):
         )
         asked = (attended.alignment, attended.auxiliary) if alignment else (None, None)
         return TacotronFeatures(output, attended.context, *asked), state
-
-    def _refuse_fused(self, *inputs: Tensor) -> str | None:
-        """Why `run` takes the steps one by one, or None."""
-        if overridden(self, TacotronDecoder, "_advance") is not None:
-            return "the decoder has a step of its own"
-        return fused.refuse(self, *inputs)
-
-    def _take_steps(
-        self, inputs: Tensor, memory: TacotronMemory, alignment: bool, generator: Generator | None
-    ) -> DecoderOutput:
-        """The outputs of a loop of `step`."""
-        state, length, outputs = self.initial_state(memory), inputs.shape[1], []
-        with recorders.joined() if length else recorders.silent():
-            for x in inputs.unbind(1) if length else [inputs.new_zeros(len(inputs), inputs.shape[2])]:
-                output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
-                outputs.append(output)
-        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *outputs)
-        return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 
     def _fed_frames(self, inputs: Float[Tensor, "B T rF"]) -> Float[Tensor, "B T nF"]:
         """The last n frames before each step."""

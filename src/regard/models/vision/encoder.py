@@ -15,9 +15,6 @@ from regard.models.vision.backbone import AbstractBackbone
 from regard.models.vision.cells import keep_image_mask
 from regard.models.vision.drops import drop_cells
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
-from regard.ops.batch_norm import BATCH_NORM
-from regard.ops.choose import choose
-from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float
 
 PositionsName = Literal["sinusoidal", "normalised_sinusoidal", "learned"]
@@ -135,33 +132,6 @@ class ImageEncoder(nn.Module):
             return Encoded(memory, grid=grid)
         cells = cells.flatten(1)
         return Encoded(memory.masked_fill(~cells[..., None], 0), cells, grid=grid)
-
-    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which path a batch takes in training and before a search, and why.
-
-        Args:
-            rows: cells and images of the batch.
-            device: the type of device, cpu or cuda; the weights' if None.
-        """
-        paths = self.paths(rows=rows, device=device)
-        if paths["training"] == paths["search"]:
-            return paths["training"]
-        return f"in training {paths['training']}; before searches {paths['search']}"
-
-    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
-        weight = next(self.parameters())
-        kind = torch.device(device or weight.device.type)
-        evaluated = "the backbone is frozen" if self.freeze else "channels last"
-        result = {}
-        for name in ("training", "search"):
-            reduced = self.precision == "bfloat16" and name == "training" and not self.freeze
-            dtype = torch.bfloat16 if reduced else weight.dtype
-            x = StandIn(kind, (rows, self.output_size), dtype, requires_grad=name == "training")
-            taken = choose(BATCH_NORM, x).name
-            told = str(dtype).removeprefix("torch.")
-            result[name] = f"convolutions in {told} ({evaluated}), batch norm by {taken}"
-        return result
 
     def forward(self, images: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Encoded:
         """As `encode`."""

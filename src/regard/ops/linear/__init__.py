@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from regard.errors import UnsupportedError
-from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_device, refuse_kernels, refuse_numba, refuse_types
-from regard.ops.linear import autograd, onednn, reference
-from regard.ops.linear.storage import stores_bytes
+from regard.ops import over_steps
+from regard.ops.choose import Implementation, choose
+from regard.ops.linear import autograd, onednn, reference, shared
+from regard.ops.linear.storage import byte_product, stores_bytes
 from regard.shapes import Float
-
-BYTES = "regard.ops.linear.numba"
 
 LINEAR = (
     Implementation("onednn", onednn.linear, onednn.refuse),
@@ -42,6 +37,11 @@ def linear(
     """
     if bfloat16:
         return _multiply_bfloat16(x, weight.bfloat16(), bias)
+    if (loop := over_steps.current(x, weight)) is not None:
+        if loop.collects and weight.requires_grad and shared.pays(x, weight):
+            return shared.linear(loop, x, weight, bias)
+        if not loop.collects and shared.packs(loop, x, weight):
+            return loop.shared(shared.PackedProduct, weight, as_bytes=loop.stores_bytes)(x, bias)
     is_small = not onednn.IS_WIDE or x.numel() * weight.shape[0] < onednn.MIN_WORK
     if torch.compiler.is_compiling() or not x.is_cpu or is_small:
         return reference.linear(x, weight, bias)
@@ -90,27 +90,6 @@ class Product:
         if self.bfloat16:
             return _multiply_bfloat16(x, self.weight, bias, packed=self.packed)
         return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
-
-
-def refuse_bytes(*weights: Tensor) -> str | None:
-    """Why products have no weights of bytes (`storing`), or None."""
-    return (
-        refuse_kernels(*weights)
-        or refuse_numba(BYTES, *weights)
-        or refuse_device("cpu", *weights)
-        or refuse_types(*weights, types=(torch.float32,))
-    )
-
-
-def byte_product(weight: Tensor) -> Any:
-    """x Wᵀ + b with the weight as bytes.
-
-    Raises:
-        UnsupportedError: if there are no kernels for it.
-    """
-    if (reason := refuse_bytes(weight)) is not None:
-        raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
-    return loaded(BYTES, "ByteProduct")(weight)
 
 
 def _multiply_bfloat16(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:

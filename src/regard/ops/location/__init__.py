@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
+from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.location import additive, reference
@@ -46,14 +48,19 @@ def location_energies(
     >>> location_energies(query, keys, past, filters, projection, v).shape
     torch.Size([2, 3, 1, 4])
     """
-    _check(query, keys, past, filters, projection, v)
-    kind = query.dtype
-    for x in (keys, past, filters, projection, v):
-        kind = torch.promote_types(kind, x.dtype)
+    memory = keys, filters, projection, v
+    kind = over_steps.once(_checked, *memory, query=query, past=past)
+    kind = torch.promote_types(kind, torch.promote_types(query.dtype, past.dtype))
     working = torch.float32 if kind.itemsize < 4 else kind
     inputs = [x if x.dtype == working else x.to(working) for x in (query, keys, past, filters, projection, v)]
     energies: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
     return energies if energies.dtype == kind else energies.to(kind)
+
+
+def _checked(keys: Tensor, *weights: Tensor, query: Tensor, past: Tensor) -> torch.dtype:
+    """The widest type of what steps share, whose sizes are checked with those of the first step."""
+    _check(query, keys, past, *weights)
+    return reduce(torch.promote_types, [x.dtype for x in weights], keys.dtype)
 
 
 def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config.tasks.documents import DocumentsConfig
 from regard.data import DocumentField, EncodedDocument, Labels, Vocabulary, bucket, read_documents
@@ -287,11 +287,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             )
             for number, weights in enumerate(words if heads else words.mean(0, keepdim=True), start=1)
         ]
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """The levels of words and of sentences that have encoders."""
-        levels = {"words": self.module.word, "sentences": self.module.sentence}
-        return {name: level for name, level in levels.items() if level is not None and level.stack is not None}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, labels, configuration."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config.tasks.forecasting import ForecastingConfig
 from regard.data import (
@@ -328,10 +328,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             heading = " ".join(part for part in (title, forecast.series) if part)
             files.append(plot_forecast(forecast, target, title=heading))
         return files
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """Encoder and decoder."""
-        return {"encoder": self.module.encoder, "decoder": self.module.decoder}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, series, configuration."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import PAD, SpanScheme, Vocabulary
@@ -211,10 +211,6 @@ class Tagger(AbstractModel[LabellingConfig]):
         return plot_alignment(
             weights, path, shown.tokens, outputs, title=title, data=data, highest=highest, sides=sides
         )
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """The encoder."""
-        return {"encoder": self.module.encoder}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
@@ -265,10 +265,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             sides=("text before", "next token"),
             prompt=(columns, columns - 1),
         )
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """The network, which is a decoder whose source is the text before."""
-        return {"decoder": self.module}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabulary, configuration."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Standardisation, griffin_lim, write_wave
@@ -165,10 +165,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     def units_of(self, text: str) -> tuple[str, ...]:
         """The units of a text, with the symbol that follows it."""
         return (*self.field.split(text), *self.end_units)
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """Encoder and decoder."""
-        return {"encoder": self.module.tacotron.encoder, "decoder": self.module.tacotron.decoder}
 
     def predict(
         self,

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
@@ -311,10 +311,6 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     def can_plot(self, prediction: Prediction) -> bool:
         """Whether it has an alignment."""
         return prediction.alignment is not None
-
-    def parts(self) -> Mapping[str, nn.Module]:
-        """Encoder and decoder."""
-        return {"encoder": self.module.encoder, "decoder": self.module.decoder}
 
     def automatic_metrics(self) -> tuple[Metric, ...]:
         """BLEU and chrF if outputs are sentences and sacrebleu is installed."""

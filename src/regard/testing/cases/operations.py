@@ -103,6 +103,7 @@ OPERATIONS: tuple[OperationCase, ...] = (
         (ops.forward_alignment,),
         lambda: (draw(3, 2, 5), probabilities(3, 2, 5, seed=1), probabilities(3, 2, seed=2), _SUPPORT[:, None]),
     ),
+    OperationCase("weighted sum", (ops.weighted_sum,), lambda: (probabilities(3, 2, 5), draw(3, 5, 1, 6, seed=1))),
     OperationCase("safe logarithm", (ops.safe_log,), lambda: (probabilities(3, 5) + 0.1,)),
     OperationCase("sum of logarithms", (ops.log_add,), lambda: (draw(3, 5), draw(3, 5, seed=1))),
 )

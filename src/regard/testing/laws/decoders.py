@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.models import DecoderOutput
+from regard.models.searches import for_search
+from regard.ops.over_steps import Loop
 from regard.testing.assertion import (
     equally_wide,
     require,
@@ -97,21 +100,21 @@ def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
     _agree(output, _rows(expected, rows), subject, "a batch that sentences have left")
 
 
-def twin_for_searches_says_what_the_decoder_says(subject: DecoderSubject) -> None:
-    """What `for_search` returns has the decoder's outputs, while hypotheses change places and sentences leave."""
+def searches_say_what_the_decoder_says(subject: DecoderSubject) -> None:
+    """The steps of a search have the decoder's outputs, while hypotheses change places and sentences leave."""
     decoder, count = subject.decoder, len(subject.sources)
-    if not hasattr(type(decoder), "for_search"):
-        return
     with torch.inference_mode():
         memories = {"decoder": (decoder, subject.prepare(range(count)))}
-        memories["twin"] = decoder.for_search(memories["decoder"][1], 3 * count)
+        memories["search"] = for_search(*memories["decoder"], 3 * count)
+        loops: dict[str, Any] = {"decoder": nullcontext(), "search": Loop()}
         states = {name: stepped.initial_state(memory, 3) for name, (stepped, memory) in memories.items()}
         for step in range(2 * STEPS):
             inputs = subject.inputs(range(3 * count), STEPS)[:, step % STEPS]
             said = {}
             for name, (stepped, memory) in memories.items():
-                said[name], states[name] = stepped.step(inputs, memory, states[name], alignment=True)
-            _agree(said["twin"], said["decoder"], subject, f"the twin's step {step}")
+                with loops[name]:
+                    said[name], states[name] = stepped.step(inputs, memory, states[name], alignment=True)
+            _agree(said["search"], said["decoder"], subject, f"the search's step {step}")
             # parents (count, 3) of the next hypotheses: other ones of the sentence; after three steps the first leaves
             parents = (torch.arange(3 * count).view(count, 3).roll(step, 1) * 7 % 3).add(
                 3 * torch.arange(count)[:, None]

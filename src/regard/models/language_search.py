@@ -9,11 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 from regard.layers.eligibility import ineligible
+from regard.models import transformer_search
 from regard.models.contract import DecoderOutput
-from regard.models.fused import transformer_search
-from regard.models.fused.transformer_search import SearchMemory, Steps
 from regard.models.language_model import NOTHING, by_position
 from regard.models.transformer_language_model import CausalLayer, TransformerLanguageModel
+from regard.models.transformer_search import SearchMemory, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,6 @@ def refuse(model: Any, memory: Any = None, rows: int = 1) -> str | None:
     """Why the searches of a `TransformerLanguageModel` have no such step, or None; without a memory, whether ever."""
     reason = ineligible(model, "the model", TransformerLanguageModel)
     return reason or transformer_search.refuse(model, CausalLayer, memory)
-
-
-def take(model: Any, memory: Any, rows: int) -> tuple[LanguageSearchTwin, SearchMemory]:
-    """The twin for a search, and the memory for it."""
-    cached = LanguageSearchTwin(model, memory, rows)
-    return cached, cached.begin()
 
 
 class LanguageSearchTwin:

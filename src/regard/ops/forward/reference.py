@@ -1,4 +1,4 @@
-"""Forward attention in logarithms: α = softmax(e + log m), where m is the alignment before, moved on."""
+"""The plain formula."""
 
 from __future__ import annotations
 
@@ -20,27 +20,14 @@ def move_on(previous: Float[Tensor, "R H S"], move: Float[Tensor, "R H"]) -> Flo
     return (1 - move[..., None]) * previous + move[..., None] * moved
 
 
-def forward_alignment(
+def forward_step(
     energies: Float[Tensor, "R H S"],
     previous: Float[Tensor, "R H S"],
     move: Float[Tensor, "R H"],
     support: Bool[Tensor, "R G S"] | None,
     floor: float = 0.0,
-) -> Float[Tensor, "R H S"]:
-    """α_n = m_n exp(e_n) / Σ_k m_k exp(e_k) over the support, with m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1} + ε.
-
-    Where the support holds no position with m > 0, the row begins anew with softmax(e): the limit ε → 0. A row
-    without support gives zeros.
-
-    Args:
-        move: u, how likely each row and head moves on.
-        floor: ε.
-
-    Numerics: a softmax of e + log m, so that energies of any size leave a distribution. Half types are computed in
-    float32.
-
-    Source: Zhang, Ling & Dai 2018 (arXiv 1807.06736); their y is softmax(e), whose denominator cancels.
-    """
+) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
+    """The weights, and the alignment afterwards, as `ops.forward.forward_step`."""
     working = torch.promote_types(energies.dtype, torch.float32)
     # log m (R, H, S): -∞ where the row cannot be, and no gradient there
     reach = safe_log(move_on(widen(previous).to(working), move.to(working)) + floor)
@@ -51,4 +38,5 @@ def forward_alignment(
     anew = ~reached.any(-1, keepdim=True)
     allowed = reached | (anew if support is None else anew & support)
     weights = masked_softmax(energies.to(working) + reach.masked_fill(anew, 0.0), allowed)
-    return weights.to(torch.promote_types(energies.dtype, previous.dtype))
+    weights = weights.to(torch.promote_types(energies.dtype, previous.dtype))
+    return weights, torch.where(weights.any(-1, keepdim=True), weights, previous)

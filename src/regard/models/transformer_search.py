@@ -40,7 +40,6 @@ from regard.layers import (
 )
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
-from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput
 from regard.models.naming import named
 from regard.models.outputs import output_of
@@ -307,7 +306,7 @@ class Steps:
         )
         self.reach = reach_of(decoder)
         self.embedding, self.norm = decoder.embedding, decoder.norm
-        self.head = twin(decoder.head, rows)
+        self.head = decoder.head
         self.has_table = _is_table(decoder.embedding)
         self.like = next(decoder.layers.parameters())
         # of the first steps: the vectors of positions, the cosines and sines of rotations, the windows' biases

@@ -1,19 +1,33 @@
-"""The fused training pass is the loop of steps: outputs, features and every gradient."""
+"""A training pass of a recurrent decoder by kernels is the plain one: outputs, features and every gradient."""
 
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 
 from regard import attention as a
+from regard import tree
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, DeepReadout, RecurrentDecoder, fused
+from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder
+from regard.ops import plain
+from regard.ops.linear import shared
 from regard.testing import tiny
 from regard.testing.source import encode
 
 SIZES = {"query_size": 4, "memory_size": 6}
+
+
+@pytest.fixture(autouse=True)
+def small_products_count(monkeypatch):
+    monkeypatch.setattr(shared, "MIN_WORK", 0)
+
+
 MECHANISMS = {
     "additive": lambda: a.bahdanau(**SIZES, size=4),
     "additive, 2 heads, normalised, sharp": lambda: a.bahdanau(
@@ -51,6 +65,13 @@ GATED = {
     "rectified, 2 heads": lambda: a.show_attend_tell(**SIZES, size=4, gate=None, num_heads=2, like="sgrvinod"),
     "a gate and coverage of a plane": lambda: a.plane_coverage(**LOCATION, gate="vector"),
 }
+OTHERS = {
+    "a mixture": lambda: a.gmm(**SIZES, size=4),
+    "sparsemax": lambda: a.bahdanau(**SIZES, size=4, alignment="sparsemax"),
+    "a window": lambda: a.luong(**SIZES, window=a.ArgmaxWindow(back=1, front=1)),
+    "forward": lambda: a.forward_attention(**SIZES, size=4, num_filters=2, kernel_size=3),
+}
+"""Steps of more than one operation."""
 ORDERS = ("recur_then_attend", "attend_then_recur")
 
 
@@ -78,32 +99,29 @@ def build(mechanism, cell="lstm", order=ORDERS[0], readout="tanh", **options):
     return decoder
 
 
-def passes(decoder, monkeypatch, grid=None):
-    """Features of the fused pass and of the loop, and what they are differentiated by."""
+def passes(decoder, grid=None):
+    """Features by kernels and by the plain formulas, and what they are differentiated by."""
     encoded = replace(encode(tiny.sources(cell=decoder.stack.cell), padding=2 if grid is None else 1), grid=grid)
     values = encoded.memory.clone().requires_grad_()
     ids = torch.tensor([[0, 2, 3, 1, 1], [3, 0, 2, 2, 1]])
-    memory = decoder.prepare(replace(encoded, memory=values))
-    torch.manual_seed(7)
-    together = decoder.run(ids, memory, alignment=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(fused, "refuse", lambda *_: "the loop was asked for")
-        torch.manual_seed(7)
-        loop = decoder.run(ids, memory, alignment=True)
-    wanted = {**dict(decoder.named_parameters()), "memory": values}
-    return [(x.output, x.cell, x.context, x.alignment) for x in (together, loop)], wanted
+    found = []
+    for context in (nullcontext, plain):
+        with context():
+            torch.manual_seed(7)
+            features = decoder.run(ids, decoder.prepare(replace(encoded, memory=values)), alignment=True)
+        parts = features.output, features.cell, features.context, features.alignment
+        found.append([x for x in parts if x is not None and x.requires_grad])
+    return found, {**dict(decoder.named_parameters()), "memory": values}
 
 
-def assert_same(decoder, monkeypatch, grid=None):
-    assert decoder.explain().startswith("a training pass takes the steps in one fused node")
-    (ours, plain), wanted = passes(decoder, monkeypatch, grid)
-    assert ours[0].grad_fn is not None
-    for x, y in zip(ours, plain, strict=True):
+def assert_same(decoder, grid=None):
+    (ours, plainly), wanted = passes(decoder, grid)
+    for x, y in zip(ours, plainly, strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=1e-13)
-    probe = [torch.randn_like(x) for x in plain]
+    probe = [torch.randn_like(x) for x in plainly]
     found, expected = (
         torch.autograd.grad(x, list(wanted.values()), probe, retain_graph=True, allow_unused=True)
-        for x in (ours, plain)
+        for x in (ours, plainly)
     )
     for name, x, y in zip(wanted, found, expected, strict=True):
         assert (x is None) == (y is None), name
@@ -114,28 +132,28 @@ def assert_same(decoder, monkeypatch, grid=None):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_fused_pass_is_the_loop_of_steps(mechanism, cell, order, monkeypatch):
-    assert_same(build(MECHANISMS[mechanism](), cell, order), monkeypatch)
+def test_a_pass_by_kernels_is_the_plain_one(mechanism, cell, order):
+    assert_same(build(MECHANISMS[mechanism](), cell, order))
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("mechanism", LOCATED)
-def test_energies_that_depend_on_earlier_weights_are_fused(mechanism, order, monkeypatch):
+def test_energies_that_depend_on_earlier_weights(mechanism, order):
     for cell in ("lstm", "gru"):
-        assert_same(build(LOCATED[mechanism](), cell, order), monkeypatch)
+        assert_same(build(LOCATED[mechanism](), cell, order))
 
 
 @pytest.mark.parametrize("readout", ["tanh", "state", "deep"])
 @pytest.mark.parametrize("mechanism", ["additive", "general, 2 heads, learned scale", *GATED])
-def test_gates_and_readouts_are_fused_where_attention_comes_first(mechanism, readout, monkeypatch):
+def test_gates_and_readouts_where_attention_comes_first(mechanism, readout):
     for cell in ("lstm", "gru"):
-        assert_same(build({**MECHANISMS, **GATED}[mechanism](), cell, ORDERS[1], readout), monkeypatch)
+        assert_same(build({**MECHANISMS, **GATED}[mechanism](), cell, ORDERS[1], readout))
 
 
 @pytest.mark.parametrize("grid", [(2, 3), (3, 2), (6, 1)])
-def test_the_cells_of_an_image_are_covered_in_the_fused_pass(grid, monkeypatch):
+def test_the_cells_of_an_image_are_covered(grid):
     for mechanism in ("coverage of a plane, 2 heads, sharp", "a gate and coverage of a plane"):
-        assert_same(build({**LOCATED, **GATED}[mechanism](), "gru", ORDERS[1], "deep"), monkeypatch, grid)
+        assert_same(build({**LOCATED, **GATED}[mechanism](), "gru", ORDERS[1], "deep"), grid)
 
 
 @pytest.mark.parametrize("mechanism", ["a gate and coverage of a plane", "a gate of each feature"])
@@ -166,15 +184,15 @@ def test_captioners_have_second_derivatives(mechanism):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("options", [{"num_layers": 2}, {"num_layers": 3, "residual": True}])
-def test_stacks_of_layers_are_fused_too(options, order, monkeypatch):
+def test_stacks_of_layers(options, order):
     for cell in ("lstm", "gru"):
-        assert_same(build(MECHANISMS["additive"](), cell, order, **options), monkeypatch)
+        assert_same(build(MECHANISMS["additive"](), cell, order, **options))
 
 
-def test_dropout_between_layers_drops_in_training_alone(monkeypatch):
+def test_dropout_between_layers_drops_in_training_alone():
     decoder = build(MECHANISMS["additive"](), num_layers=2, dropout=0.5)
-    dropped = [passes(decoder.train(), monkeypatch)[0][0][1] for _ in range(2)]
-    kept = passes(decoder.eval(), monkeypatch)[0][0][1]
+    dropped = [passes(decoder.train())[0][0][1] for _ in range(2)]
+    kept = passes(decoder.eval())[0][0][1]
     assert torch.equal(*dropped)  # the seed is the same
     assert not torch.allclose(dropped[0], kept)
 
@@ -204,28 +222,48 @@ def test_a_sentence_that_may_look_at_nothing_reads_zeros():
     assert not values.grad[1].any()
 
 
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (
-            lambda: build(a.gmm(**SIZES, size=4)),
-            "does not support MixtureScore",
-        ),
-        (lambda: build(a.bahdanau(**SIZES, size=4, alignment="sparsemax")), "does not support SparsemaxAlignment"),
-        (lambda: build(a.luong(**SIZES, window=a.ArgmaxWindow(back=1, front=1))), "does not support ArgmaxWindow"),
-        (lambda: build(a.bahdanau(**SIZES, size=4), "rnn"), "no rnn cells"),
-        (lambda: build(a.Parallel([a.luong(**SIZES)])), "no Parallel"),
-    ],
-)
-def test_what_is_not_fused_says_why(make, reason):
-    assert reason in make().explain()
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mechanism", OTHERS)
+def test_other_mechanisms_share_what_their_operations_share(mechanism, order):
+    for cell in ("gru", "rnn"):
+        assert_same(build(OTHERS[mechanism](), cell, order))
 
 
-def test_half_types_take_the_loop():
-    mechanism = a.bahdanau(**SIZES, size=4)
-    parts = mechanism, RecurrentStack(7, 4), torch.nn.Linear(10, 4)
-    assert fused.refuse(*parts, torch.zeros(1, 2, 3)) is None
-    assert "float32 and float64" in fused.refuse(*parts, torch.zeros(1, 2, 3, dtype=torch.bfloat16))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert "half types" in fused.refuse(*parts, torch.zeros(1, 2, 3))
-    assert "nothing to compute" in fused.refuse(*parts, torch.zeros(1, 0, 3))
+def test_a_decoder_without_attention():
+    torch.manual_seed(0)
+    encoder, context = RecurrentStack(1, 3, bidirectional=True), FixedContext("mean", 6)
+    stack = RecurrentStack(9, 4)
+    embedding = TokenEmbedding(4, 3, padding=None)
+    options = {"context": context, "every_step": True}
+    bridge = Bridge(encoder, stack, "dense", context_size=6)
+    assert_same(RecurrentDecoder(embedding, stack, TokenHead(4, 4), bridge, **options).double())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_half_types_and_autocast_train(order):
+    for dtype, cast in ((torch.bfloat16, False), (torch.float32, True)):
+        exact = build(MECHANISMS["additive"](), "gru", order)
+        decoder = copy.deepcopy(exact).to(dtype)
+        encoded = encode(tiny.sources(cell="gru"), padding=1)
+        encoded = tree.map(lambda x, dtype=dtype: x.to(dtype) if x.is_floating_point() else x, encoded)
+        ids = torch.tensor([[0, 2, 3], [3, 0, 2]])
+        with torch.autocast("cpu", torch.bfloat16, enabled=cast):
+            found = decoder.run(ids, decoder.prepare(encoded))
+        found.output.float().sum().backward()
+        expected = exact.run(ids, exact.prepare(encode(tiny.sources(cell="gru"), padding=1)))
+        torch.testing.assert_close(found.output.double(), expected.output, rtol=0.05, atol=0.05)
+        assert all(x.grad.isfinite().all() for x in decoder.stack.parameters())
+
+
+def test_the_graph_of_a_pass_is_freed_at_once():
+    decoder = build(a.location_sensitive(**LOCATION))
+    gc.collect()
+    gc.disable()
+    try:
+        (features, _), _ = passes(decoder)
+        dead = [weakref.ref(x) for x in features]
+        torch.stack([x.sum() for x in features]).sum().backward()
+        del features, _
+        assert [one() for one in dead] == [None] * len(dead)
+    finally:
+        gc.enable()

@@ -1,0 +1,40 @@
+"""The loop over a decoder's steps in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.layers import recorders
+from regard.ops.over_steps import over_steps
+
+OutcomeT = TypeVar("OutcomeT")
+
+
+def take_steps(
+    step: Callable[..., tuple[OutcomeT, Any]], state: Any, *sequences: Tensor, alignments: str = "alignment"
+) -> OutcomeT:
+    """The outcomes of all steps, each leaf (B, T, …), within `over_steps`.
+
+    Args:
+        step: from the inputs of a step (B, …), one of each sequence, and a state to an outcome and the next state.
+        state: before the first step.
+        sequences: (B, T, …); of none (T = 0) a step of zeros is taken, whose outcome has the types and sizes.
+        alignments: the outcome's field of weights, (B, H, S) of a step, which become (B, H, T, S).
+    """
+    length, outcomes = sequences[0].shape[1], []
+    if not length:
+        sequences = tuple(x.new_zeros(len(x), 1, *x.shape[2:]) for x in sequences)
+    with over_steps(), recorders.joined() if length else recorders.silent():
+        for inputs in zip(*(x.unbind(1) for x in sequences), strict=True):
+            outcome, state = step(*inputs, state)
+            outcomes.append(outcome)
+    whole: Any = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *outcomes)
+    weights = tree.map(lambda leaf: leaf.transpose(1, 2), getattr(whole, alignments))
+    taken: OutcomeT = replace(whole, **{alignments: weights})
+    return taken
