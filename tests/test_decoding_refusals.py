@@ -194,7 +194,7 @@ def test_decoders_of_values_and_alignments_without_heads_are_refused():
         DecoderOutput(torch.zeros(len(inputs), 4).log_softmax(1), alignments={"main": torch.zeros(len(inputs), 3)}),
         state,
     )
-    with pytest.raises(ShapeError, match=r"\(R=10, H, S\)"):
+    with pytest.raises(ShapeError, match=r"\(R=2, H, S\)"):
         search(decoder, decoder.prepare(sources(2)), Search(), bos=BOS, eos=3, max_length=2, alignment=True)
 
 
