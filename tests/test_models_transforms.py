@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.func import functional_call, grad, hessian, jvp, vmap
@@ -127,7 +129,7 @@ def test_a_hessian_by_torch_func_is_that_of_autograd():
 
 def test_models_that_attend_to_all_steps_at_once_are_transformed_too():
     made = model("additive")
-    made.decoder.fed = None
+    made.decoder.reading = replace(made.decoder.reading, fed=None)
     made.decoder.stack = RecurrentStack(3, 4).double()
     source, ids = inputs()
     weights = {name: p.detach() for name, p in made.named_parameters()}

@@ -465,8 +465,7 @@ def test_a_model_says_what_it_is(tmp_path: Path) -> None:
     information = model.information()
     assert information["parameters"] == sum(p.numel() for p in model.module.parameters())
     assert information["text"].endswith("character symbols")
-    assert "all steps of a training pass run at once" in explain(model)
-    assert "search, 1 or 8 or 256 sentences at once" in explain(model) or "search, 1 sentence at once" in explain(model)
+    assert "training takes the steps of a sequence all at once" in explain(model)
 
 
 def test_a_model_starts_from_another_by_symbol(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

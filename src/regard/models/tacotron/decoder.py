@@ -148,6 +148,11 @@ class TacotronDecoder(nn.Module):
         """A tensor of the type and on the device of the head's weights, whatever its linear maps are."""
         return next(self.head.parameters(), torch.zeros(()))
 
+    @property
+    def feeds_back(self) -> str:
+        """Why steps are taken one by one."""
+        return "the last context goes into the cells"
+
     def prepare(self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None) -> TacotronMemory:
         """Everything that depends only on the source, B rows.
 
