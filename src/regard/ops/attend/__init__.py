@@ -15,7 +15,7 @@ from regard.ops.choose import loaded
 from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_numba, refuse_types
 from regard.ops.precision import without_autocast
 from regard.ops.softmax import masked_softmax
-from regard.shapes import Bool, Float
+from regard.shapes import Bool, Float, num_hypotheses
 
 KERNELS = "regard.ops.attend.numba"
 
@@ -58,8 +58,8 @@ def reference(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, v: Tensor | None, sharpening: float
 ) -> tuple[Tensor, Tensor]:
     """The plain formula."""
-    sentences, heads = len(keys), query.shape[1]
-    hypotheses = len(query) // max(sentences, 1)
+    sentences, heads = keys.shape[0], query.shape[1]
+    hypotheses = num_hypotheses(query.shape[0], sentences)
     asked = query.reshape(sentences, hypotheses, heads, query.shape[2])
     if v is not None:
         energies = additive_energies(asked, keys, v).transpose(1, 2)
@@ -145,7 +145,7 @@ class _Attend(torch.autograd.Function):
             return None, None, *grads[:-1]
         uses, kernels = ctx.shared
         if grad_context is None:
-            grad_context = query.new_zeros(len(query), query.shape[1] * values.shape[3])
+            grad_context = query.new_zeros(query.shape[0], query.shape[1] * values.shape[3])
         grad_context, query = grad_context.contiguous(), query.contiguous()
         kept = uses.kept
         sums = kept[0][2:] if kept and v is not None else kernels.sums()
@@ -173,22 +173,22 @@ def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S P V
 def _sum(weights: Tensor, values: Tensor) -> Tensor:
     if values.shape[2] == 1:  # all rows and heads of a sentence share its values: (B, K·H, S) × (B, S, V)
         context = torch.bmm(_of_sentences(weights, values), values.squeeze(2))
-        return context.view(len(weights), weights.shape[1] * values.shape[3])
+        return context.view(weights.shape[0], weights.shape[1] * values.shape[3])
     # n heads side by side share values, K rows a sentence: (B, K, G, n, S) × (B, S, G, V) to (B, K, G, n, V)
     context = torch.einsum("bkgns,bsgv->bkgnv", _grouped(weights, values), values)
-    return context.reshape(len(weights), weights.shape[1] * values.shape[3])
+    return context.reshape(weights.shape[0], weights.shape[1] * values.shape[3])
 
 
 def _of_sentences(rows: Tensor, values: Tensor) -> Tensor:
     """(R, H, N) as (B, K·H, N)."""
-    return rows.reshape(len(values), rows.shape[1] * (len(rows) // max(len(values), 1)), rows.shape[2])
+    return rows.reshape(values.shape[0], rows.shape[1] * num_hypotheses(rows.shape[0], values.shape[0]), rows.shape[2])
 
 
 def _grouped(rows: Tensor, values: Tensor) -> Tensor:
     """(R, H, N) as (B, K, P, H / P, N)."""
-    sentences, groups = len(values), values.shape[2]
+    sentences, groups = values.shape[0], values.shape[2]
     heads, size = rows.shape[1:]
-    return rows.view(sentences, len(rows) // max(sentences, 1), groups, heads // groups, size)
+    return rows.view(sentences, num_hypotheses(rows.shape[0], sentences), groups, heads // groups, size)
 
 
 class SharedValues(over_steps.Shared):

@@ -76,7 +76,7 @@ MIN_WORK = 1 << 20
 
 def pays(x: Tensor, weight: Tensor) -> bool:
     """Whether a product is no smaller than what keeping its gradient costs, and of one type."""
-    if x.numel() * len(weight) < MIN_WORK or x.dtype != weight.dtype or x.dim() < 2 or x.is_meta:
+    if x.numel() * weight.shape[0] < MIN_WORK or x.dtype != weight.dtype or x.dim() < 2 or x.is_meta:
         return False
     return refuse_autocast(x) is None
 
