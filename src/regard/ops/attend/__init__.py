@@ -15,7 +15,7 @@ from regard.ops.choose import loaded
 from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_numba, refuse_types
 from regard.ops.precision import without_autocast
 from regard.ops.softmax import masked_softmax
-from regard.shapes import Bool, Float, num_hypotheses
+from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 KERNELS = "regard.ops.attend.numba"
 
@@ -171,12 +171,15 @@ def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S P V
 
 
 def _sum(weights: Tensor, values: Tensor) -> Tensor:
-    if values.shape[2] == 1:  # all rows and heads of a sentence share its values: (B, K·H, S) × (B, S, V)
+    if values.shape[2] == 1 and not torch.compiler.is_compiling():  # whose programs are for any number of rows
+        # all rows and heads of a sentence share its values: (B, K·H, S) × (B, S, V)
         context = torch.bmm(_of_sentences(weights, values), values.squeeze(2))
         return context.view(weights.shape[0], weights.shape[1] * values.shape[3])
     # n heads side by side share values, K rows a sentence: (B, K, G, n, S) × (B, S, G, V) to (B, K, G, n, V)
-    context = torch.einsum("bkgns,bsgv->bkgnv", _grouped(weights, values), values)
-    return context.reshape(weights.shape[0], weights.shape[1] * values.shape[3])
+    shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
+    shared = shared.unflatten(2, (values.shape[2], weights.shape[1] // values.shape[2]))
+    context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)
+    return merge_rows(context).reshape(weights.shape[0], weights.shape[1] * values.shape[3])
 
 
 def _of_sentences(rows: Tensor, values: Tensor) -> Tensor:
