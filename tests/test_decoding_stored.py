@@ -22,8 +22,7 @@ from regard.models import (
 from regard.models.bridge import Bridge
 from regard.models.searches import for_search
 from regard.ops.eligibility import refuse_numba
-from regard.ops.linear import Product
-from regard.ops.linear.storage import storing
+from regard.ops.linear.shared import PackedProduct
 from regard.ops.over_steps import Loop
 
 pytestmark = pytest.mark.skipif(refuse_numba("regard.ops.linear.numba") is not None, reason="the products are compiled")
@@ -77,8 +76,8 @@ def prepare(name, model, rows=B):
 def test_a_product_with_bytes_is_as_close_as_its_roundings(rows, size):
     torch.manual_seed(rows)
     x, weight, bias = torch.randn(rows, size) * 5, torch.randn(37, size), torch.randn(37)
-    with torch.no_grad(), storing("int8"):
-        product = Product(weight, rows)
+    with torch.no_grad():
+        product = PackedProduct(weight, as_bytes=True)
         found = product(x, bias)
     # each factor is off by half of its scale at most
     scales = x.abs().amax(1, keepdim=True) / 127, weight.abs().amax(1) / 127
@@ -94,9 +93,9 @@ def test_a_product_with_bytes_is_as_close_as_its_roundings(rows, size):
 def test_numbers_that_are_none_are_not_lost():
     x = torch.randn(4, 40)
     x[1, 3], x[2, 5] = torch.nan, torch.inf
-    with torch.no_grad(), storing("int8"):
-        found = Product(torch.randn(9, 40), 4)(x)
-        nothing = Product(torch.zeros(9, 40), 4)(torch.zeros(4, 40))
+    with torch.no_grad():
+        found = PackedProduct(torch.randn(9, 40), as_bytes=True)(x)
+        nothing = PackedProduct(torch.zeros(9, 40), as_bytes=True)(torch.zeros(4, 40))
     assert found[1:3].isnan().all()
     assert found[[0, 3]].isfinite().all()
     assert (nothing == 0).all()
@@ -109,7 +108,7 @@ def test_steps_with_bytes_are_close(name):
     with torch.inference_mode():
         memory = prepare(name, model)
         for storage in ("float32", "int8"):
-            with storing(storage):
+            with Loop(storage):
                 taker, kept = for_search(model, memory, 2 * B)
             state, outputs = taker.initial_state(kept, 2), []
             draw = torch.Generator().manual_seed(4)
@@ -129,7 +128,7 @@ def test_all_layers_in_one_call_round_as_the_modules_do(name):
     said = []
     with torch.inference_mode():
         prepared = model.prepare(source())
-        with storing("int8"):
+        with Loop("int8"):
             cached = for_search(model, prepared, B)
         assert cached[0] is not model
         for (taker, memory), storage in ((cached, "int8"), ((model, prepared), "int8"), ((model, prepared), "float32")):

@@ -198,7 +198,7 @@ def test_keys_of_another_type_than_the_weights_are_not_read_as_theirs():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             memory = model.prepare(encoded)
         assert memory[0].score.dtype == torch.bfloat16
-        assert "all inputs alike" in model._ineligible_for_search(memory, 4)
+        assert "all inputs alike" in model._ineligible_for_search(memory)
     told = {"bos": BOS, "eos": EOS, "max_length": 6}
     found, expected = (search(each, memory, Search(beam=2), **told) for each in (model, Slow(model)))
     for ours, theirs in zip(found, expected, strict=True):
@@ -236,10 +236,10 @@ def reason(model, rows=4):
     with torch.inference_mode():
         if isinstance(model, TransformerLanguageModel):
             memory = model.prepare(context(2))
-            found = language_search.refuse(model, memory, rows)
+            found = language_search.refuse(model, memory)
         else:
             memory = model.prepare(source(2))
-            found = model._ineligible_for_search(memory, rows)
+            found = model._ineligible_for_search(memory)
         assert (model.for_search(memory, rows)[0] is model) == (found is not None)
     return found
 

@@ -8,7 +8,7 @@ from regard.ops import threads
 from regard.ops.cells import numba as fast_cells
 from regard.ops.cells import reference as plain_cells
 from regard.ops.choose import steps_for
-from regard.ops.over_steps import over_steps
+from regard.ops.over_steps import Loop
 
 TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-13}
 KINDS = [torch.float32, torch.float64]
@@ -99,7 +99,7 @@ def test_attention_is_that_of_torch(kind, shape, masked, scale, dtype, hands):
     queries = torch.randn(steps, batch * hypotheses, heads, size, dtype=dtype)
     inputs = [queries, keys, read, *([torch.randn(heads, size, dtype=dtype)] if kind == "additive" else [])]
     found = []
-    for context in (over_steps, ops.plain):
+    for context in (Loop, ops.plain):
         leaves = [x.clone().requires_grad_() for x in inputs]
         with context():
             memory = leaves[1], leaves[2], mask, *leaves[3:]

@@ -1,4 +1,4 @@
-"""A loop within `over_steps` is the loop outside of it: results, gradients of every order, what torch asks of both."""
+"""A loop within a `Loop` is the loop outside of it: results, gradients of every order, what torch asks of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.layers.cells.cell import CELLS
 from regard.ops import over_steps as helper
 from regard.ops.cells import shared as cells
 from regard.ops.linear import shared as products
-from regard.ops.over_steps import over_steps
+from regard.ops.over_steps import Loop
 
 T, B, S, D = 4, 3, 5, 4
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=torch.bool)
@@ -48,7 +48,7 @@ class Case:
         drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in self.shapes.values()]
         return [(scale * x).to(dtype).requires_grad_() for x in drawn]
 
-    def loop(self, state, *leaves, context=over_steps, steps=T):
+    def loop(self, state, *leaves, context=Loop, steps=T):
         found = []
         with context():
             for _ in range(steps):
@@ -198,7 +198,7 @@ def test_other_types_are_as_near_to_float64_as_in_the_plain_loop(name, dtype):
     case = CASES[name]
     rounded = case.leaves(dtype)
     found = []
-    for context, kind in ((over_steps, dtype), (nullcontext, dtype), (nullcontext, torch.float64)):
+    for context, kind in ((Loop, dtype), (nullcontext, dtype), (nullcontext, torch.float64)):
         leaves = [x.detach().to(kind).requires_grad_() for x in rounded]
         outputs = case.loop(*leaves, context=context)
         assert all(x.dtype == kind for x in outputs)
@@ -286,7 +286,7 @@ def test_derivatives_of_every_order_are_those_of_finite_differences(name):
 @ALL
 def test_second_derivatives_are_those_of_the_plain_loop(name):
     case, found = CASES[name], []
-    for context in (over_steps, nullcontext):
+    for context in (Loop, nullcontext):
         leaves = case.leaves()
         first = gradients(case.loop(*leaves, context=context), leaves, create_graph=True)
         found.append([*first, *torch.autograd.grad(sum(x.square().sum() for x in first), leaves)])
@@ -344,7 +344,7 @@ def test_hooks_of_shared_tensors_run_once(name):
 def test_loops_have_what_they_share_for_themselves(name):
     """One within another, one after another, and one that another reads."""
     case, found = CASES[name], []
-    for context in (over_steps, nullcontext):
+    for context in (Loop, nullcontext):
         leaves = case.leaves()
         with context():
             state, first = case.step(*leaves)
@@ -358,7 +358,7 @@ def test_loops_have_what_they_share_for_themselves(name):
 @pytest.mark.parametrize("name", [name for name in CASES if "2 hyp" in name or "3 hyp" in name or "sum" in name])
 def test_steps_may_have_other_numbers_of_hypotheses(name):
     case, found = CASES[name], []
-    for context in (over_steps, nullcontext):
+    for context in (Loop, nullcontext):
         leaves = case.leaves()
         state, outputs = leaves[0], []
         with context():
@@ -375,7 +375,7 @@ def test_steps_may_have_other_numbers_of_hypotheses(name):
 @pytest.mark.parametrize("name", ["linear", "linear of planes, no bias", "lstm", "gru"])
 def test_steps_may_have_other_numbers_of_rows(name):
     case, found = CASES[name], []
-    for context in (over_steps, nullcontext):
+    for context in (Loop, nullcontext):
         state, *others = leaves = case.leaves()
         inputs = others.pop(0) if "inputs" in case.shapes else None
         outputs = []
@@ -399,21 +399,21 @@ def test_without_gradients_it_is_the_loop_outside(name):
             found = case.loop(*leaves)
         assert not any(x.requires_grad for x in found)
         assert_same(found, expected)
-    with over_steps(), torch.no_grad():
+    with Loop(), torch.no_grad():
         _, found = case.step(*leaves)
     assert not any(x.requires_grad for x in found)
     assert_same(found, [x[0] for x in expected])
-    with over_steps(), ops.plain():  # the switch holds within the loop too
+    with Loop(), ops.plain():  # the switch holds within the loop too
         _, found = case.step(*leaves)
     assert "_CollectBackward" not in nodes(found)
 
 
 def test_an_error_ends_the_loop():
     assert helper.current() is None
-    with over_steps():
+    with Loop():
         outer = helper.current()
         assert outer is not None
-        with pytest.raises(ZeroDivisionError), over_steps():
+        with pytest.raises(ZeroDivisionError), Loop():
             raise ZeroDivisionError
         assert helper.current() is outer
     assert helper.current() is None
@@ -421,7 +421,7 @@ def test_an_error_ends_the_loop():
 
 def test_a_loop_is_of_its_thread():
     seen, found = [], {}
-    with over_steps():
+    with Loop():
         thread = Thread(target=lambda: seen.append(helper.current()))
         thread.start()
         thread.join()
@@ -461,7 +461,7 @@ def test_loops_and_steps_can_be_checkpointed(name):
 
         leaves = case.leaves()
         state, outputs = leaves[0], []
-        with over_steps():  # and steps within a loop, which are computed again outside of it
+        with Loop():  # and steps within a loop, which are computed again outside of it
             for _ in range(T):
                 state, *one = checkpoint(step, state, *leaves[1:], use_reentrant=reentrant)
                 outputs.append(one)
@@ -495,7 +495,7 @@ def test_transforms_of_functions_go_through_the_loop(name):
     tangents = [torch.ones_like(x) for x in leaves]
     slope = torch.func.jvp(total, tuple(x.detach() for x in leaves), tuple(tangents))[1]
     torch.testing.assert_close(slope, sum(x.sum() for x in expected), rtol=1e-8, atol=1e-8)
-    with over_steps():  # a transform within a step
+    with Loop():  # a transform within a step
         within = torch.func.grad(lambda *given: probed(case.step(*given)[1]), positions)(*leaves)
     plain = probed(case.step(*leaves)[1])
     assert_same(within, torch.autograd.grad(plain, leaves, materialize_grads=True))
@@ -507,7 +507,7 @@ def test_autocast_within_and_around(name):
     expected = case.loop(*case.leaves(torch.float32), context=nullcontext)
     for around in (True, False):
         leaves = case.leaves(torch.float32)
-        with torch.autocast("cpu", torch.bfloat16, enabled=around), over_steps():
+        with torch.autocast("cpu", torch.bfloat16, enabled=around), Loop():
             state, found = leaves[0], []
             for _ in range(T):
                 with torch.autocast("cpu", torch.bfloat16):
@@ -537,7 +537,7 @@ def test_a_compiled_loop_and_a_compiled_step_of_a_loop(name):
     step = torch.compile(case.step, backend="aot_eager", fullgraph=True)
     leaves = case.leaves()
     state, found = leaves[0], []
-    with over_steps():
+    with Loop():
         for _ in range(T):
             state, outputs = step(state, *leaves[1:])
             found.append(outputs)
@@ -556,7 +556,7 @@ def test_tensors_without_numbers_keep_their_shapes(name):
         fake = [mode.from_tensor(x) for x in case.leaves()]
         outputs = case.loop(*fake)
         assert [x.shape for x in outputs] == shapes
-    with over_steps(), mode:
+    with Loop(), mode:
         assert all(x.shape == shape[1:] for x, shape in zip(case.step(*fake)[1], shapes, strict=True))
     if "sum" in name or "linear" in name:  # a mask on the CPU cannot be applied to what is on meta
         outputs = case.loop(*(x.detach().to("meta").requires_grad_() for x in case.leaves()))
@@ -600,7 +600,7 @@ EMPTY = {
 def test_nothing_gives_nothing(empty):
     name, shapes = EMPTY[empty]
     case, found = Case({**CASES[name].shapes, **shapes}, CASES[name].step), []
-    for context in (over_steps, nullcontext):
+    for context in (Loop, nullcontext):
         leaves = case.leaves()
         outputs = case.loop(*leaves, context=context)
         found.append([*outputs, *gradients(outputs, leaves, materialize_grads=True)])
@@ -609,7 +609,7 @@ def test_nothing_gives_nothing(empty):
 
 def test_a_row_alone_has_no_rows():
     x, weight = torch.randn(D, dtype=torch.float64), torch.randn(3, D, dtype=torch.float64, requires_grad=True)
-    with over_steps():
+    with Loop():
         found = ops.linear(x, weight)
     assert_same(torch.autograd.grad(found.sum(), weight), [x.expand(3, D)])
 
@@ -623,7 +623,7 @@ def test_what_is_made_once_is_made_once_in_a_loop():
 
     x = torch.ones(2, requires_grad=True)
     assert helper.once(make, x) is not helper.once(make, x)
-    with over_steps():
+    with Loop():
         assert helper.once(make, x) is helper.once(make, x)
         with torch.no_grad():  # which must not be found where gradients are wanted
             other = torch.ones(2, requires_grad=True)

@@ -19,7 +19,6 @@ from regard.layers import TokenEmbedding, TokenHead
 from regard.models import Encoded
 from regard.models.searches import for_search
 from regard.models.transformer import transformer_decoder
-from regard.ops.linear.storage import storing
 from regard.ops.over_steps import Loop
 
 TOKENS, SIZE, SOURCE, AROUND = 8000, 512, 20, 8
@@ -38,7 +37,7 @@ def main() -> None:
     head = TokenHead(SIZE, TOKENS, tied=embedding)
     decoder = transformer_decoder(embedding, head, memory_size=SIZE, num_layers=6, num_heads=8).eval()
     rows = options.batch * options.beam
-    with torch.inference_mode(), storing(options.weights):
+    with torch.inference_mode(), Loop(options.weights):
         prepared = decoder.prepare(Encoded(torch.randn(options.batch, SOURCE, SIZE)))
         for name in ("cached", "own"):
             begun = time.thread_time()

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention import declarations
-from regard.attention.contract import AbstractScore, Comparison, Memory, Parts
-from regard.ops import over_steps
+from regard.attention.contract import Comparison, Memory, Parts
 from regard.ops.choose import choose
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
@@ -62,20 +61,14 @@ def ineligible_now(
 
 
 def step(
-    parts: Parts, query: Float[Tensor, "R Q"], memory: Memory
+    parts: Parts, comparison: Comparison, query: Float[Tensor, "R Q"], memory: Memory
 ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "R H S"]]:
     """The context and the weights of one step, for eligible parts without rotations and with all positions."""
-    comparison, beta = over_steps.once(_comparison, parts.score), parts.alignment.softmax_factor
+    beta = parts.alignment.softmax_factor
     assert beta is not None
     asked = comparison.project(query, parts.score.num_heads)
     sums, weights = ops.attend(asked, memory.score, memory.read, memory.mask, comparison.v, sharpening=beta)
     return parts.read.finish(sums, weights, query), weights
-
-
-def _comparison(score: AbstractScore) -> Comparison:
-    comparison = score.comparison()
-    assert comparison is not None
-    return comparison
 
 
 def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from regard.attention.contract import AbstractRead, Comparison, Parts
+from regard.attention.contract import Comparison, Parts
 from regard.layers import eligibility
 
 
@@ -13,9 +13,6 @@ def ineligible(
     comparison: Comparison | None,
     *,
     extents: Container[str] = ("all",),
-    finish: bool = True,
-    alignments: Container[type] = (),
-    reads: Container[type] = (),
     num_positions: int | None = None,
     reports: bool = False,
 ) -> str | None:
@@ -25,9 +22,6 @@ def ineligible(
         parts: of a mechanism.
         comparison: what their score declares.
         extents: those of windows that the path knows.
-        finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
-        alignments: those that the path knows, beside a softmax with a factor.
-        reads: those that the path knows, beside sums.
         num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
         reports: whether the path reports the weights to recorders (`layers.recorders`).
     """
@@ -35,9 +29,8 @@ def ineligible(
     declared = {
         "score": comparison is not None,
         "window": extent in extents,
-        "alignment": parts.alignment.softmax_factor is not None or type(parts.alignment) in alignments,
-        "read": type(parts.read) in reads
-        or (parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None)),
+        "alignment": parts.alignment.softmax_factor is not None,
+        "read": parts.read.is_sum,
     }
     for name, part in parts._asdict().items():
         if not declared[name]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from regard import ops
 from regard.attention.contract import Parts
 from regard.errors import ShapeError
-from regard.shapes import Float, merge_rows, num_hypotheses
+from regard.shapes import Float, num_hypotheses
 
 
 def head_size(size: int, num_heads: int, name: str = "size") -> int:
@@ -53,16 +51,3 @@ def split(projected: Float[Tensor, "*rows HD"], num_heads: int) -> Float[Tensor,
 def share(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "B K H D"]:
     """Queries grouped by the sentence whose memory they read: (R, H, D) as (B, K, H, D), a view."""
     return query.view(keys.shape[0], num_hypotheses(query.shape[0], keys.shape[0]), *query.shape[1:])
-
-
-def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "R H S"]:
-    """q · k for every head, without tiling the memory; with G < H, adjacent heads share a key."""
-    shared = share(query, keys)
-    shared = shared.unflatten(2, (keys.shape[2], group_size(query.shape[1], keys.shape[2])))
-    energies = torch.einsum("bkgnd,bsgd->bkgns", shared, keys)
-    return merge_rows(energies).reshape(*query.shape[:2], keys.shape[1])
-
-
-def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
-    """Σ_j α_j v_j of all heads, concatenated, without tiling the memory; with G < H, adjacent heads share a value."""
-    return ops.weighted_sum(weights, values)

@@ -17,6 +17,7 @@ from regard.attention.contract import (
     AbstractScore,
     AbstractWindow,
     Attended,
+    Comparison,
     Look,
     Memory,
     Parts,
@@ -258,8 +259,8 @@ class Mechanism(AbstractAttention):
         if wide is not memory:  # the first state has the types of the memory
             memory, state = wide, widened(state, query)
         parts, loop = self.parts, over_steps.current()
-        if reads and loop is not None and loop.shared(_is_one_operation, self):
-            context, weights = at_once.step(parts, query, memory)
+        if reads and loop is not None and (comparison := loop.shared(_of_one_operation, self)) is not None:
+            context, weights = at_once.step(parts, comparison, query, memory)
             return Attended(context, weights if alignment else None), replace(state, position=state.position + 1)
         look = Look(query, memory, state.position, inputs, generator)
         positions = self._positions(look, state.window)
@@ -426,15 +427,17 @@ class Mechanism(AbstractAttention):
         together = self._reads_together
         step = self._step if together else self.step
         looks = []
-        with over_steps.over_steps():
+        with over_steps.Loop():
             for t in range(queries.shape[1]):
                 step_inputs = None if inputs is None else inputs[:, t]
-                further: dict[str, Any] = {
-                    "inputs": step_inputs,
-                    "alignment": alignment or together,
-                    "generator": generator,
-                }
-                attended, state = step(queries[:, t], memory, state, **further)
+                attended, state = step(
+                    queries[:, t],
+                    memory,
+                    state,
+                    inputs=step_inputs,
+                    alignment=alignment or together,
+                    generator=generator,
+                )
                 looks.append(attended)
         weights = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
         if together and weights is not None:
@@ -470,17 +473,17 @@ class Mechanism(AbstractAttention):
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]
 
 
-def _is_one_operation(mechanism: Mechanism) -> bool:
-    """Whether a step is one operation on the query."""
+def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
+    """What queries and keys are compared by where a step is one operation on the query, else None."""
     parts = mechanism.parts
     if mechanism.narrow or parts.window.extent != "all":
-        return False
+        return None
     if overridden(mechanism, Mechanism, "_allowed", "_positions") is not None:
-        return False
+        return None
     comparison = parts.score.comparison()
     if comparison is None or comparison.rotate is not None:
-        return False
-    return at_once.ineligible(parts, comparison, reports=True) is None
+        return None
+    return comparison if at_once.ineligible(parts, comparison, reports=True) is None else None
 
 
 def _with_mask(memory: Memory) -> Memory:

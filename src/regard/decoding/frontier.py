@@ -17,7 +17,6 @@ from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
 from regard.models.searches import for_search
 from regard.ops import over_steps
-from regard.ops.linear.storage import storing
 from regard.ops.over_steps import Storage
 from regard.shapes import describe
 
@@ -57,7 +56,7 @@ class Frontier:
         device = next(tree.leaves(memory)).device
         self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
         self.loop = over_steps.Loop(storage)
-        with storing(storage):
+        with self.loop:
             self.decoder, memory = for_search(decoder, memory, count * width)
         width = 1 if begins_alike else width
         self.memory, self.width, self.eos = memory, width, eos

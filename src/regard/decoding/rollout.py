@@ -15,7 +15,7 @@ from regard.decoding.processor import Processor, process, uses_weights
 from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.steps import Ended, Progress, Steps
-from regard.ops.linear.storage import Storage
+from regard.ops.over_steps import Storage
 
 
 def roll_out(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
-from regard import tree
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers.cells.cell import CELLS, Cell
 from regard.layers.dropout import Dropout, drop
 from regard.layers.linear import Linear
-from regard.layers.recurrent import CellState, RecurrentStack
+from regard.layers.recurrent import CellState, RecurrentStack, take_steps
 from regard.layers.zoneout import Zoneout
-from regard.ops.over_steps import over_steps
 from regard.shapes import Bool, Float, keep_right_padding
 
 Dropped = Literal["output", "state"]
@@ -46,6 +43,7 @@ class CellStack(nn.Module):
     Source: dropout on the state: NVIDIA's Tacotron 2 (on h) and Coqui's (on h and c); zoneout: Krueger et al. 2017
     (arXiv 1606.01305); residual cells: Wang et al. 2017, Tacotron (arXiv 1703.10135), section 3.3.
 
+    >>> import torch
     >>> cells = CellStack(3, 4, 2, cell="gru", residual=True)
     >>> output, state = cells.step(torch.zeros(5, 3), cells.zero_state(5, torch.zeros(1)))
     >>> output.shape
@@ -139,15 +137,6 @@ class CellStack(nn.Module):
         """
         mask = keep_right_padding(inputs, mask, name="inputs")
         state = self.zero_state(len(inputs), inputs) if state is None else state
-        outputs = []
-        with over_steps():
-            for t, x in enumerate(inputs.unbind(1)):
-                output, after = self.step(x, state)
-                if mask is not None:
-                    real = mask[:, t, None]
-                    output = output.masked_fill(~real, 0)
-                    after = tree.map(lambda new, old, real=real: torch.where(real, new, old), after, state)
-                state = after
-                outputs.append(output)
-        whole = torch.stack(outputs, 1) if outputs else inputs.new_zeros(*inputs.shape[:2], self.size)
-        return whole, state
+        if not inputs.shape[1]:
+            return inputs.new_zeros(*inputs.shape[:2], self.size), state
+        return take_steps(self.step, inputs, state, mask)

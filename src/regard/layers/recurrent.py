@@ -19,7 +19,7 @@ from regard.layers.packing import Packing
 from regard.ops import over_steps
 from regard.ops.cells import shared
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import StandIn
+from regard.ops.over_steps import Loop
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
@@ -137,19 +137,7 @@ class RecurrentStack(nn.Module):
 
     def _take_steps(self, inputs: Tensor, state: CellState | None, mask: Tensor | None) -> tuple[Tensor, CellState]:
         """A loop of `step`; rows without a position keep their state."""
-        state = state or self.zero_state(len(inputs), inputs)
-        inputs = _cleared(inputs, mask)
-        outputs = []
-        for t in range(inputs.shape[1]):
-            output, after = self.step(inputs[:, t], state)
-            if mask is None:
-                state = after
-            else:
-                real = mask[:, t, None]
-                output = output.masked_fill(~real, 0)
-                state = tree.map(lambda a, b, real=real: torch.where(real, a, b), after, state)
-            outputs.append(output)
-        return torch.stack(outputs, 1), state
+        return take_steps(self.step, _cleared(inputs, mask), state or self.zero_state(len(inputs), inputs), mask)
 
     def through(
         self,
@@ -209,6 +197,26 @@ class RecurrentStack(nn.Module):
         return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
 
 
+def take_steps(
+    step: Callable[[Tensor, CellState], tuple[Tensor, CellState]],
+    inputs: Float[Tensor, "B T F"],
+    state: CellState,
+    mask: Bool[Tensor, "B T"] | None,
+) -> tuple[Float[Tensor, "B T D"], CellState]:
+    """The outputs of T ≥ 1 steps, zero where the mask is False, and the state, which such rows keep."""
+    outputs = []
+    with Loop():
+        for t, x in enumerate(inputs.unbind(1)):
+            output, after = step(x, state)
+            if mask is not None:
+                real = mask[:, t, None]
+                output = output.masked_fill(~real, 0)
+                after = tree.map(lambda new, old, real=real: torch.where(real, new, old), after, state)
+            state = after
+            outputs.append(output)
+    return torch.stack(outputs, 1), state
+
+
 def _weights(layer: Any) -> Parameters | None:
     """Those of a layer of one direction, where they say all that it does."""
     return None if ineligible_layer(layer) is not None else parameters(layer)[0]
@@ -243,13 +251,13 @@ def _refuse_elementary(stack: RecurrentStack, *_: Any) -> str | None:
     return next((reason for layer in stack.layers if (reason := ineligible_layer(layer)) is not None), None)
 
 
-def _refuse_compiled(stack: RecurrentStack, x: Tensor | StandIn, packing: Packing | None = None, *_: Any) -> str | None:
+def _refuse_compiled(stack: RecurrentStack, x: Tensor, packing: Packing | None = None, *_: Any) -> str | None:
     """Without a packing, why the compiled loops cannot take the inputs; with one, also why torch's loop is as fast."""
     return next((reason for layer in stack.layers if (reason := autograd.refuse(layer, x, packing)) is not None), None)
 
 
 def _refuse_exported(
-    stack: RecurrentStack, x: Tensor | StandIn, packing: Packing | None = None, mask: Tensor | None = None
+    stack: RecurrentStack, x: Tensor, packing: Packing | None = None, mask: Tensor | None = None
 ) -> str | None:
     if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
         return None

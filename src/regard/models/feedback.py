@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from regard import tree
 from regard.models.contract import Decoder, DecoderOutput
-from regard.ops.over_steps import over_steps
+from regard.ops.over_steps import Loop
 from regard.shapes import Bool, Int
 
 
@@ -51,7 +51,7 @@ def fed_outputs(
     fed = inputs[:, 0]
     rows = torch.arange(len(inputs), device=inputs.device)
     outputs: list[DecoderOutput] = []
-    with over_steps():
+    with Loop():
         for t in range(inputs.shape[1]):
             if t > 0:
                 fed = _choose(feedback[:, t], _fed_back(outputs[-1], rows, t, feed), inputs[:, t])

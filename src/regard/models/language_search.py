@@ -31,7 +31,7 @@ class LanguageSearchState:
     pending: Tensor
 
 
-def refuse(model: Any, memory: Any = None, rows: int = 1) -> str | None:
+def refuse(model: Any, memory: Any = None) -> str | None:
     """Why the searches of a `TransformerLanguageModel` have no such step, or None; without a memory, whether ever."""
     reason = ineligible(model, "the model", TransformerLanguageModel)
     return reason or transformer_search.refuse(model, CausalLayer, memory)

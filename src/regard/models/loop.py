@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from regard import tree
+from regard.attention.contract import Tree
 from regard.layers import recorders
-from regard.ops.over_steps import over_steps
+from regard.models.contract import Decoder, DecoderOutput
+from regard.ops.over_steps import Loop
 
 OutcomeT = TypeVar("OutcomeT")
 
@@ -19,7 +21,7 @@ OutcomeT = TypeVar("OutcomeT")
 def take_steps(
     step: Callable[..., tuple[OutcomeT, Any]], state: Any, *sequences: Tensor, alignments: str = "alignment"
 ) -> OutcomeT:
-    """The outcomes of all steps, each leaf (B, T, …), within `over_steps`.
+    """The outcomes of all steps, each leaf (B, T, …), within a `Loop`.
 
     Args:
         step: from the inputs of a step (B, …), one of each sequence, and a state to an outcome and the next state.
@@ -30,7 +32,7 @@ def take_steps(
     length, outcomes = sequences[0].shape[1], []
     if not length:
         sequences = tuple(x.new_zeros(len(x), 1, *x.shape[2:]) for x in sequences)
-    with over_steps(), recorders.joined() if length else recorders.silent():
+    with Loop(), recorders.joined() if length else recorders.silent():
         for inputs in zip(*(x.unbind(1) for x in sequences), strict=True):
             outcome, state = step(*inputs, state)
             outcomes.append(outcome)
@@ -38,3 +40,14 @@ def take_steps(
     weights = tree.map(lambda leaf: leaf.transpose(1, 2), getattr(whole, alignments))
     taken: OutcomeT = replace(whole, **{alignments: weights})
     return taken
+
+
+def outputs_of_steps(
+    decoder: Decoder, inputs: Tensor, memory: Tree, *, alignment: bool, generator: Generator | None
+) -> DecoderOutput:
+    """The outputs of a loop of a decoder's `step`, teacher-forced from inputs (B, T, …)."""
+
+    def step(x: Tensor, state: Tree) -> tuple[DecoderOutput, Tree]:
+        return decoder.step(x, memory, state, alignment=alignment, generator=generator)
+
+    return take_steps(step, decoder.initial_state(memory), inputs, alignments="alignments")

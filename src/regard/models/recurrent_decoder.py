@@ -23,7 +23,7 @@ from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loop import take_steps
+from regard.models.loop import outputs_of_steps, take_steps
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import chosen, main_name, named
 from regard.models.outputs import output_of, require_head
@@ -278,9 +278,7 @@ class RecurrentDecoder(nn.Module):
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         if overridden(self, RecurrentDecoder, "step") is not None:
-            options: dict[str, Any] = {"alignment": alignment, "generator": generator}
-            first = self.initial_state(memory)
-            return take_steps(lambda x, s: self.step(x, memory, s, **options), first, inputs, alignments="alignments")
+            return outputs_of_steps(self, inputs, memory, alignment=alignment, generator=generator)
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
 
     def cross_entropy(

@@ -28,7 +28,6 @@ from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
 from regard.models.transformer_options import DEFAULT_OPTIONS, RefinementOptions, TransformerOptions, initialise
-from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
 
@@ -196,7 +195,7 @@ class TransformerDecoder(nn.Module):
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
         """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
         memory = widened(memory, next(self.layers.parameters()))
-        if self._ineligible_for_search(memory, num_rows) is not None:
+        if self._ineligible_for_search(memory) is not None:
             return self, memory
         cached = transformer_search.SearchTwin(self, memory, num_rows)
         return cached, cached.begin()
@@ -235,9 +234,7 @@ class TransformerDecoder(nn.Module):
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
-    def _ineligible_for_search(
-        self, memory: tuple[Tree, ...] | None = None, num_rows: int = EXAMPLE_ROWS
-    ) -> str | None:
+    def _ineligible_for_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
         """Why searches take `step` and not all layers at once, or None."""
         reason = ineligible(self, "the decoder", TransformerDecoder)
         return reason or transformer_search.refuse(self, DecoderLayer, memory)

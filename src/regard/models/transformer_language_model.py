@@ -196,7 +196,7 @@ class TransformerLanguageModel(AbstractLanguageModel):
         from regard.models import language_search  # which reads this module
 
         memory = widened(memory, next(self.parameters()))
-        if language_search.refuse(self, memory, num_rows) is not None:
+        if language_search.refuse(self, memory) is not None:
             return self, memory
         cached = language_search.LanguageSearchTwin(self, memory, num_rows)
         return cached, cached.begin()

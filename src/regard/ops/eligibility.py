@@ -28,8 +28,6 @@ from regard.ops.switch import switched_off
 
 FLOATS = (torch.float32, torch.float64)
 """What most kernels compute in."""
-EXAMPLE_ROWS = 256
-"""Rows of a large batch, for explanations."""
 TENSOR_TYPES = (Tensor, torch.nn.Parameter)
 _MACHINES = {"cpu": "the CPU", "cuda": "a GPU"}
 

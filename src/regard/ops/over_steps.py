@@ -1,7 +1,7 @@
 """What the steps of a loop share, weights and memories: prepared at the first use, gradients computed after the last.
 
 In a loop over T steps a weight is used T times, and autograd makes T small products for its gradient and adds them.
-Within `over_steps` each use only keeps what the gradient is made of, as (x_t, grad_t) of a product, and one product of
+Within a `Loop` each use only keeps what the gradient is made of, as (x_t, grad_t) of a product, and one product of
 all of them is made when the backward pass has seen every use. Operations look for the loop by `current`; modules are
 called as ever and know nothing of it.
 """
@@ -32,13 +32,24 @@ class Loop:
 
     A tensor that is shared must not be changed in place while steps are taken. A loop that begins with gradients
     (`torch.is_grad_enabled`) collects them; one without keeps weights laid out for products. Where no kernels may
-    compute (`refuse_kernels`, autocast) nothing is shared. A loop is entered for every step or for all: `with loop: …`.
+    compute (`refuse_kernels`, autocast) nothing is shared. A loop is entered for every step or for all: `with loop: …`;
+    a loop within a loop has its own.
 
     Args:
         weights: how those of products are stored in a loop without gradients.
 
     Raises:
         UnsupportedError: for weights of bytes where no kernels may compute.
+
+    >>> import torch
+    >>> from regard.layers import Linear
+    >>> linear, state = Linear(3, 3), torch.zeros(2, 3)
+    >>> with Loop():
+    ...     for _ in range(5):
+    ...         state = linear(state).tanh()
+    >>> state.sum().backward()
+    >>> linear.weight.grad.shape
+    torch.Size([3, 3])
     """
 
     def __init__(self, weights: Storage = "float32") -> None:
@@ -81,22 +92,6 @@ def _drop(loop: weakref.ref[Loop], key: tuple[Any, ...], _: Any) -> None:
         found._made.pop(key, None)
 
 
-def over_steps() -> Loop:
-    """Within it, what operations share between their calls is kept; a loop within a loop has its own.
-
-    >>> import torch
-    >>> from regard.layers import Linear
-    >>> linear, state = Linear(3, 3), torch.zeros(2, 3)
-    >>> with over_steps():
-    ...     for _ in range(5):
-    ...         state = linear(state).tanh()
-    >>> state.sum().backward()
-    >>> linear.weight.grad.shape
-    torch.Size([3, 3])
-    """
-    return Loop()
-
-
 T = TypeVar("T")
 _LOOP: ContextVar[Loop | None] = ContextVar("the loop that is run", default=None)
 
@@ -118,6 +113,12 @@ def _saved_tensors_hooks() -> Any:
     """What packs the tensors that are saved for the backward pass now."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     return None if hooks is None else hooks[0]
+
+
+def stores_bytes() -> bool:
+    """Whether the loop that is run stores the weights of products as bytes."""
+    loop = _LOOP.get()
+    return loop is not None and loop.stores_bytes
 
 
 def apply(function: type[torch.autograd.Function], *inputs: Any) -> Any:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import AbstractRead, AbstractWrapper, Look
-from regard.attention.heads import weighted_sum
 from regard.attention.offsets import OffsetVectors
 from regard.attention.reads.weighted_sum import ProjectedSum
 from regard.errors import ShapeError
+from regard.ops.attend import weighted_sum
 from regard.shapes import Float
 
 

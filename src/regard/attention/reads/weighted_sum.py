@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, Look, Parts, Source, Tree
-from regard.attention.heads import group_size, head_size, refuse_heads, split, weighted_sum
+from regard.attention.heads import group_size, head_size, refuse_heads, split
 from regard.layers.linear import Linear
+from regard.ops.attend import weighted_sum
 from regard.shapes import Float
 
 

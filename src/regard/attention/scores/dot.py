@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
-from regard.attention.heads import dot_energies, group_size, head_size, split
+from regard.attention.heads import group_size, head_size, split
 from regard.errors import ShapeError
 from regard.layers.linear import Linear
+from regard.ops.attend import dot_energies
 from regard.shapes import Float
 
 

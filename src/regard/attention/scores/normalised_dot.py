@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
-from regard.attention.heads import dot_energies
 from regard.attention.scores.dot import ScaledDotScore
+from regard.ops.attend import dot_energies
 from regard.shapes import Float
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import AbstractScore, Look, Source, Tree
-from regard.attention.heads import dot_energies
 from regard.attention.offsets import OffsetVectors
 from regard.attention.scores.dot import ScaledDotScore
+from regard.ops.attend import dot_energies
 from regard.shapes import Float
 
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
-from regard.attention.heads import dot_energies
 from regard.attention.scores.dot import ScaledDotScore
 from regard.attention.scores.normalised_dot import NormalisedDotScore
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.positions import position_angles
+from regard.ops.attend import dot_energies
 from regard.shapes import Float
 
 

@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.contract import AbstractScore, Look, Source, Tree
-from regard.attention.heads import dot_energies, split
+from regard.attention.heads import split
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError
 from regard.layers import response
 from regard.layers.linear import Linear
 from regard.layers.positions import position_angles
+from regard.ops.attend import dot_energies
 from regard.shapes import Float
 
 

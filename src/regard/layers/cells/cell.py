@@ -21,6 +21,7 @@ from torch.nn.functional import linear
 from regard.errors import UnsupportedError
 from regard.layers.cells.reset_before import ResetBeforeGRU, reset_before
 from regard.layers.eligibility import ineligible
+from regard.ops.cells.reference import gru_update, lstm_update
 from regard.shapes import Float
 
 Cell = Literal["lstm", "gru", "rnn", "gru_reset_before"]
@@ -60,9 +61,7 @@ class LstmCell(AbstractCell):
         return torch.lstm_cell(x, state, *weights)
 
     def update(self, x: Tensor, s: Tensor, state: State) -> State:
-        i, f, g, o = (x + s).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
+        return lstm_update(x, s, state[1])
 
 
 class GruCell(AbstractCell):
@@ -74,9 +73,7 @@ class GruCell(AbstractCell):
         return (torch.gru_cell(x, state[0], *weights),)
 
     def update(self, x: Tensor, s: Tensor, state: State) -> State:
-        (x_r, x_z, x_n), (s_r, s_z, s_n) = x.chunk(3, -1), s.chunk(3, -1)
-        z, n = (x_z + s_z).sigmoid(), (x_n + (x_r + s_r).sigmoid() * s_n).tanh()
-        return ((1 - z) * n + z * state[0],)
+        return (gru_update(x, s, state[0]),)
 
 
 class RnnCell(AbstractCell):

@@ -16,7 +16,7 @@ from regard.layers import CellStack, Prenet
 from regard.layers.eligibility import overridden
 from regard.layers.recurrent import CellState
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loop import take_steps
+from regard.models.loop import outputs_of_steps, take_steps
 from regard.models.naming import chosen, main_name, named
 from regard.models.sizes import all_steps, one_step
 from regard.models.tacotron.heads import FrameHead
@@ -223,9 +223,7 @@ class TacotronDecoder(nn.Module):
         if inputs.dim() != 3:
             raise ShapeError(all_steps(inputs))
         if overridden(self, TacotronDecoder, "step") is not None:
-            options: dict[str, Any] = {"alignment": alignment, "generator": generator}
-            first = self.initial_state(memory)
-            return take_steps(lambda x, s: self.step(x, memory, s, **options), first, inputs, alignments="alignments")
+            return outputs_of_steps(self, inputs, memory, alignment=alignment, generator=generator)
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator), self._num_frames(inputs))
 
     def run(

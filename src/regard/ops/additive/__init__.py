@@ -49,21 +49,6 @@ def additive_energies(
     return energies if energies.dtype == kind else energies.to(kind)
 
 
-def additive_gradients(
-    gradient: Float[Tensor, "B *heads T S"],
-    query: Float[Tensor, "B T *heads D"],
-    keys: Float[Tensor, "B S *heads D"],
-    v: Float[Tensor, "*heads D"],
-    activation: Activation = "tanh",
-    *,
-    slope: float | None = None,
-) -> tuple[Float[Tensor, "B T *heads D"], Float[Tensor, "B S *heads D"], Float[Tensor, "*heads D"]]:
-    """The gradients of query, keys and v, for passes that do without autograd; in float32 or float64."""
-    inputs, _ = _working(query, keys, v)
-    kernels = kernels_for(query.device.type)
-    return kernels.gradients(gradient.to(inputs[0].dtype), *inputs, find_slope(activation, slope))
-
-
 def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
     """The inputs in the working type, float32 or wider, and the type of the result."""
     if (

@@ -58,17 +58,20 @@ def reference(
     query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, v: Tensor | None, sharpening: float
 ) -> tuple[Tensor, Tensor]:
     """The plain formula."""
-    sentences, heads = keys.shape[0], query.shape[1]
-    hypotheses = num_hypotheses(query.shape[0], sentences)
-    asked = query.reshape(sentences, hypotheses, heads, query.shape[2])
+    rows = num_hypotheses(query.shape[0], keys.shape[0]), query.shape[1]
     if v is not None:
-        energies = additive_energies(asked, keys, v).transpose(1, 2)
-    else:  # n heads side by side share keys: (B, K, G, n, D) × (B, S, G, D) to (B, K, G, n, S)
-        grouped = asked.unflatten(2, (keys.shape[2], heads // keys.shape[2]))
-        energies = torch.einsum("bkgnd,bsgd->bkgns", grouped, keys).flatten(2, 3)
+        energies = additive_energies(query.reshape(keys.shape[0], *rows, query.shape[2]), keys, v).transpose(1, 2)
+    else:
+        energies = dot_energies(query, keys).view(keys.shape[0], *rows, keys.shape[1])
     support = None if mask is None else mask[:, None, None]
     weights = masked_softmax(energies * sharpening if sharpening != 1.0 else energies, support).flatten(0, 1)
     return weighted_sum(weights, values), weights
+
+
+def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "R H S"]:
+    """q · k for every head, without tiling the memory; with G < H, adjacent heads share a key."""
+    energies = torch.einsum("bkgnd,bsgd->bkgns", _grouped(query, keys), keys)
+    return merge_rows(energies).reshape(*query.shape[:2], keys.shape[1])
 
 
 def _takes(*inputs: Tensor | None) -> bool:
@@ -176,9 +179,7 @@ def _sum(weights: Tensor, values: Tensor) -> Tensor:
         context = torch.bmm(_of_sentences(weights, values), values.squeeze(2))
         return context.view(weights.shape[0], weights.shape[1] * values.shape[3])
     # n heads side by side share values, K rows a sentence: (B, K, G, n, S) × (B, S, G, V) to (B, K, G, n, V)
-    shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
-    shared = shared.unflatten(2, (values.shape[2], weights.shape[1] // values.shape[2]))
-    context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)
+    context = torch.einsum("bkgns,bsgv->bkgnv", _grouped(weights, values), values)
     return merge_rows(context).reshape(weights.shape[0], weights.shape[1] * values.shape[3])
 
 
@@ -187,11 +188,10 @@ def _of_sentences(rows: Tensor, values: Tensor) -> Tensor:
     return rows.reshape(values.shape[0], rows.shape[1] * num_hypotheses(rows.shape[0], values.shape[0]), rows.shape[2])
 
 
-def _grouped(rows: Tensor, values: Tensor) -> Tensor:
-    """(R, H, N) as (B, K, P, H / P, N)."""
-    sentences, groups = values.shape[0], values.shape[2]
-    heads, size = rows.shape[1:]
-    return rows.view(sentences, num_hypotheses(rows.shape[0], sentences), groups, heads // groups, size)
+def _grouped(rows: Tensor, memory: Tensor) -> Tensor:
+    """(R, H, N) as (B, K, G, H / G, N), for a memory (B, S, G, ·): n heads side by side share it."""
+    shared = rows.reshape(memory.shape[0], num_hypotheses(rows.shape[0], memory.shape[0]), *rows.shape[1:])
+    return shared.unflatten(2, (memory.shape[2], rows.shape[1] // memory.shape[2]))
 
 
 class SharedValues(over_steps.Shared):

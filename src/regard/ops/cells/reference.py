@@ -89,3 +89,17 @@ def gru_backward(gates: Tensor, recurrent: Tensor, last: Tensor, grad_hidden: Te
     torch.mul(grad_hidden * (last - n), z * (1 - z), out=grad_z)
     torch.mul(grad_n, r, out=grad_s)
     grad_hidden.mul_(z)
+
+
+def lstm_update(x: Tensor, s: Tensor, last_cells: Tensor) -> tuple[Tensor, Tensor]:
+    """h_t and c_t (B, D) from the gates (B, 4·D) of the input and of the state, for autograd and transforms."""
+    i, f, g, o = (x + s).chunk(4, -1)
+    cells = f.sigmoid() * last_cells + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cells.tanh(), cells
+
+
+def gru_update(x: Tensor, s: Tensor, last: Tensor) -> Tensor:
+    """h_t (B, D) from the gates (B, 3·D) of the input and of the state, both r, z, n, for autograd and transforms."""
+    (x_r, x_z, x_n), (s_r, s_z, s_n) = x.chunk(3, -1), s.chunk(3, -1)
+    z, n = (x_z + s_z).sigmoid(), (x_n + (x_r + s_r).sigmoid() * s_n).tanh()
+    return (1 - z) * n + z * last

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.ops import over_steps, second_order
+from regard.ops.cells.reference import gru_update, lstm_update
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_types
 from regard.ops.linear.shared import PackedProduct
@@ -55,10 +56,8 @@ class SharedCell(over_steps.Shared):
         super().__init__(weights, partial(self.gradients, weights[1].shape[1]))
         self.takes = not weights[0].is_meta and (refuse_types(*weights) or refuse_autocast(weights[0])) is None
         self.kernels: Any = steps_for("cells", weights[0].device.type)
-        loop = over_steps.current()
-        as_bytes = loop is not None and loop.stores_bytes
         matrices, self.biases = self.prepare(*(weight.detach() for weight in weights))
-        self.products = [PackedProduct(matrix, as_bytes=as_bytes) for matrix in matrices]
+        self.products = [PackedProduct(matrix, as_bytes=over_steps.stores_bytes()) for matrix in matrices]
         self.back = [PackedProduct(matrix.t()) for matrix in matrices] if torch.is_grad_enabled() else []
         self.dtype = weights[0].dtype
 
@@ -174,16 +173,12 @@ _CELLS: dict[str, tuple[type[SharedCell], Any]] = {"lstm": (SharedLstm, _Lstm), 
 
 def _plain_lstm(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> Sequence[Tensor]:
     w_ih, w_hh, b_ih, b_hh = weights
-    i, f, g, o = (linear(x, w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, 1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+    return lstm_update(linear(x, w_ih, b_ih), linear(h, w_hh, b_hh), c)
 
 
 def _plain_gru(x: Tensor, h: Tensor, *weights: Tensor) -> Sequence[Tensor]:
     w_ih, w_hh, b_ih, b_hh = weights
-    (x_r, x_z, x_n), (s_r, s_z, s_n) = linear(x, w_ih, b_ih).chunk(3, 1), linear(h, w_hh, b_hh).chunk(3, 1)
-    z, n = (x_z + s_z).sigmoid(), (x_n + (x_r + s_r).sigmoid() * s_n).tanh()
-    return ((1 - z) * n + z * h,)
+    return (gru_update(linear(x, w_ih, b_ih), linear(h, w_hh, b_hh), h),)
 
 
 def candidate_first(gates: Tensor) -> Tensor:

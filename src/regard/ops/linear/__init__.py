@@ -8,7 +8,6 @@ from torch import Tensor
 from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.ops.linear import autograd, onednn, reference, shared
-from regard.ops.linear.storage import byte_product, stores_bytes
 from regard.shapes import Float
 
 LINEAR = (
@@ -58,8 +57,6 @@ def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: 
 class Product:
     """x Wᵀ for many x of as many rows; without autograd.
 
-    Within `storage.storing("int8")` the weight is stored as bytes.
-
     Args:
         weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
         rows: of x.
@@ -68,9 +65,6 @@ class Product:
 
     def __init__(self, weight: Tensor, rows: int, *, bfloat16: bool = False) -> None:
         self.bfloat16 = bfloat16
-        self.of_bytes = byte_product(weight) if stores_bytes() and not bfloat16 else None
-        if self.of_bytes is not None:
-            return
         self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
         packs = weight.is_contiguous() and (onednn.IS_WIDE or not bfloat16)
         with torch.no_grad():
@@ -84,9 +78,6 @@ class Product:
         self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
     ) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
-        if self.of_bytes is not None:
-            product: Tensor = self.of_bytes(x, bias)
-            return product
         if self.bfloat16:
             return _multiply_bfloat16(x, self.weight, bias, packed=self.packed)
         return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)

@@ -11,11 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import UnsupportedError
 from regard.ops import over_steps
-from regard.ops.eligibility import FLOATS, refuse_autocast
+from regard.ops.choose import loaded
+from regard.ops.eligibility import (
+    FLOATS,
+    refuse_autocast,
+    refuse_device,
+    refuse_kernels,
+    refuse_numba,
+    refuse_types,
+)
 from regard.ops.linear import onednn, reference
-from regard.ops.linear.storage import byte_product
 from regard.ops.precision import without_autocast
+
+BYTES = "regard.ops.linear.numba"
 
 
 class PackedProduct:
@@ -54,6 +64,23 @@ class PackedProduct:
         if x.numel() * len(self.weight) < onednn.MIN_WORK_PACKED:
             return reference.linear(x, self.weight, bias)
         return onednn.linear(x, self._packed[0], bias)
+
+
+def byte_product(weight: Tensor) -> Any:
+    """x Wᵀ + b with the weight as bytes.
+
+    Raises:
+        UnsupportedError: if there are no kernels for it.
+    """
+    reason = (
+        refuse_kernels(weight)
+        or refuse_numba(BYTES, weight)
+        or refuse_device("cpu", weight)
+        or refuse_types(weight, types=(torch.float32,))
+    )
+    if reason is not None:
+        raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
+    return loaded(BYTES, "ByteProduct")(weight)
 
 
 class SharedProduct(over_steps.Shared):

@@ -22,7 +22,7 @@ from regard.ops.compiled.elementary import power, sigmoid
 from regard.ops.compiled.order import largest
 from regard.ops.compiled.tiles import byte_products, gathered_products, gathered_sum, products
 from regard.ops.linear.numba import quantise, quantise_row, scale_sums
-from regard.ops.linear.storage import stores_bytes
+from regard.ops.over_steps import stores_bytes
 from regard.ops.threads import parallel_for
 from regard.ops.transformer_step.layers import AbstractLayerSteps, Affine, AttentionWeights, LayerWeights, Present
 
