@@ -113,7 +113,7 @@ class ItemDraws:
         first, masks = self._ahead.get(key, (t, None))
         if masks is None or not first <= t < first + len(masks):
             count = 1 if masks is None or t != first + len(masks) else min(2 * len(masks), AHEAD)
-            first, masks = t, self._step_masks(like, p, inside(site, -number), t, count)
+            first, masks = t, self._step_masks(like, p, inside(site, -number), t, count).unbind(0)
             self._ahead[key] = first, masks
         return masks[t - first]
 
@@ -208,8 +208,8 @@ class ItemDraws:
         Raises:
             ShapeError: for other tensors than (B, T, D) and (B · K, D).
         """
-        batch = len(self.items)
-        fits = len(x) == batch if x.dim() == 3 else x.dim() == 2 and (len(x) % batch == 0 if batch else not len(x))
+        batch, rows = self.items.shape[0], x.shape[0]
+        fits = rows == batch if x.dim() == 3 else x.dim() == 2 and (rows % batch == 0 if batch else not rows)
         if not fits:
             raise ShapeError(
                 f"Dropout by item takes (B, T, D), or a step (R, D) with R a multiple of B, for B={batch} items; got "

@@ -28,7 +28,7 @@ from regard.ops.switch import switched_off
 
 FLOATS = (torch.float32, torch.float64)
 """What most kernels compute in."""
-TENSOR_TYPES = (Tensor, torch.nn.Parameter)
+TENSOR_TYPES = frozenset((Tensor, torch.nn.Parameter))
 _MACHINES = {"cpu": "the CPU", "cuda": "a GPU"}
 
 

@@ -106,7 +106,7 @@ def current(*inputs: Any) -> Loop | None:
         return None
     if torch._C._are_functorch_transforms_active() or switched_off() or _saved_tensors_hooks() is not loop.hooks:
         return None
-    return loop if all(type(x) in TENSOR_TYPES for x in inputs) else None
+    return loop if TENSOR_TYPES.issuperset(map(type, inputs)) else None
 
 
 def _saved_tensors_hooks() -> Any:

@@ -18,13 +18,16 @@ from regard.ops.precision import without_autocast
 def run(query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
     """The energies, differentiable where any input requires a gradient."""
     inputs = query, keys, past, *weights
-    if (loop := over_steps.current(query, keys, past)) is not None and query.numel() and keys.numel():
-        shared = loop.shared(SharedLocation, keys, *weights)
-        energies: Tensor = over_steps.apply(_InLoop, shared, query, past, *shared.handles)
-        return energies
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
     return _kernels().energies(*inputs)
+
+
+def run_in_loop(loop: over_steps.Loop, query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
+    """The energies of a step."""
+    shared = loop.shared(SharedLocation, keys, *weights)
+    energies: Tensor = over_steps.apply(_InLoop, shared, query, past, *shared.handles)
+    return energies
 
 
 def _kernels() -> Any:
