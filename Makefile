@@ -70,7 +70,7 @@ docs: install
 	@echo docs/_build/html/index.html
 
 bench: install
-	$(BIN)/regard bench --threads 1,2 --output $(BENCH)
+	$(BIN)/python benchmarks/bench.py --threads 1,2 --output $(BENCH)
 	@echo $(BENCH)
 
 # The same jobs by other libraries, at the end of the same file; their environments need some GB.

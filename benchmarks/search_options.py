@@ -3,7 +3,7 @@
     python benchmarks/search_options.py > options.md
 
 All searches take the same number of steps: no output may end before its greatest length. The model is that of the case
-`beam` of `regard bench`, with random weights, in float32 on one thread.
+`beam` of `bench.py`, with random weights, in float32 on one thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from statistics import median, quantiles
 from typing import Any
 
 import torch
+from speed.cases.models import build
 
-from regard.bench.cases.models import build
 from regard.data import BOS, EOS
 from regard.decoding import Constraints, Search, SearchSource, search
 

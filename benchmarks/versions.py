@@ -1,4 +1,4 @@
-"""Turn by turn with another version of regard: what users wait for, and every case of `regard bench`.
+"""Turn by turn with another version of regard: what users wait for, and every case of `bench.py`.
 
     git worktree add ../regard-before 77951ab
     python benchmarks/versions.py --before ../regard-before > versions.md
@@ -8,7 +8,7 @@
 Each version is a process of its own, which prepares a case and then has its turn while the other one waits. As memory
 lies elsewhere in every process, which alone makes some loops faster or slower, the processes are started anew several
 times. Commands are whole processes: their CPU seconds and their largest memory. `--check` compares the losses of 50
-steps of every preset, and the outputs of `g2p-en` for 3,000 words.
+steps of every preset, and the outputs of `g2p-en` for 3,000 words. Both versions do the cases of this checkout.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def serve(folder: Path) -> None:
     import torch
     from preset_cases import NAMES, job, losses
     from preset_data import DATA
+    from speed.case import OURS
+    from speed.cases import CASES
 
-    from regard.bench.case import OURS
-    from regard.bench.cases import CASES
     from regard.training.allocator import keep_memory
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

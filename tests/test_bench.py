@@ -5,15 +5,15 @@ import re
 
 import pytest
 import torch
+from bench import main, run
+from speed import CASES, Case, Contest, arithmetic, gate, growth, judge, memory, report
+from speed.case import OURS, PLAIN
+from speed.clock import Quartiles, ratio, turns
+from speed.machine import Rates
+from speed.measurement import QUICK, measure
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import ops
-from regard.bench import CASES, Case, Contest, arithmetic, gate, growth, judge, memory, report, run
-from regard.bench.case import OURS, PLAIN
-from regard.bench.clock import Quartiles, ratio, turns
-from regard.bench.machine import Rates
-from regard.bench.measurement import QUICK, measure
-from regard.cli import run as command
 from regard.training.device import threads
 
 TINY = {"B": 2, "T": 3, "S": 4, "D": 8}
@@ -130,21 +130,27 @@ def test_growth_is_drawn(tmp_path):
 
 
 def test_the_command_writes_a_report(tmp_path, capsys):
-    assert command(["bench", "entmax", "--quick", "--threads", "1", "--output", str(tmp_path / "speed.md")]) == 0
+    assert main(["entmax", "--quick", "--threads", "1", "--output", str(tmp_path / "speed.md")]) == 0
     assert "| entmax | 1 | plain |" in (tmp_path / "speed.md").read_text(encoding="utf-8")
     assert "1.5-entmax" in capsys.readouterr().err
 
 
 def test_the_command_fails_when_a_gate_does(monkeypatch, capsys):
     monkeypatch.setitem(CASES, "additive-step", wrong(CASES["additive-step"], "energies", 2.0))
-    assert command(["bench", "additive-step", "--quick"]) == 1
+    assert main(["additive-step", "--quick"]) == 1
     assert "failed the gate" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["aditive"], "did you mean 'additive'"), (["--threads", "1,x"], "give numbers"), (["--threads", "0"], "numbers")],
+    [
+        (["aditive"], "did you mean 'additive'"),
+        (["--threads", "1,x"], "give numbers"),
+        (["--threads", "0"], "numbers"),
+        (["--threads", "1,1000000000"], "from 1 to 1024"),
+    ],
 )
 def test_wrong_usage_is_said(arguments, said, capsys):
-    assert command(["bench", "--quick", *arguments]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["--quick", *arguments])
     assert said in capsys.readouterr().err

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from speed.machine import Rates
 
 import regard
 from regard import ops
-from regard.bench.machine import Rates
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "gpu"
 MODULES = ("chip", "kernels", "place", "recipe", "run", "suite")
@@ -200,7 +200,7 @@ def test_the_recipe_is_rehearsed_in_training_and_decoding(bench, place):
 def test_the_recipe_is_rehearsed_with_its_loss_compiled():
     """In a process of its own, as it changes how loops are compiled; traced only, as there may be no C++ compiler."""
     code = (
-        f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n"
+        f"import sys; sys.path[:0] = [{str(FOLDER)!r}, {str(FOLDER.parent)!r}]\n"
         "import place, recipe\n"
         "from regard.tasks import compilation\n"
         "compilation.BACKEND = 'eager'\n"

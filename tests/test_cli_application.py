@@ -20,7 +20,7 @@ from regard.cli import data, main, run
 from regard.cli.application import VERBS as VERBS_BY_NAME
 from regard.data.synthetic import generate
 
-VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "bench", "data"]
+VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "data"]
 
 
 def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:

@@ -139,7 +139,6 @@ def test_a_dangling_link_leads_to_the_new_file(tmp_path: Path, monkeypatch: pyte
         (["align", "g2p-en", "in.tsv", "--format", "tsv"], "out.jsonl", "is that of jsonl, but --format is tsv"),
         (["export", "g2p-en", "--format", "onnx"], "g2p.onnx", "is not written here; give the name of a folder"),
         (["convert", "opennmt", "in.tsv"], "out.pt", "is not written here; give the name of a folder"),
-        (["bench", "additive", "--quick"], "out.png", "is not written here; .md are"),
     ],
 )
 def test_the_suffix_of_an_output_decides_or_is_refused(

@@ -15,7 +15,7 @@ from regard.ops.eligibility import only_loaded_kernels, refuse_numba
 
 NEEDLESS = {
     "matplotlib", "PIL", "scipy", "numba", "llvmlite", "rich", "tensorboard", "sentencepiece", "charset_normalizer",
-    "torch._dynamo", "torch._inductor", "torch.onnx", "regard.testing", "regard.bench", "regard.training.loop",
+    "torch._dynamo", "torch._inductor", "torch.onnx", "regard.testing", "regard.training.loop",
 }  # fmt: skip
 
 

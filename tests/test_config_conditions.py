@@ -241,11 +241,6 @@ def test_absurd_numbers_are_refused_before_anything_is_allocated(tmp_path, monke
     assert message in capsys.readouterr().err
 
 
-def test_numbers_of_threads_are_bounded_in_measurements_too(capsys):
-    assert run(["bench", "additive", "--threads", "1,1000000000"]) == 2
-    assert "give numbers from 1 to 1024" in " ".join(capsys.readouterr().err.split())
-
-
 def test_a_training_of_python_takes_a_file_nested_dicts_or_a_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     case = TASK_CASES["text_to_text"]

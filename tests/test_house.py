@@ -22,7 +22,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "compat", "training", "tasks", "conversion", "export", "bench", "serve", "cli"]
+ORDER += ["decoding", "compat", "training", "tasks", "conversion", "export", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
@@ -47,8 +47,8 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        beside = beside | ({"testing"} if room == "bench" else {"config"} if room in ("decoding", "compat") else set())
-        front = {"__init__"} if room in ("tasks", "bench", "cli", "training", "serve") else set()
+        beside = beside | ({"config"} if room in ("decoding", "compat") else set())
+        front = {"__init__"} if room in ("tasks", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 from place import FORMATS, Place, Result, rates, short
-
-from regard.bench.report import table
+from speed.report import table
 
 
 def section(place: Place) -> Result:

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 from place import FORMATS, Place, Result, rates, short
+from speed import CASES, Case, Work, arithmetic
+from speed.case import OURS, PLAIN
+from speed.cases.energies import PRODUCT, contest
+from speed.clock import Quartiles, ratio, turns
+from speed.gate import judge, worst
+from speed.report import table
 
 from regard import ops
-from regard.bench import CASES, Case, Work, arithmetic
-from regard.bench.case import OURS, PLAIN
-from regard.bench.cases.energies import PRODUCT, contest
-from regard.bench.clock import Quartiles, ratio, turns
-from regard.bench.gate import judge, worst
-from regard.bench.report import table
 from regard.ops.choose import Implementation
 
 TRITON = "triton"
@@ -61,7 +61,7 @@ def section(place: Place) -> Result:
     result.parts += [
         table(head, rows),
         "Half formats are computed in float32. Operations and bytes are the least that the operation needs, as "
-        "`regard.bench.arithmetic` counts them; a tangent counts 6 forward and 10 backward.",
+        "`benchmarks/speed/arithmetic.py` counts them; a tangent counts 6 forward and 10 backward.",
         *single_kernels(place, limits[torch.float32], result),
     ]
     passed = len([row for row in rows if row[8] != ""])

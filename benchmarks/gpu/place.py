@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-
-from regard.bench import Case, Contest, machine
-from regard.bench.clock import Quartiles
+from speed import Case, Contest, machine
+from speed.clock import Quartiles
 
 HALVES = (torch.bfloat16, torch.float16)
 FORMATS = (torch.float32, *HALVES)

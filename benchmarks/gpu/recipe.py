@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 from place import Place, Result, short
+from speed.clock import Quartiles, ratio, turns
+from speed.report import table
 
-from regard.bench.clock import Quartiles, ratio, turns
-from regard.bench.report import table
 from regard.config import load
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, PAD

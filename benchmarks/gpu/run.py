@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))  # the package speed
 NEEDED = {
     "torch": "torch",
     "numpy": "numpy",
@@ -144,7 +145,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def report(results: Mapping[str, dict[str, Any]], command: str) -> str:
     """The Markdown of the results so far."""
-    from regard.bench.report import table
+    from speed.report import table
 
     place = next((result["place"] for result in results.values() if result["place"]), "the machine is not known")
     rows = []

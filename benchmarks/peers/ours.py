@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+
 import torch
 from layer import forward_backward
 from sizes import NATURAL, natural
+from speed import CASES
+from speed.cases.models import build
 
 import regard
 from regard.attention import bahdanau
-from regard.bench import CASES
-from regard.bench.cases.models import build
 from regard.data import BOS, EOS, PAD
 from regard.decoding import Search, search
 from regard.training.allocator import keep_memory

@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 import torch
 from environments import ENVIRONMENTS, python
 from sizes import FULL, LAYER, QUICK, QUICK_LAYER
-
-from regard.bench import machine
-from regard.bench.clock import Quartiles, ratio
-from regard.bench.report import table
+from speed import machine
+from speed.clock import Quartiles, ratio
+from speed.report import table
 
 HERE = Path(__file__).parent
 OURS = "ours"

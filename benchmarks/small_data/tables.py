@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))
 
 from ledger import Ledger, training_of
 from plan import CHANGED, THEMES, Training, trainings
-
-from regard.bench.report import table
+from speed.report import table
 
 Entries = dict[Training, dict[str, Any]]
 SHOWN = (("dev", "greedy"), ("dev", "beam"), ("test", "greedy"), ("test", "beam"))

@@ -116,7 +116,7 @@ def draw(random: Random, folder: Path) -> Trial:
         arguments += ["--model", str(models.saved())]
     if random.random() < 0.5 and arguments[0] == "plot":
         arguments += ["-o", "x.html"]
-    if "--count" in arguments or arguments[0] == "bench":
+    if "--count" in arguments:
         arguments = [argument for argument in arguments if not argument.lstrip("-").isdigit() or len(argument) < 4]
     if arguments[0] == "train":
         arguments += ["--set", "training.max_steps=1"]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import align, bench, convert, data, evaluate, explain, export, info, plot, predict, train
+from regard.cli import align, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, refuse_repeated, settings_help, with_settings
@@ -51,7 +51,6 @@ VERBS = {
         (explain.explain, "explain runs/g2p"),
         (convert.convert, "convert opennmt model_step_1000.pt --output models/translation"),
         (catalogue.list_, "list recipes"),
-        (bench.bench, "bench additive --threads 1,2"),
     )
 }
 

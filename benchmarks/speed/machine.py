@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from regard import __version__
-from regard.bench.case import Work
-from regard.bench.clock import Quartiles, turns
+from speed.case import Work
+from speed.clock import Quartiles, turns
 
 
 @dataclass(frozen=True, slots=True)

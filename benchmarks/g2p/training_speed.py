@@ -1,7 +1,7 @@
 """Steps of the recipe of g2p-en, turn by turn with another version of regard.
 
     git worktree add ../regard-before bf59423
-    python benchmarks/g2p/speed.py train.tsv dev.tsv --before ../regard-before
+    python benchmarks/g2p/training_speed.py train.tsv dev.tsv --before ../regard-before
 
 Every program makes the same batches in the trainer's own step, and has its turn while the rest wait.
 """

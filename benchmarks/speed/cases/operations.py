@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
-from regard.testing.cases.draws import draw, probabilities
+from speed.case import OURS, PLAIN, Answer, Case, Contest, draw, with_gradients
 
 Inputs = Callable[..., tuple[Any, ...]]
 
@@ -92,6 +91,24 @@ def _additive(B: int, T: int, S: int, D: int, V: int) -> tuple[Tensor, ...]:
     return draw(B, T, 1, D), draw(B, S, 1, D, seed=1), draw(1, D, seed=2) / D**0.5, draw(B, S, 1, V, seed=3)
 
 
+def warping_path(dtype: torch.dtype, *, B: int, T: int) -> Contest:
+    """Pairs of sounds of equal length; the costs of their cheapest paths."""
+    costs = draw(B, T, T).abs().to(dtype)
+    lengths = torch.full((B,), T)
+    *_, reference = ops.IMPLEMENTATIONS["warping_path"]
+
+    def job(function: object) -> Answer:
+        assert callable(function)
+        pairs, counts = function(costs, lengths, lengths)
+        real = torch.arange(pairs.shape[1]) < counts[:, None]
+        rows = torch.arange(B)[:, None].expand_as(real)[real]
+        taken = pairs[real]
+        return {"cost": torch.zeros(B, dtype=dtype).index_add(0, rows, costs[rows, taken[:, 0], taken[:, 1]])}
+
+    sides = {OURS: partial(job, ops.warping_path), PLAIN: partial(job, reference.function)}
+    return Contest(sides, terms={"cost": float(2 * T * costs.max())})
+
+
 OPERATIONS = (
     Case(
         "additive-attention",
@@ -158,7 +175,7 @@ OPERATIONS = (
     _case(
         "expected_monotonic_alignment",
         "expected monotonic alignment of a step, forward and backward",
-        lambda R, S: (probabilities(R, S), torch.softmax(draw(R, S, seed=1), -1)),
+        lambda R, S: (draw(R, S).sigmoid(), torch.softmax(draw(R, S, seed=1), -1)),
         {"R": 64, "S": 200},
     ),
     _case(
@@ -185,5 +202,13 @@ OPERATIONS = (
         "dropout by item, forward and backward",
         lambda N, F: (draw(N, F), torch.arange(N), torch.arange(N) % 20, 0.3, (1, 2), 9),
         {"N": 1280, "F": 256},
+    ),
+    Case(
+        "warping-path",
+        "dynamic time warping of pairs of sounds of two seconds",
+        warping_path,
+        {"B": 8, "T": 160},
+        {"B": 2, "T": 6},
+        gate={"B": 2, "T": 20},
     ),
 )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.bench import memory
-from regard.bench.case import OURS, PLAIN, Case
-from regard.bench.clock import turns
-from regard.bench.gate import Error, judge
 from regard.training.device import threads
+from speed import memory
+from speed.case import OURS, PLAIN, Case
+from speed.clock import turns
+from speed.gate import Error, judge
 
 
 @dataclass(frozen=True, slots=True)

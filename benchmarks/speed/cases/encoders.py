@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.layers import Cell, RecurrentStack
 from regard.models.vision import ImageEncoder, ResidualBackbone, ResidualBlock
-from regard.testing.cases.draws import draw
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
 
 
 def contest(

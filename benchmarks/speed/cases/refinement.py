@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from regard.attention import Refined, multi_head
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
-from regard.testing.cases.draws import draw
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw
 
 
 def contest(dtype: torch.dtype, *, padded: bool, B: int, T: int, h: int, w: int, D: int, H: int) -> Contest:

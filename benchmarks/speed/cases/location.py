@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import location_sensitive
-from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
-from regard.testing.cases.draws import draw
+from speed import arithmetic
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
 
 
 def contest(

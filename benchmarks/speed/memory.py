@@ -1,6 +1,6 @@
 """The peak memory of one side, in a separate process: all memory that the system gives, whoever allocates it.
 
-    python -m regard.bench.memory additive plain '{"T": 40}'
+    python -m speed.memory additive plain '{"T": 40}'
 
 prints the bytes beyond inputs, results and gradients. The high-water mark is that of the Linux kernel, so the memory of
 every library counts; a run at small sizes comes first, so that code and thread pools do not count.
@@ -28,7 +28,8 @@ def available() -> bool:
 def extra(case: str, side: str, sizes: Mapping[str, int]) -> int:
     """The peak memory of a side beyond its inputs, results and gradients, in bytes, with one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
-    command = [sys.executable, "-m", "regard.bench.memory", case, side, json.dumps(dict(sizes))]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, "-m", "speed.memory", case, side, json.dumps(dict(sizes))]
     process = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return int(process.stdout)
 
@@ -36,7 +37,7 @@ def extra(case: str, side: str, sizes: Mapping[str, int]) -> int:
 def _measure(name: str, side: str, sizes: Mapping[str, int]) -> int:
     import torch
 
-    from regard.bench.cases import CASES
+    from speed.cases import CASES
 
     case = CASES[name]
     torch.set_num_threads(1)

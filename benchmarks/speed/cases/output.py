@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import ops
-from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
-from regard.testing.cases.draws import draw
+from speed import arithmetic
+from speed.case import OURS, PLAIN, Answer, Case, Contest, draw, with_gradients
 
 LIBRARY = "plain, torch's cross_entropy"
 

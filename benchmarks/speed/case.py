@@ -14,6 +14,13 @@ Answer = Mapping[str, Tensor]
 OURS, PLAIN = "regard", "plain"
 
 
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    """Normal numbers in float64, the same whichever device is torch's default."""
+    generator = torch.Generator("cpu").manual_seed(seed)
+    numbers = torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
+    return numbers.to(torch.get_default_device())
+
+
 def with_gradients(name: str, result: Tensor, leaves: Mapping[str, Tensor], probe: Tensor | None = None) -> Answer:
     """A result by its name, and the gradients of its sum weighted by the probe, by the names of the leaves."""
     gradients = torch.autograd.grad(result, list(leaves.values()), probe)

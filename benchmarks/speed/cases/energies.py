@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
-from regard.testing.cases.draws import draw
+from speed import arithmetic
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
+from speed.gate import Error, errors
 
 Operation = Callable[[Tensor, Tensor, Tensor], Tensor]
 PRODUCT = "plain, a product with v"
+SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+SIZES = {"B": 4, "T": 40, "S": 50, "D": 512}
 
 
 def drawn(dtype: torch.dtype, scale: float, B: int, T: int, S: int, D: int) -> list[Tensor]:
@@ -79,6 +81,17 @@ def contest(
     }
     job: Callable[..., Answer] = partial(forward_backward, probe=probe) if backward else forward
     return Contest({name: partial(job, way, inputs) for name, way in ways.items()}, terms=terms)
+
+
+def grad_scale(
+    scales: Sequence[float] = SCALES, sizes: Mapping[str, int] = SIZES, dtype: torch.dtype = torch.float32
+) -> dict[float, dict[str, Error]]:
+    """Errors of energies and of the three gradients, for each standard deviation of query and keys."""
+    results, lengths = {}, dict[str, Any](sizes)
+    for scale in scales:
+        exact, rough = (contest(kind, backward=True, scale=scale, **lengths) for kind in (torch.float64, dtype))
+        results[scale] = errors(rough.sides[OURS](), [rough.sides[PLAIN]()], exact.sides[PLAIN](), exact.terms)
+    return results
 
 
 _QUICK = {"B": 4}

@@ -1,16 +1,26 @@
-"""A run of all cases, or of those that were asked for: from the rates of the machine to the report."""
+"""Speed, memory and errors of regard on this machine, compared with the plain implementation of the same computation.
+
+    python benchmarks/bench.py --threads 1,2 --output bench/speed.md
+    python benchmarks/bench.py additive entmax --quick
+
+Both take turns within one process. Results and gradients are first checked against float64, and wrong ones are not
+timed. Pictures of how cost grows are written beside the output. The exit status is 1 if a check failed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.bench import growth, machine, report
-from regard.bench.accuracy import SIZES, grad_scale
-from regard.bench.cases import CASES
-from regard.bench.measurement import FULL, QUICK, Effort, Measurement, measure
+from speed import growth, machine, report
+from speed.cases import CASES
+from speed.cases.energies import SIZES, grad_scale
+from speed.measurement import FULL, QUICK, Effort, Measurement, measure
+
 from regard.config.spelling import suggestion
 from regard.errors import RegardError
 from regard.training.device import threads as use_threads
@@ -97,10 +107,49 @@ def _growth(count: int, effort: Effort, pictures: Path | None, say: Say) -> list
             grown[sweep] = growth.measure(sweep, rounds=min(effort.rounds, 7), turn=effort.turn / 4)
     parts = [f"## Cost as sizes grow, threads {count}", report.growth(grown)]
     for case in dict.fromkeys(sweep.case for sweep in sweeps) if pictures is not None else ():
-        from regard.bench import figures  # needs matplotlib
-
         assert pictures is not None
         path = pictures.with_name(f"{pictures.name}_{case}.svg")
-        figures.draw(path, CASES[case].what, {sweep: sides for sweep, sides in grown.items() if sweep.case == case})
+        growth.draw(path, CASES[case].what, {sweep: sides for sweep, sides in grown.items() if sweep.case == case})
         parts.append(f"![{case}: milliseconds as each size grows]({path.name})")
     return parts
+
+
+def thread_counts(text: str) -> list[int]:
+    """Numbers of threads, from the command line."""
+    words = text.split(",")
+    if not all(word.strip().isdigit() and 1 <= int(word) <= 1024 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r}: give numbers from 1 to 1024 separated by commas, for example 1,2")
+    return [int(word) for word in words]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line asks for, and returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(NAMES)}; all if none is given")
+    parser.add_argument("--threads", type=thread_counts, default=[1], metavar="N,N", help="numbers of threads")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, as a test")
+    parser.add_argument("--output", type=Path, help="a Markdown file instead of stdout")
+    options = parser.parse_args(arguments)
+    pictures = None if options.output is None else options.output.with_suffix("")
+    try:
+        text, passes = run(
+            options.cases,
+            threads=options.threads,
+            quick=options.quick,
+            pictures=pictures,
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    except RegardError as error:
+        parser.error(str(error))
+    words = ["python benchmarks/bench.py", *options.cases, f"--threads {','.join(map(str, options.threads))}"]
+    text = f"# Speed\n\n    {' '.join(words)}{' --quick' * options.quick}\n\n{text}"
+    if options.output is None:
+        print(text, end="")
+    else:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(text, encoding="utf-8")
+    return int(not passes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

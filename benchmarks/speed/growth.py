@@ -1,15 +1,16 @@
-"""How cost grows with each size of a case."""
+"""How cost grows with each size of a case, and pictures of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from regard.bench.case import OURS, PLAIN
-from regard.bench.cases import CASES
-from regard.bench.clock import Quartiles, turns
+from speed.case import OURS, PLAIN
+from speed.cases import CASES
+from speed.clock import Quartiles, turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,3 +60,35 @@ def measure(sweep: Sweep, *, rounds: int, turn: float) -> dict[str, dict[int, Qu
         for side, seconds in turns({name: contest.sides[name] for name in quartiles}, rounds=rounds, turn=turn).items():
             quartiles[side][value] = Quartiles.of(seconds)
     return quartiles
+
+
+def draw(path: Path, title: str, panels: Mapping[Sweep, Mapping[str, Mapping[int, Quartiles]]]) -> None:
+    """Draws the sweeps of one case into a .svg or .png file: a panel each, logarithmic axes, quartiles as a band."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
+
+    from regard.viz.curves import MARKERS, STROKES
+
+    figure = Figure(figsize=(2.9 * len(panels), 3.0), facecolor="white", layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for panel, (sweep, grown) in zip(axes, panels.items(), strict=True):
+        for number, (side, quartiles) in enumerate(grown.items()):
+            values, color = list(quartiles), STROKES[number]
+            lows, medians, highs = (
+                [1000 * getattr(each, field) for each in quartiles.values()] for field in ("low", "median", "high")
+            )
+            panel.plot(values, medians, marker=MARKERS[number], markersize=4, color=color, label=side)
+            panel.fill_between(values, lows, highs, color=color, alpha=0.2, linewidth=0)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xticks(sweep.values)
+        panel.xaxis.set_major_formatter(ScalarFormatter())
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.set_xlabel(sweep.letter)
+        panel.grid(color="#e6e9ed", linewidth=0.7)
+        panel.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("milliseconds")
+    axes[0].legend(frameon=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from regard.bench.case import OURS, PLAIN
-from regard.bench.clock import Quartiles, ratio
-from regard.bench.gate import Error, worst
-from regard.bench.growth import Sweep
-from regard.bench.machine import Rates
-from regard.bench.measurement import Measurement
+from speed.case import OURS, PLAIN
+from speed.clock import Quartiles, ratio
+from speed.gate import Error, worst
+from speed.growth import Sweep
+from speed.machine import Rates
+from speed.measurement import Measurement
 
 Row = Sequence[object]
 

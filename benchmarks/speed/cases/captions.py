@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import plane_coverage
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.decoding import Search, search
 from regard.models import Encoded, captioner
-from regard.testing.cases.draws import draw
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
 
 Pair = tuple[Tensor, Tensor]
 BOS, EOS = 1, 2

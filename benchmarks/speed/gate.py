@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from speed.case import OURS, PLAIN, Answer, Case, Contest
 
 
 @dataclass(frozen=True, slots=True)

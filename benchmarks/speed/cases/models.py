@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.bench import arithmetic, plain
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.config import from_preset
 from regard.config.schema import AttentionConfig, DecoderConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
@@ -23,9 +21,10 @@ from regard.tasks.build import build_decoder
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
-from regard.testing.cases.draws import draw
 from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
+from speed import arithmetic, plain
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
 
 LSTM, STEPWISE, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
 AT_ONCE = "plain, nn.LSTM and all steps at once"

@@ -5,7 +5,7 @@ The backward pass of products costs twice the forward pass: a product for the in
 
 from __future__ import annotations
 
-from regard.bench.case import Work
+from speed.case import Work
 
 FLOAT = 4
 _FORWARD, _BACKWARD = 6, 10
