@@ -10,15 +10,18 @@ draws a few hundred of these, among them export and beams (tests/test_compositio
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import torch
 
 from regard.testing import LAWS, check_mechanism
-from regard.testing.cases.case import PART_SIZE
-from regard.testing.compositions import accepted, judged
-from regard.testing.oracles import require_agreement
+from support.cases.case import PART_SIZE
+from support.compositions import accepted, judged
+from support.oracles import require_agreement
 
 QUICK = (
     "forward_is_the_loop_of_step",

@@ -2,17 +2,20 @@
 
     python benchmarks/exports.py [NAME ...]
 
-Names are those of `regard.testing.exports`, as "step: mocha"; all if none is given. The test suite asks for a few of
+Names are those of `tests/support/exports.py`, as "step: mocha"; all if none is given. The test suite asks for a few of
 every family (tests/test_export.py). Ends with 1 if anything failed.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import torch
 
-from regard.testing import exports
+from support import exports
 
 
 def main() -> int:

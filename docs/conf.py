@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import typer
 from typer.testing import CliRunner
@@ -25,7 +28,7 @@ from regard.config import describe, presets
 from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
 from regard.config.search import Search
 from regard.tasks.catalogue import PARTS
-from regard.testing.compositions import accepted, judged, refusals
+from support.compositions import accepted, judged, refusals
 
 project = "regard"
 author = "the regard developers"

@@ -22,9 +22,9 @@ from regard.attention import (
 )
 from regard.errors import ShapeError, UnsupportedError
 from regard.models import RecurrentDecoder
-from regard.testing import tiny
-from regard.testing.oracles.arithmetic import apply, dot, masked_softmax
 from regard.testing.source import encode
+from support import tiny
+from support.oracles.arithmetic import apply, dot, masked_softmax
 
 REACH = 3
 

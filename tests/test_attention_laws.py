@@ -5,7 +5,7 @@ import torch
 
 from regard.attention import bahdanau, multi_head
 from regard.testing import LAWS, check_mechanism
-from regard.testing.cases import MECHANISMS
+from support.cases import MECHANISMS
 
 
 @pytest.mark.parametrize("law", LAWS)

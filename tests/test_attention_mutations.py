@@ -20,8 +20,8 @@ from regard.attention import (
 )
 from regard.attention.scores import additive, location
 from regard.testing import LAWS, check_mechanism
-from regard.testing.cases import MECHANISMS
-from regard.testing.oracles import require_agreement
+from support.cases import MECHANISMS
+from support.oracles import require_agreement
 
 SIZES = {"query_size": 5, "memory_size": 6}
 

@@ -32,8 +32,8 @@ from regard.attention import (
 )
 from regard.attention import narrow as narrowing
 from regard.errors import UnsupportedError
-from regard.testing.compositions import HEADS, KINDS, Composition, parts_of
 from regard.testing.mechanism import move_weights
+from support.compositions import HEADS, KINDS, Composition, parts_of
 
 LENGTHS = (11, 4, 0)
 STEPS = 4

@@ -16,7 +16,7 @@ from regard.attention.alignments.named import AlignmentName
 from regard.errors import UnsupportedError
 from regard.ops.entmax.reference import bisect
 from regard.ops.entmax.sorting import sort
-from regard.testing.oracles.alignments.pointwise import entmax
+from support.oracles.alignments import entmax
 
 energies_and_support = st.lists(st.tuples(st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=7)
 

@@ -5,8 +5,8 @@ import torch
 
 from regard import attention
 from regard.attention import bahdanau, mocha
-from regard.testing import coverage, oracles
-from regard.testing.cases import MECHANISMS
+from support import coverage, oracles
+from support.cases import MECHANISMS
 
 
 @pytest.mark.parametrize("hypotheses", [1, 2])

@@ -13,7 +13,7 @@ from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EnsembleDecoder, PointerDecoder, RecurrentDecoder, transformer_decoder
 from regard.models.contract import Encoded
 from regard.testing.mechanism import move_weights
-from regard.testing.oracles.attend import attend
+from support.oracles.attend import attend
 
 SIZES = {"query_size": 5, "memory_size": 6}
 OPTIONS = {"size": 4, "num_filters": 3, "kernel_size": 3}

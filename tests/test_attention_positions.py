@@ -30,7 +30,7 @@ from regard.attention import (
     multi_head,
 )
 from regard.errors import RegardError, ShapeError, UnsupportedError
-from regard.testing.oracles.windows.bias import bucket
+from support.oracles.windows import bucket
 
 POSITIONS = ("rotary", "linear_bias", "buckets", "relative", "transformer_xl")
 

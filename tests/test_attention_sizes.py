@@ -10,9 +10,9 @@ import torch
 from regard import tree
 from regard.attention import AdditiveScore, ChunkwiseAlignment, Mechanism, WeightedSum
 from regard.errors import ShapeError
-from regard.testing import tiny
-from regard.testing.cases import DECODERS, MECHANISMS
 from regard.testing.source import encode
+from support import tiny
+from support.cases import DECODERS, MECHANISMS
 
 SINGLE = [case for case in MECHANISMS if isinstance(case.memory_size, int) and isinstance(case.make(), Mechanism)]
 ASKING = [case for case in SINGLE if case.make().uses_query]

@@ -28,7 +28,7 @@ from regard.attention import (
 from regard.attention.peers import argmax_window
 from regard.attention.peers.argmax import Peer
 from regard.errors import UnsupportedError
-from regard.testing.oracles import Story, ask
+from support.oracles import Story, ask
 
 reach = st.one_of(st.none(), st.integers(0, 5))
 

@@ -7,12 +7,13 @@ import itertools
 import pytest
 
 from regard.errors import UnsupportedError
-from regard.testing import LAWS, check_decoder, check_mechanism, tiny
-from regard.testing.cases import PARTS
-from regard.testing.cases.case import PART_SIZE
-from regard.testing.compositions import Composition, compositions, cover_pairs, refusals
-from regard.testing.coverage import parts_missing
-from regard.testing.oracles import require_agreement
+from regard.testing import LAWS, check_decoder, check_mechanism
+from support import tiny
+from support.cases import PARTS
+from support.cases.case import PART_SIZE
+from support.compositions import Composition, compositions, cover_pairs, refusals
+from support.coverage import parts_missing
+from support.oracles import require_agreement
 
 DRAWN = cover_pairs()
 SLOW = {"step_can_be_exported", "gradients_are_those_of_finite_differences"}

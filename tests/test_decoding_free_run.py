@@ -25,7 +25,8 @@ from regard.models import (
 )
 from regard.ops.linear.shared import PackedProduct
 from regard.tasks.feeding import forced_outputs
-from regard.testing import check_decoder, draw_source, encode, tiny
+from regard.testing import check_decoder, draw_source, encode
+from support import tiny
 
 SIZES = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
 

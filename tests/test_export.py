@@ -15,9 +15,9 @@ from torch.export import Dim, export
 
 from regard import ops, tree
 from regard.errors import UnsupportedError
-from regard.testing import exports, tiny
-from regard.testing.cases import DECODERS
 from regard.testing.source import encode
+from support import exports, tiny
+from support.cases import DECODERS
 
 PROGRAM = Path(__file__).parents[1] / "benchmarks" / "exports.py"
 

@@ -43,7 +43,7 @@ def allowed(room):
     if room == "record":
         return GROUND | set(ORDER[: ORDER.index("losses")]) | {"viz"}
     if room == "testing":
-        return GROUND | set(ORDER[: ORDER.index("training")]) | {"config"}
+        return GROUND | set(ORDER[: ORDER.index("training")])
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()

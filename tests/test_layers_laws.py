@@ -7,10 +7,10 @@ import torch
 
 from regard import tree
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.testing import oracles
-from regard.testing.cases import ENCODERS, LAYERS
 from regard.testing.laws.conduct import require_unchanged, snapshot
 from regard.testing.mechanism import move_weights
+from support import oracles
+from support.cases import ENCODERS, LAYERS
 
 STACKS = [
     {"cell": "lstm"},

@@ -19,8 +19,8 @@ from regard.losses import (
     guided_attention,
     reinforce,
 )
-from regard.testing.cases import LOSSES
-from regard.testing.cases.losses import SOURCE_MASK, TARGET_MASK
+from support.cases import LOSSES
+from support.cases.losses import SOURCE_MASK, TARGET_MASK
 
 ALL = pytest.mark.parametrize("case", LOSSES, ids=lambda case: case.name)
 

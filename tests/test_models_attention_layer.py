@@ -16,8 +16,8 @@ from regard.models import Bridge, DeepReadout, RecurrentDecoder
 from regard.ops import plain
 from regard.ops.over_steps import Loop
 from regard.tasks.text_to_text.architectures import build_model
-from regard.testing import tiny
 from regard.testing.source import encode
+from support import tiny
 
 SIZES = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
 MECHANISMS = {

@@ -11,7 +11,8 @@ from regard.decoding import Search, force_align, greedy_search, main_alignment, 
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models import DecoderOutput, EnsembleDecoder, EnsembleEncoder, TransformerDecoder
 from regard.ops.eligibility import refuse_numba
-from regard.testing import encode, tiny
+from regard.testing import encode
+from support import tiny
 
 torch.set_num_threads(1)
 ARGUMENTS = {"bos": BOS, "eos": 4, "max_length": 5}

@@ -10,9 +10,9 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded, Pooling, hierarchical_attention, pooled_words
-from regard.testing import oracles
-from regard.testing.cases import CLASSIFIERS
 from regard.testing.mechanism import move_weights
+from support import oracles
+from support.cases import CLASSIFIERS
 
 DOCUMENTS = [[[1, 2, 3], [4], [5, 6]], [[2, 2, 2, 6]], [[3, 1], [6, 5, 4, 3, 2]]]
 every = pytest.mark.parametrize("case", CLASSIFIERS, ids=lambda case: case.name)

@@ -24,7 +24,7 @@ from regard.models import (
     recurrent_language_model,
     transformer_language_model,
 )
-from regard.testing.oracles.arithmetic import apply, dot, masked_softmax
+from support.oracles.arithmetic import apply, dot, masked_softmax
 
 NUM_TOKENS = 7
 PASTS = ("state", "attention", "key_value", "key_value_predict", "ngram")

@@ -17,8 +17,8 @@ from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder
 from regard.ops import plain
 from regard.ops.linear import shared
-from regard.testing import tiny
 from regard.testing.source import encode
+from support import tiny
 
 SIZES = {"query_size": 4, "memory_size": 6}
 

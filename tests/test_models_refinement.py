@@ -19,9 +19,9 @@ from regard.models import Encoded, RefinementOptions
 from regard.models.transformer import TransformerDecoder
 from regard.record import record_attention
 from regard.testing import check_decoder
-from regard.testing.cases.models import DECODERS
 from regard.testing.source import Source, encode
-from regard.testing.tiny import MEMORY_SIZE, NUM_TOKENS, transformer
+from support.cases.models import DECODERS
+from support.tiny import MEMORY_SIZE, NUM_TOKENS, transformer
 
 SIZES = {"query_size": 4, "memory_size": 6, "size": 4, "num_heads": 2}
 WIDTH, N, D = 2, 9, 8

@@ -17,8 +17,8 @@ from regard.models import Encoded
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.ops import plain as plain_operations
 from regard.ops.linear import shared
-from regard.testing import tiny
-from regard.testing.cases import MECHANISMS as CASES_OF_MECHANISMS
+from support import tiny
+from support.cases import MECHANISMS as CASES_OF_MECHANISMS
 
 SIZES = {"query_size": 7, "memory_size": 6}
 

@@ -42,8 +42,8 @@ from regard.models.tacotron import (
     ungroup_frames,
 )
 from regard.tasks.feeding import forced_outputs
-from regard.testing import tiny
-from regard.testing.cases import MECHANISMS
+from support import tiny
+from support.cases import MECHANISMS
 
 LOCATION = partial(a.location_sensitive, size=4, num_filters=3, kernel_size=3)
 SMALL = {

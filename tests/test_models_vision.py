@@ -30,8 +30,8 @@ from regard.models.vision import (
     cell_mask,
     multiply_adds,
 )
-from regard.testing.cases import IMAGE_ENCODERS
 from regard.testing.mechanism import move_weights
+from support.cases import IMAGE_ENCODERS
 
 ENCODERS = pytest.mark.parametrize("case", IMAGE_ENCODERS, ids=lambda case: case.name)
 SIZES = ((13, 22), (7, 9), (16, 5), (1, 1))

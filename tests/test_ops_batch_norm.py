@@ -11,7 +11,7 @@ import torch
 
 from regard.errors import ShapeError
 from regard.ops import IMPLEMENTATIONS, batch_norm, plain
-from regard.testing.cases.draws import draw
+from support.cases.case import draw
 
 NAMED = {one.name: one for one in IMPLEMENTATIONS["batch_norm"]}
 TOPS = {"none": None, "relu": math.inf, "relu6": 6.0}

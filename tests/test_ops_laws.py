@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import ops
-from regard.testing.cases import OPERATIONS
-from regard.testing.oracles.alignments.monotonic import chunk, monotonic
-from regard.testing.oracles.arithmetic import masked_softmax
+from support.cases import OPERATIONS
+from support.oracles.alignments import chunk, monotonic
+from support.oracles.arithmetic import masked_softmax
 
 
 def floating(inputs):

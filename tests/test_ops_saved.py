@@ -8,8 +8,8 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from regard import ops
-from regard.testing.cases import OPERATIONS, OperationCase
-from regard.testing.cases.draws import draw
+from support.cases import OPERATIONS, OperationCase
+from support.cases.case import draw
 
 LOSS = OperationCase(
     "loss of an output layer",

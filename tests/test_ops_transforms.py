@@ -12,8 +12,8 @@ from regard import ops
 from regard.ops import choose
 from regard.ops.linear import onednn
 from regard.ops.logarithm import widen
-from regard.testing.cases import OPERATIONS, OperationCase
-from regard.testing.cases.draws import draw, probabilities
+from support.cases import OPERATIONS, OperationCase
+from support.cases.case import draw, probabilities
 
 OTHERS = (
     OperationCase("log softmax", (ops.log_softmax,), lambda: (draw(3, 6),)),

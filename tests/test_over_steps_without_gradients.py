@@ -27,7 +27,7 @@ from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import onednn
 from regard.ops.linear.shared import PackedProduct
 from regard.ops.over_steps import Loop, current
-from regard.testing import tiny
+from support import tiny
 
 B, K, S, E, D, N, FEW, EOS = 16, 4, 7, 24, 32, 300, 40, 2
 drawing = partial(Search, method="sampling")

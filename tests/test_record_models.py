@@ -35,11 +35,11 @@ from regard.models import (
     transformer_language_model,
 )
 from regard.models.past import LookBack
-from regard.testing import tiny
-from regard.testing.cases import DECODERS, MECHANISMS
 from regard.testing.mechanism import move_weights
 from regard.testing.source import encode
 from regard.testing.subject import Subject, as_tuple
+from support import tiny
+from support.cases import DECODERS, MECHANISMS
 
 
 def prepared(module):

@@ -12,8 +12,8 @@ from regard.config.search import Search
 from regard.decoding import Constraints
 from regard.decoding.beam import beam_search
 from regard.errors import ConfigError
-from regard.testing import search_trials
-from regard.testing.search_trials import VALUES, draw_trial, run_trial
+from support import search_trials
+from support.search_trials import VALUES, draw_trial, run_trial
 
 torch.set_num_threads(1)
 PHRASES = (Constraints(include=[[3, 3]]), None)

@@ -14,10 +14,11 @@ from regard.decoding import GnmtPenalty, Search, search
 from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 from regard.models import RecurrentDecoder
-from regard.testing import DECODER_LAWS, check_decoder, encode, oracles, tiny
-from regard.testing.cases import DECODERS
+from regard.testing import DECODER_LAWS, check_decoder, encode
 from regard.testing.mechanism import move_weights
-from regard.testing.oracles.arithmetic import linear
+from support import oracles, tiny
+from support.cases import DECODERS
+from support.oracles.arithmetic import linear
 
 CASES = {case.name: case for case in DECODERS}
 SEVEN = {

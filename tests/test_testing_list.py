@@ -5,7 +5,7 @@ import torch
 from jaxtyping import TypeCheckError
 
 from regard import attention, ops
-from regard.testing import cases, coverage
+from support import cases, coverage
 
 
 def test_everything_public_is_on_the_list():

@@ -30,7 +30,7 @@ from regard.losses import cross_entropy
 from regard.models import RecurrentDecoder
 from regard.tasks import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
-from regard.testing.cases import DECODERS, ENCODERS
+from support.cases import DECODERS, ENCODERS
 
 named = pytest.mark.parametrize
 

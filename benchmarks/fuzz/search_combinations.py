@@ -1,4 +1,4 @@
-"""Random combinations of search settings on tiny decoders (`regard.testing.search_trials`).
+"""Random combinations of search settings on tiny decoders (`tests/support/search_trials.py`).
 
     python benchmarks/fuzz/search_combinations.py [NUMBER] [FIRST]
 
@@ -11,10 +11,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import torch
 
-from regard.testing.search_trials import draw_trial, run_trial
+from support.search_trials import draw_trial, run_trial
 
 
 def main(count: int, first: int) -> int:

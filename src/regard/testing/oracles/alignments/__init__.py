@@ -1,1 +1,0 @@
-"""Weights from energies, straight from the equations: one head, one sentence."""

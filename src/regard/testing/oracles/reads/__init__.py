@@ -1,1 +1,0 @@
-"""Contexts from weights, position by position."""

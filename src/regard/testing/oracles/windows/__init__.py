@@ -1,1 +1,0 @@
-"""The support, prior and gain of windows, position by position."""
