@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from regard import layers
 from regard.attention import bahdanau, location_sensitive
@@ -96,19 +95,6 @@ def test_step_by_step_drops_what_all_steps_at_once_drop(make):
             output, state = model.decoder.step(inputs[:, t], memory, state)
             steps.append(output.log_probabilities)
     torch.testing.assert_close(torch.stack(steps, 1), outputs(model), rtol=0, atol=1e-12)
-
-
-def test_packed_and_padded_sequences_are_dropped_alike():
-    model = layers.Dropout(0.5)
-    x = torch.ones(3, 5, 7)
-    with by_item(model):
-        whole = model(x)
-    packed = pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False)
-    from regard.layers.recurrent import _where
-
-    rows, positions = _where(packed)
-    with by_item(model):
-        assert torch.equal(model(packed.data, where=(rows, positions)), whole[rows, positions])
 
 
 def test_layers_calls_and_modules_of_one_pass_drop_differently():

@@ -10,8 +10,9 @@ from regard import tree
 from regard.layers import RecurrentStack
 from regard.layers.cells import autograd, packed
 from regard.layers.packing import Packing
+from regard.ops.eligibility import refuse_numba
 
-pytestmark = pytest.mark.skipif(autograd.refuse(nn.GRU(1, 1)) is not None, reason="nothing is compiled here")
+pytestmark = pytest.mark.skipif(refuse_numba(packed.KERNELS) is not None, reason="nothing is compiled here")
 
 F, D, S = 3, 5, 6
 LENGTHS = {
@@ -51,7 +52,7 @@ def counted(monkeypatch):
     """How many layers ran through compiled loops; all that may, fast or not."""
     calls = []
     run = autograd.run
-    monkeypatch.setattr(autograd, "_is_fast_in_torch", lambda *_: None)
+    monkeypatch.setattr(autograd, "is_fast_in_torch", lambda *_: False)
     monkeypatch.setattr(autograd, "run", lambda *inputs, **options: calls.append(1) or run(*inputs, **options))
     return calls
 
@@ -310,7 +311,7 @@ def test_what_the_compiled_loops_cannot_do_goes_through_torch(counted):
     stack = RecurrentStack(F, D, cell="gru")
     torch.func.functional_call(stack, dict(stack.named_parameters()), (inputs,))
     assert seen == [1]
-    assert counted == [1]  # functional_call alone
+    assert counted == [1, 1]  # what is hooked, and functional_call
     torch.func.grad(lambda x: stack(x)[0].sum())(inputs)
     exported = torch.export.export(stack, (inputs,), strict=False)
     torch.testing.assert_close(exported.module()(inputs)[0], stack(inputs)[0], rtol=0, atol=1e-6)
@@ -338,3 +339,38 @@ def test_padding_that_is_no_number_gives_no_gradient_that_is_none(cell, disabled
     assert all(weight.grad.isfinite().all() for weight in stack.parameters())
     assert inputs.grad.isfinite().all()
     assert not inputs.grad[~mask].any()
+
+
+class Around(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+
+    def forward(self, inputs, state=None):
+        return self.base(inputs, state)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_layer_is_called_as_torchs_is_and_so_is_what_stands_in_its_place(kind):
+    stack, mask = made(kind.__name__.lower(), num_layers=2), masked([2, 6, 0, 5])
+    inputs = torch.randn(4, S, F, dtype=torch.float64)
+    own, theirs = stack.layers[0], kind(F, D, batch_first=True).double()
+    theirs.load_state_dict(own.state_dict())
+    require_same(tree.leaves(own(inputs)), tree.leaves(theirs(inputs)), 0)
+    state = tree.map(torch.randn_like, stack.zero_state(4, inputs))
+    expected = stack(inputs, state, mask), stack.step(inputs[:, 0], state)
+    for layer in (theirs, Around(theirs), Around(own)):
+        stack.layers[0] = layer
+        found = stack(inputs, state, mask), stack.step(inputs[:, 0], state)
+        require_same(tree.leaves(found), tree.leaves(expected), 1e-12)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn", "gru_reset_before"])
+def test_hooks_of_a_layer_are_called_by_steps_and_sequences(cell):
+    stack, mask = made(cell), masked([2, 6, 0, 5])
+    inputs = torch.randn(4, S, F, dtype=torch.float64)
+    outputs, _ = stack(inputs, mask=mask)
+    first, _ = stack.step(inputs[:, 0], stack.zero_state(4, inputs))
+    stack.layers[0].register_forward_hook(lambda layer, inputs, found: (2 * found[0], found[1]))
+    require_same([stack(inputs, mask=mask)[0]], [2 * outputs], 0)
+    require_same([stack.step(inputs[:, 0], stack.zero_state(4, inputs))[0]], [2 * first], 0)

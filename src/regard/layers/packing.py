@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.shapes import Bool
+from regard.shapes import Bool, Float, Int
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,31 @@ class Packing:
     def room(self, like: Tensor, width: int) -> Tensor:
         """A tensor (B, S, F) for results, which the caller writes at all real positions; zeros elsewhere."""
         return (like.new_empty if self.is_full else like.new_zeros)(self.batch, self.source, width)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The right-padding of a batch (B, S), and what layers read of it, which is made once.
+
+    Args:
+        batch, source: B and S.
+        mask: (B, S), True at real positions; None if all are.
+    """
+
+    batch: int
+    source: int
+    mask: Bool[Tensor, "B S"] | None = None
+
+    @cached_property
+    def packing(self) -> Packing:
+        """The real positions; of a mask on the CPU."""
+        return Packing.of(self.batch, self.source, self.mask)
+
+    @cached_property
+    def lengths(self) -> Int[Tensor, " B"]:
+        """The number of real positions of each row, on the CPU."""
+        return torch.full((self.batch,), self.source) if self.mask is None else self.mask.sum(1).cpu()
+
+    def cleared(self, x: Float[Tensor, "B S F"]) -> Float[Tensor, "B S F"]:
+        """x, 0 at padding."""
+        return x if self.mask is None else x.masked_fill(~self.mask[..., None], 0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.layers.cells import packed as steps
-from regard.layers.cells.cell import State, ineligible_layer, name_of, parameters
+from regard.layers.cells.cell import Parameters, State
 from regard.layers.cells.packed import KERNELS, LayerSpec
 from regard.layers.packing import Packing
 from regard.ops import second_order
@@ -22,56 +23,49 @@ MIN_ROWS = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
 
 
-def refuse(layer: nn.Module, x: Any = None, packing: Packing | None = None) -> str | None:
-    """Why the steps of a layer of torch's are not compiled loops, or None.
-
-    Args:
-        x: (B, S, F); None asks about the layer only.
-        packing: of these inputs; None leaves out whether torch's own loop is as fast.
-    """
-    if (reason := refuse_kernels(*(() if x is None else (x,)))) is not None:
+def refuse(cell: str, directions: Sequence[Parameters], x: Tensor) -> str | None:
+    """Why the steps of a layer over inputs (B, S, F) are not compiled loops, or None."""
+    weights = [weight for direction in directions for weight in direction]
+    if (reason := refuse_kernels(x, *weights)) is not None:
         return reason
-    if name_of(layer) not in PACKED_CELLS:
-        return f"the compiled loops know no {type(layer).__name__}"
-    if (reason := ineligible_layer(layer)) is not None:
-        return reason
-    if x is not None:
-        if torch.is_autocast_enabled("cpu") and not _is_bfloat16(x):
-            return "autocast is to another type than bfloat16"
-        kind = torch.float32 if _is_bfloat16(x) else x.dtype
-        if x.device.type != "cpu" or kind not in (torch.float32, torch.float64):
-            return "the compiled loops compute float32 and float64 on the CPU"
-        if any(weight.dtype != kind for weight in layer.parameters()):
-            return "inputs and weights are of several types"
-        if packing is not None and (reason := _is_fast_in_torch(layer, x, packing)) is not None:
-            return reason
+    if cell not in PACKED_CELLS:
+        return f"the compiled loops know no {cell}"
+    if torch.is_autocast_enabled("cpu") and not _is_bfloat16(x):
+        return "autocast is to another type than bfloat16"
+    kind = torch.float32 if _is_bfloat16(x) else x.dtype
+    if x.device.type != "cpu" or kind not in (torch.float32, torch.float64):
+        return "the compiled loops compute float32 and float64 on the CPU"
+    if any(weight.dtype != kind for weight in weights):
+        return "inputs and weights are of several types"
     return refuse_numba(KERNELS)
 
 
-def _is_fast_in_torch(layer: nn.Module, x: Any, packing: Packing) -> str | None:
-    """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
+def is_fast_in_torch(cell: str, directions: Sequence[Parameters], x: Tensor, packing: Packing) -> bool:
+    """Whether torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256."""
     if not packing.is_full or _is_bfloat16(x):
-        return None
-    if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse(packs=True) is None:
-        return "without padding the LSTM of oneDNN is faster"
-    trains = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters()))
-    if trains or len(x) >= MIN_ROWS:
-        return None
-    return "without padding and gradients, few rows are as fast in torch's loop"
+        return False
+    if cell == "lstm" and x.dtype == torch.float32 and onednn.refuse(packs=True) is None:
+        return True
+    trains = torch.is_grad_enabled() and any(
+        tensor.requires_grad for tensor in (x, *(weight for direction in directions for weight in direction))
+    )
+    return not trains and len(x) < MIN_ROWS
 
 
-def run(cell: str, layer: Any, x: Tensor, first: State | None, packing: Packing) -> tuple[Tensor, State]:
+def run(
+    cell: str, directions: Sequence[Parameters], x: Tensor, first: State | None, packing: Packing
+) -> tuple[Tensor, State]:
     """Outputs (B, S, D or 2·D), zero where there is padding, and the final state, directions side by side.
 
     Args:
-        layer: an `nn.LSTM` or `nn.GRU` of one layer.
+        directions: the weights of each.
         x: (B, S, F).
         first: the first state, directions side by side; zeros when None.
     """
     bfloat16 = _is_bfloat16(x)
     spec = LayerSpec(cell, packing, len(first or ()), bfloat16)
     activations = [tensor.float() if bfloat16 else tensor for tensor in (x, *(first or ()))]
-    tensors = [*activations, *(weight for direction in parameters(layer) for weight in direction)]
+    tensors = [*activations, *(weight for direction in directions for weight in direction)]
     with torch.autocast("cpu", enabled=False):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             outputs, *final = _Layer.apply(spec, *tensors)  # type: ignore[no-untyped-call]

@@ -12,15 +12,14 @@ i, f, g, o = x + s, a GRU's r = x_r + s_r and z = x_z + s_z, in torch's order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.errors import UnsupportedError
-from regard.layers.cells.reset_before import ResetBeforeGRU, reset_before
-from regard.layers.eligibility import ineligible
+from regard.layers.cells.reset_before import reset_before
 from regard.ops.cells.reference import gru_update, lstm_update
 from regard.shapes import Float
 
@@ -34,8 +33,6 @@ Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
 class AbstractCell(ABC):
     """A kind of cell."""
 
-    layer: ClassVar[Any]
-    """torch's layer of such cells."""
     num_tensors: ClassVar[int]
     """In a state."""
 
@@ -55,7 +52,7 @@ class AbstractCell(ABC):
 class LstmCell(AbstractCell):
     """Long short-term memory."""
 
-    layer, num_tensors = nn.LSTM, 2
+    num_tensors = 2
 
     def step(self, x: Tensor, state: State, weights: Parameters) -> State:
         return torch.lstm_cell(x, state, *weights)
@@ -67,7 +64,7 @@ class LstmCell(AbstractCell):
 class GruCell(AbstractCell):
     """Gated recurrent unit."""
 
-    layer, num_tensors = nn.GRU, 1
+    num_tensors = 1
 
     def step(self, x: Tensor, state: State, weights: Parameters) -> State:
         return (torch.gru_cell(x, state[0], *weights),)
@@ -79,7 +76,7 @@ class GruCell(AbstractCell):
 class RnnCell(AbstractCell):
     """Elman's cell, with tanh."""
 
-    layer, num_tensors = nn.RNN, 1
+    num_tensors = 1
 
     def step(self, x: Tensor, state: State, weights: Parameters) -> State:
         return (torch.rnn_tanh_cell(x, state[0], *weights),)
@@ -94,7 +91,7 @@ class ResetBeforeCell(AbstractCell):
     Its candidate is no sum of the gates x and s, so it advances from the state's weights only.
     """
 
-    layer, num_tensors = ResetBeforeGRU, 1
+    num_tensors = 1
 
     def step(self, x: Tensor, state: State, weights: Parameters) -> State:
         return (reset_before(linear(x, weights[0], weights[2] + weights[3]), state[0], weights[1]),)
@@ -116,25 +113,6 @@ CELLS: dict[str, AbstractCell] = {
 }
 
 
-def name_of(layer: nn.Module) -> str | None:
-    """The name of a layer's cell in `CELLS`; None of any other type."""
-    return next((name for name, cell in CELLS.items() if type(layer) is cell.layer), None)
-
-
-def parameters(layer: Any) -> list[Parameters]:
-    """The weights of a layer of torch's or a `ResetBeforeGRU`, whose b_hh are zeros, of each of its directions."""
-    kinds = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-    if has_one := isinstance(layer, ResetBeforeGRU):
-        kinds = ["weight_ih", "weight_hh", "bias"]
-    suffixes = ["", "_reverse"] if layer.bidirectional else [""]
-    weights: Any = [[getattr(layer, f"{kind}_l0{suffix}") for kind in kinds] for suffix in suffixes]
-    return [(*each, torch.zeros_like(each[2])) if has_one else tuple(each) for each in weights]
-
-
-def ineligible_layer(layer: Any, name: str = "the layer") -> str | None:
-    """Why a layer has to be called, or None where `weight_ih_l0` and its like say all that it does."""
-    if (reason := ineligible(layer, name, nn.LSTM, nn.GRU, nn.RNN)) is not None:
-        return reason
-    if layer.num_layers != 1 or not layer.bias or layer.proj_size or layer.mode == "RNN_RELU":
-        return f"{name} is not one layer of LSTM, GRU or tanh cells with biases"
-    return None
+def zeros(cell: str, x: Float[Tensor, "B ..."], size: int) -> State:
+    """A state of zeros, (B, D) each."""
+    return (x.new_zeros(x.shape[0], size),) * CELLS[cell].num_tensors

@@ -6,14 +6,14 @@ torch's own recurrent layers have no batching rule (`torch.vmap`), with padding 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import linear
 
-from regard.layers.cells.cell import CELLS, Parameters, State, parameters
+from regard.layers.cells.cell import CELLS, Parameters, State, zeros
 from regard.shapes import Bool, Float
 
 
@@ -31,17 +31,21 @@ def step(cell: str, x: Float[Tensor, "B F"], state: State, weights: Parameters) 
 
 
 def run(
-    cell: str, layer: Any, x: Float[Tensor, "B S F"], first: State, mask: Bool[Tensor, "B S"] | None
+    cell: str,
+    directions: Sequence[Parameters],
+    x: Float[Tensor, "B S F"],
+    first: State | None,
+    mask: Bool[Tensor, "B S"] | None,
 ) -> tuple[Float[Tensor, "B S D"], State]:
     """Outputs, zero at padding, and the final state, directions side by side.
 
     Args:
-        layer: an `nn.LSTM`, `nn.GRU` or `nn.RNN` of one layer.
-        first: the first state, directions side by side.
+        directions: the weights of each.
+        first: the first state, directions side by side; zeros when None.
     """
     if mask is not None:
         x = x.masked_fill(~mask[..., None], 0)  # whatever stands there, NaN too, has no gradient
-    directions = parameters(layer)
+    first = zeros(cell, x, len(directions) * directions[0][1].shape[1]) if first is None else first
     states = zip(*(part.chunk(len(directions), 1) for part in first), strict=True)
     outputs, finals = [], []
     for direction, (weights, state) in enumerate(zip(directions, states, strict=True)):

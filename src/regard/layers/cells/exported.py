@@ -6,24 +6,28 @@ program for any S knows neither. Here a step leaves the state of a row alone whe
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.errors import UnsupportedError
-from regard.layers.cells.cell import CELLS, State, parameters
+from regard.layers.cells.cell import CELLS, Parameters, State, zeros
 from regard.shapes import Bool, Float
 
 
 def run(
-    cell: str, layer: Any, x: Float[Tensor, "B S F"], first: State | None, mask: Bool[Tensor, "B S"] | None
+    cell: str,
+    directions: Sequence[Parameters],
+    x: Float[Tensor, "B S F"],
+    first: State | None,
+    mask: Bool[Tensor, "B S"] | None,
 ) -> tuple[Float[Tensor, "B S D"], State]:
     """Outputs, zero at padding, and the final state, directions side by side; as the layer does over packed rows.
 
     Args:
-        layer: an `nn.LSTM`, `nn.GRU`, `nn.RNN` or `ResetBeforeGRU` of one layer.
+        directions: the weights of each.
         first: the first state, directions side by side; zeros when None.
 
     Raises:
@@ -37,9 +41,9 @@ def run(
             "S and without a mask, or use a newer torch."
         ) from error
     real = (torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask).t()[..., None]
-    size = layer.hidden_size
     outputs, finals = [], []
-    for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(parameters(layer)):
+    for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(directions):
+        size = w_hh.shape[1]
 
         def step(
             state: State, inputs: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor] = (w_hh, b_hh)
@@ -50,7 +54,7 @@ def run(
             return state, state[0].clone()
 
         if first is None:
-            start = tuple(x.new_zeros(x.shape[0], size) for _ in range(CELLS[cell].num_tensors))
+            start = zeros(cell, x, size)
         else:
             start = tuple(part[:, direction * size : (direction + 1) * size].clone() for part in first)
         gates = linear(x, w_ih, b_ih).transpose(0, 1)

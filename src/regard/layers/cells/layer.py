@@ -1,0 +1,147 @@
+"""Layers of recurrent cells: torch's, with steps and padding."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.layers.cells import autograd, elementary, exported
+from regard.layers.cells.cell import CELLS, Cell, Parameters, State
+from regard.layers.cells.reset_before import ResetBeforeGRU
+from regard.layers.packing import Padding
+from regard.ops.cells import shared
+from regard.shapes import Float
+
+_NAMES = tuple(
+    tuple(f"{kind}_l0{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    for suffix in ("", "_reverse")
+)
+
+
+class RecurrentLayer(nn.Module):
+    """A layer of cells in one direction or two, with the weights of torch's layer by the same names.
+
+    It is called as torch's layer is, batch first, and also with one step or with a sequence and its padding; then
+    states are (h,) or, of an LSTM, (h, c), each (B, D), directions side by side in (B, 2·D).
+
+    torch's quantisation replaces layers of exactly its own types: make the layer one of them by its class first, as
+    `layers.Linear` tells.
+
+    Args:
+        input_size: F.
+        size: D, the state size of one direction.
+        bidirectional: outputs have 2·D features.
+    """
+
+    cell: ClassVar[Cell]
+    bidirectional: bool
+
+    def __init__(self, input_size: int, size: int, *, bidirectional: bool = False) -> None:
+        options: dict[str, Any] = {"batch_first": True, "bidirectional": bidirectional}
+        super().__init__(input_size, size, **options)
+
+    def forward(self, inputs: Any, state: Any = None, padding: Padding | None = None) -> tuple[Any, Any]:
+        """Outputs and the last state.
+
+        Args:
+            inputs: a sequence (B, S, F), or a step (R, F) whose output is (R, D).
+            state: the first state; zeros if None, which a step has none of.
+            padding: of the sequence, whose outputs are zero there; None for a call as torch's layer has it.
+        """
+        if padding is not None:
+            return self._padded(inputs, state, padding)
+        if not isinstance(inputs, Tensor) or inputs.dim() != 2:
+            return super().forward(inputs, state)  # type: ignore[no-any-return]
+        weights, *_ = self.directions()
+        step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
+        after = shared.step(self.cell, inputs, state, weights) or step(inputs, state, weights)
+        return after[0], after
+
+    def directions(self) -> list[Parameters]:
+        """w_ih, w_hh, b_ih and b_hh of each direction."""
+        weights: Any = [tuple(getattr(self, name) for name in names) for names in _NAMES[: 1 + self.bidirectional]]
+        return weights
+
+    def _padded(self, x: Float[Tensor, "B S F"], first: State | None, padding: Padding) -> tuple[Tensor, State]:
+        directions, mask = self.directions(), padding.mask
+        if elementary.wanted():
+            return elementary.run(self.cell, directions, x, first, mask)
+        if autograd.refuse(self.cell, directions, x) is None:
+            packing = padding.packing
+            if not autograd.is_fast_in_torch(self.cell, directions, x, packing):
+                return autograd.run(self.cell, directions, x, first, packing)
+            padding, mask = Padding(padding.batch, padding.source), None  # torch's loop is fast if there is no padding
+        if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
+            return exported.run(self.cell, directions, padding.cleared(x), first, mask)
+        return run_in_torch(super().forward, self.cell, x, first, padding)
+
+
+class LSTM(RecurrentLayer, nn.LSTM):  # type: ignore[misc]
+    """`nn.LSTM` of one layer."""
+
+    cell = "lstm"
+
+
+class GRU(RecurrentLayer, nn.GRU):  # type: ignore[misc]
+    """`nn.GRU` of one layer."""
+
+    cell = "gru"
+
+
+class RNN(RecurrentLayer, nn.RNN):  # type: ignore[misc]
+    """`nn.RNN` of one layer, with tanh."""
+
+    cell = "rnn"
+
+
+class ResetBeforeLayer(RecurrentLayer, ResetBeforeGRU):  # type: ignore[misc]
+    """A `ResetBeforeGRU`."""
+
+    cell = "gru_reset_before"
+
+    def directions(self) -> list[Parameters]:
+        """As the others', with b_hh of zeros."""
+        kinds = "weight_ih", "weight_hh", "bias"
+        weights: Any = [[getattr(self, f"{kind}_l0{suffix}") for kind in kinds] for suffix in self.suffixes]
+        return [(*each, torch.zeros_like(each[2])) for each in weights]
+
+
+LAYERS: dict[Cell, type[RecurrentLayer]] = {layer.cell: layer for layer in (LSTM, GRU, RNN, ResetBeforeLayer)}
+
+
+def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Padding | None) -> tuple[Tensor, State]:
+    """The outputs and last state of a layer, or of the module that a user has put in its place, called as torch's is.
+
+    Args:
+        x: a step (R, F) if there is no padding; else a sequence (B, S, F).
+    """
+    if isinstance(layer, RecurrentLayer):
+        return layer(x, state, padding)  # type: ignore[no-any-return]
+    if padding is not None:
+        return run_in_torch(layer, cell, x, state, padding)
+    outputs, after = run_in_torch(layer, cell, x[:, None], state, Padding(len(x), 1))
+    return outputs[:, 0], after
+
+
+def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: Padding) -> tuple[Tensor, State]:
+    """A sequence by what is called as torch's layers are, over packed rows if there is padding."""
+    hx: Any = None if first is None else tuple(part[None].contiguous() for part in first)
+    hx = hx if cell == "lstm" or hx is None else hx[0]
+    if (mask := padding.mask) is None:
+        outputs, last = layer(x, hx)
+    else:
+        cleared, lengths = padding.cleared(x), padding.lengths.clamp(min=1)  # of a row without positions one is read
+        packed = pack_padded_sequence(cleared, lengths, batch_first=True, enforce_sorted=False)
+        outputs, last = layer(packed, hx)
+        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
+    final = tuple(part.transpose(0, 1).flatten(1) for part in (last if cell == "lstm" else (last,)))
+    if mask is None:
+        return outputs, final
+    is_real = mask.any(1, keepdim=True)
+    before = first if first is not None else tuple(map(torch.zeros_like, final))
+    final = tuple(torch.where(is_real, a, b) for a, b in zip(final, before, strict=True))
+    return outputs.masked_fill(~mask[..., None], 0), final
