@@ -57,34 +57,22 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
 
     def forward(
-        self, x: Float[Tensor, "*rows F"], mask: Bool[Tensor, "*rows"] | None = None
-    ) -> Float[Tensor, "*rows F"]:
-        """Normalised positions; zeros at padding.
-
-        Args:
-            x: (B, T, F), or with any other axes before the features, such as the rows and columns of images.
-            mask: True at real positions; all if None.
-        """
-        return self._normalise(x, mask)
-
-    def activated(
         self,
         x: Float[Tensor, "*rows F"],
         mask: Bool[Tensor, "*rows"] | None = None,
         residual: Float[Tensor, "*rows F"] | None = None,
         *,
-        activation: Activation = "relu",
+        activation: Activation = "none",
     ) -> Float[Tensor, "*rows F"]:
-        """f(norm(x) + residual) with the activation f, zeros at padding, in one operation.
+        """f(norm(x) + residual) with the activation f, in one operation; zeros at padding.
 
-        It does not call the module: ask `layers.eligibility` first.
+        By the running statistics in evaluation, and in training by those of the batch, to which they move.
+
+        Args:
+            x: (B, T, F), or with any other axes before the features, such as the rows and columns of images.
+            mask: True at real positions; all if None.
+            residual: 0 if None.
         """
-        return self._normalise(x, mask, residual, activation)
-
-    def _normalise(
-        self, x: Tensor, mask: Tensor | None, residual: Tensor | None = None, activation: Activation = "none"
-    ) -> Tensor:
-        """By the running statistics in evaluation, and in training by those of the batch, to which they move."""
         used = None if self.training else (self.running_mean, self.running_var)
         y, mean, variance, count = batch_norm(
             x, mask, self.weight, self.bias, residual, statistics=used, epsilon=self.epsilon, activation=activation

@@ -7,7 +7,6 @@ from torch.nn import functional
 from torch.nn.functional import pad
 
 from regard.errors import ConfigError
-from regard.layers.eligibility import ineligible
 from regard.models.vision.cells import cell_mask
 from regard.models.vision.norms import NormName, norm_named, normalised
 from regard.ops.batch_norm import Activation
@@ -17,12 +16,27 @@ Plane = tuple[Tensor, Tensor | None]
 """Features (B, C, H, W), zero at padding, and their mask (B, H, W), True at real cells; None if all are."""
 
 
+class Filters(nn.Conv2d):
+    """W ∗ x + b: `nn.Conv2d`, with the same weights by the same names, which are cast to the type of x."""
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B F h w"]:
+        """As above."""
+        weight, bias = (None if w is None else w.to(x.dtype) for w in (self.weight, self.bias))
+        assert weight is not None
+        if self.kernel_size == (1, 1) and self.groups == 1:
+            # a product of matrices reads rows (B, H, W, C) where they stand, also in a wider array (`dense.py`); and
+            # torch 2.13's convolution of bfloat16 with a stride writes beyond the end of a gradient
+            x = x[:, :, :: self.stride[0], :: self.stride[1]]
+            rows = functional.linear(x.permute(0, 2, 3, 1).flatten(0, 2), weight.flatten(1), bias)
+            return rows.unflatten(0, (len(x), *x.shape[2:])).permute(0, 3, 1, 2)
+        return functional.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+
+
 class ImageConvolution(nn.Module):
     """f(norm(W ∗ x + b) + r): a convolution, normalisation, an optional residual r and an activation f.
 
     x is 0 at padding and y is made 0 there, so that the next convolution sees beyond an image's edge what it sees
-    beyond a batch's. A side of H pixels becomes ⌈H / stride⌉. The weights are those of `nn.Conv2d` (`self.filters`);
-    they are cast to the type of x, which y has too.
+    beyond a batch's. A side of H pixels becomes ⌈H / stride⌉. The weights are those of `nn.Conv2d` (`self.filters`).
 
     Args:
         input_size: channels of x.
@@ -66,7 +80,7 @@ class ImageConvolution(nn.Module):
         before = (kernel_size - 1) // 2 if before is None else before
         self.reach = before, kernel_size - 1 - before
         symmetric = before * 2 == kernel_size - 1
-        self.filters = nn.Conv2d(
+        self.filters = Filters(
             input_size,
             size,
             kernel_size,
@@ -93,23 +107,7 @@ class ImageConvolution(nn.Module):
             mask: True at real pixels; all if None.
             residual: r, zero at padding; 0 if None.
         """
-        y, mask = self.convolved(x), cell_mask(mask, self.stride)
-        return normalised(self.norm, y, mask, activation=self.activation, residual=residual), mask
-
-    def convolved(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B F h w"]:
-        """W ∗ x + b, whatever at padding."""
-        filters = self.filters
         if self.reach[0] != self.reach[1]:
             x = pad(x, (*self.reach, *self.reach))
-        if ineligible(filters, "the filters", nn.Conv2d) is not None:
-            called: Tensor = filters(x.to(filters.weight.dtype)) if isinstance(filters, nn.Conv2d) else filters(x)
-            return called.to(x.dtype)
-        weight, bias = (None if w is None else w.to(x.dtype) for w in (filters.weight, filters.bias))
-        assert weight is not None
-        if self.kernel_size == 1 and filters.groups == 1:
-            # a product of matrices reads rows (B, H, W, C) where they stand, also in a wider array (`dense.py`); and
-            # torch 2.13's convolution of bfloat16 with a stride writes beyond the end of a gradient
-            x = x[:, :, :: self.stride, :: self.stride]
-            rows = functional.linear(x.permute(0, 2, 3, 1).flatten(0, 2), weight.flatten(1), bias)
-            return rows.unflatten(0, (len(x), *x.shape[2:])).permute(0, 3, 1, 2)
-        return functional.conv2d(x, weight, bias, filters.stride, filters.padding, filters.dilation, filters.groups)
+        y, mask = self.filters(x), cell_mask(mask, self.stride)
+        return normalised(self.norm, y, mask, activation=self.activation, residual=residual), mask

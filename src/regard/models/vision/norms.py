@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers import MaskedBatchNorm
-from regard.layers.eligibility import ineligible
 from regard.ops.batch_norm import Activation
 from regard.ops.batch_norm.reference import ACTIVATIONS
 from regard.shapes import Bool, Float
@@ -136,10 +135,9 @@ def normalised(
         residual: zero at padding; 0 if None.
     """
     pixels = x.permute(0, 2, 3, 1)
-    if norm is not None and ineligible(norm, "the norm", MaskedBatchNorm) is None:
-        assert isinstance(norm, MaskedBatchNorm)
+    if isinstance(norm, MaskedBatchNorm):
         other = None if residual is None else residual.permute(0, 2, 3, 1)
-        return norm.activated(pixels, mask, other, activation=activation).permute(0, 3, 1, 2)
+        return norm(pixels, mask, other, activation=activation).permute(0, 3, 1, 2)
     if norm is not None:
         y = norm(pixels, mask)
     else:
