@@ -93,9 +93,10 @@ class TokenHead(nn.Module):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`.
 
-        A projection that is not a linear map as it was built, such as one with an adapter or hooks, is called.
+        A head or a projection that does more than was built, such as one with hooks or an adapter, is called.
         """
-        if self.never_counts or not self.is_plain:
+        modules = (self, "head", TokenHead), (self.projection, "head.projection", nn.Linear)
+        if self.never_counts or any(ineligible(*module) is not None for module in modules):
             return cross_entropy(self(features), targets, mask, smoothing=smoothing)
         never = None if self.says_all else self.never
         weight, bias = self.projection.weight, self.projection.bias
@@ -111,14 +112,6 @@ class TokenHead(nn.Module):
         if not self.never.is_meta:
             self.never.zero_()
             self.never[list(self.forbidden)] = True
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its outputs follow from its weights, so that only the adapter has to be called."""
-        return (
-            ineligible(self, "head", TokenHead) is None
-            and ineligible(self.projection, "head.projection", nn.Linear) is None
-        )
 
 
 def _follow_weights(head: TokenHead, keys: Any) -> None:

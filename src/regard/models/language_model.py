@@ -17,7 +17,7 @@ from regard.errors import ShapeError
 from regard.layers import recorders
 from regard.layers.eligibility import overridden
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loss import cross_entropy_of, is_plain
+from regard.models.loss import cross_entropy_by, cross_entropy_of
 from regard.models.sizes import all_steps, one_step
 from regard.shapes import Bool, Float, Int, describe, keep_right_padding
 
@@ -184,10 +184,10 @@ class AbstractLanguageModel(nn.Module):
             memory: of the context before the inputs; None if they contain it, or have none.
             targets, mask, smoothing: as in `losses.cross_entropy`; the mask is True at the targets that are scored.
         """
-        if overridden(self, AbstractLanguageModel, "forward") is None and is_plain(self.head):
-            features, _ = self._run(inputs, memory, False, generator)
-            return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
-        return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        if overridden(self, AbstractLanguageModel, "forward"):
+            return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        features, _ = self._run(inputs, memory, False, generator)
+        return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
     def _run(
         self, inputs: Tensor, memory: LanguageState | None, alignment: bool, generator: Generator | None

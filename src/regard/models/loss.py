@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from torch import Tensor, nn
 
 from regard.errors import UnsupportedError
 from regard.layers import TokenHead
 from regard.losses import cross_entropy
 from regard.models.contract import DecoderOutput
-from regard.shapes import Bool, Int
+from regard.shapes import Bool, Float, Int
 
 
-def is_plain(head: nn.Module) -> TypeGuard[TokenHead]:
-    """Whether the loss can be computed from the head's inputs, without log-probabilities."""
-    return isinstance(head, TokenHead) and head.is_plain
+def cross_entropy_by(
+    head: nn.Module,
+    features: Float[Tensor, "B T D"],
+    targets: Int[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"] | None,
+    *,
+    smoothing: float,
+) -> tuple[Tensor, Tensor]:
+    """The sums of `losses.cross_entropy` of what a head makes of features; a `TokenHead` needs no log-probabilities."""
+    if isinstance(head, TokenHead):
+        return head.cross_entropy(features, targets, mask, smoothing=smoothing)
+    return cross_entropy(head(features), targets, mask, smoothing=smoothing)
 
 
 def cross_entropy_of(

@@ -14,7 +14,7 @@ from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import overridden
 from regard.layers.linear import Linear
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
@@ -239,7 +239,7 @@ class PointerDecoder(nn.Module):
 
         Cost: beside the head's log-probabilities (B, T, N), numbers (B, T, S).
         """
-        if ineligible(self, "the decoder", PointerDecoder) is not None:
+        if overridden(self, PointerDecoder, "forward", "_output"):
             output = self(inputs, memory, generator=generator)
             return cross_entropy_of(output, targets, mask, smoothing=smoothing)
         output = self._run(inputs, memory, False, generator)

@@ -17,14 +17,14 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
-from regard.layers.eligibility import ineligible, overridden
+from regard.layers.eligibility import overridden
 from regard.layers.linear import Linear
 from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loop import outputs_of_steps, take_steps
-from regard.models.loss import cross_entropy_of, is_plain
+from regard.models.loss import cross_entropy_by, cross_entropy_of
 from regard.models.naming import chosen, main_name, named
 from regard.models.outputs import output_of, require_head
 from regard.models.reading import FirstContext, InputFeeding, Order, Part, Reading, Readout, fed_back
@@ -293,16 +293,16 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        A subclass may compute other outputs, and so may another head: there `forward` is called.
+        Where a subclass computes other outputs, `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
-        if ineligible(self, "the decoder", RecurrentDecoder) is None and is_plain(self.head):
-            features = self.dropout(self.run(inputs, memory, generator=generator).output)
-            return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
-        return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        if self.continuous or overridden(self, RecurrentDecoder, "forward", "step", "say"):
+            return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        features = self.dropout(self.run(inputs, memory, generator=generator).output)
+        return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
     def advance(
         self,
