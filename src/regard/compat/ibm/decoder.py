@@ -14,13 +14,29 @@ from regard.attention import Memory
 from regard.compat.ibm.attention import Attention
 from regard.compat.ibm.recurrent import BaseRNN, Hidden
 from regard.errors import ConfigError, ShapeError
-from regard.layers.cells.cell import CELLS
-from regard.layers.eligibility import ineligible
 from regard.layers.linear import Linear
 from regard.shapes import Bool, Float, Int, describe
 
 Function = Callable[..., Tensor]
 """(logits (R, N), dim=1) to log-probabilities."""
+
+
+class _LSTM(nn.LSTM):
+    """`nn.LSTM`; a single step is that of its cells, which costs a half to a quarter of a call of torch's layer."""
+
+    def forward(self, x: Any, hx: Any = None) -> Any:
+        """As torch's, batch first."""
+        if hx is None or x.shape[1] != 1:
+            return super().forward(x, hx)
+        output, after = x[:, 0], []
+        for layer, state in enumerate(zip(*hx, strict=True)):
+            if layer:
+                output = functional.dropout(output, self.dropout, self.training)
+            names = (f"{kind}_l{layer}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+            after.append(torch.lstm_cell(output, state, *(getattr(self, name) for name in names)))
+            output = after[-1][0]
+        h, c = (torch.stack(parts) for parts in zip(*after, strict=True))
+        return output[:, None], (h, c)
 
 
 class DecoderRNN(BaseRNN):
@@ -66,7 +82,8 @@ class DecoderRNN(BaseRNN):
     ) -> None:
         super().__init__(vocab_size, max_len, hidden_size, input_dropout_p, dropout_p, n_layers, rnn_cell)
         self.bidirectional_encoder = bidirectional
-        self.rnn = self.rnn_cell(hidden_size, hidden_size, n_layers, batch_first=True, dropout=dropout_p)
+        kind = _LSTM if self.rnn_cell is nn.LSTM else nn.GRU
+        self.rnn = kind(hidden_size, hidden_size, n_layers, batch_first=True, dropout=dropout_p)
         self.output_size = vocab_size
         self.max_length = max_len
         self.use_attention = use_attention
@@ -105,34 +122,12 @@ class DecoderRNN(BaseRNN):
     ) -> tuple[Float[Tensor, "R T N"], Hidden, Float[Tensor, "R T S"] | None]:
         """As `forward_step`, with a prepared memory."""
         embedded = self.input_dropout(self.embedding(input_var))
-        if input_var.shape[1] == 1 and ineligible(self.rnn, "rnn", nn.LSTM, nn.GRU) is None:
-            output, hidden = self._one_step(embedded, hidden)
-        else:
-            output, hidden = self.rnn(embedded, hidden)
+        output, hidden = self.rnn(embedded, hidden)
         weights = None
         if memory is not None:
             output, weights = self.attention.attend(output, memory)
         said = function(self.out(output.flatten(0, 1)), dim=1)
         return said.view(*input_var.shape, -1), hidden, weights
-
-    def _one_step(self, x: Float[Tensor, "R 1 D"], hidden: Hidden | None) -> tuple[Float[Tensor, "R 1 D"], Hidden]:
-        """What `rnn` computes for a single step, by the cells of its layers, which costs less than a call of it."""
-        rnn: Any = self.rnn
-        cell = CELLS["lstm" if self.rnn_cell is nn.LSTM else "gru"]
-        if hidden is None:
-            zeros = x.new_zeros(self.n_layers, len(x), self.hidden_size)
-            hidden = (zeros, zeros) if cell.num_tensors == 2 else zeros
-        before = hidden if isinstance(hidden, tuple) else (hidden,)
-        output, after = x[:, 0], []
-        for layer in range(self.n_layers):
-            kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            weights: Any = tuple(getattr(rnn, f"{kind}_l{layer}") for kind in kinds)
-            if layer:
-                output = functional.dropout(output, rnn.dropout, rnn.training)
-            after.append(cell.step(output, tuple(part[layer] for part in before), weights))
-            output = after[-1][0]
-        joined = [torch.stack(parts) for parts in zip(*after, strict=True)]
-        return output[:, None], (joined[0], joined[1]) if len(joined) == 2 else joined[0]
 
     def forward(
         self,
