@@ -23,10 +23,10 @@ from regard.models import (
     transformer_decoder,
     transformer_language_model,
 )
-from regard.models.language_search import LanguageSearchTwin
+from regard.models.language_search import PackedLanguageCopy
 from regard.models.transformer_layers import DecoderLayer
 from regard.models.transformer_options import TransformerOptions
-from regard.models.transformer_search import SearchTwin
+from regard.models.transformer_search import PackedCopy
 from regard.ops.choose import step_implementations
 from regard.ops.eligibility import refuse_numba
 from regard.ops.transformer_step.layers import (
@@ -140,18 +140,18 @@ OF_SOURCES = {
 
 @pytest.mark.parametrize("name", KINDS | OF_SOURCES)
 def test_steps_in_a_search_say_what_the_decoder_says(name):
-    require_same_steps(decoder(**(KINDS | OF_SOURCES)[name]), source(5), 5, 3, 12, SearchTwin)
+    require_same_steps(decoder(**(KINDS | OF_SOURCES)[name]), source(5), 5, 3, 12, PackedCopy)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_steps_of_a_language_model_say_what_it_says(name):
     for reach in (None, 4):
-        require_same_steps(language_model(**{"reach": reach} | KINDS[name]), context(5), 5, 2, 9, LanguageSearchTwin)
+        require_same_steps(language_model(**{"reach": reach} | KINDS[name]), context(5), 5, 2, 9, PackedLanguageCopy)
 
 
 @pytest.mark.parametrize(("count", "hypotheses"), [(1, 1), (1, 4), (256, 1)])
 def test_one_sentence_and_many(count, hypotheses):
-    require_same_steps(decoder(), source(count, padded=False), count, hypotheses, 4, SearchTwin)
+    require_same_steps(decoder(), source(count, padded=False), count, hypotheses, 4, PackedCopy)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])

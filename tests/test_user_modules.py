@@ -19,7 +19,6 @@ from torch.nn.utils import parametrize
 from regard import attention as a
 from regard.decoding import Search, force_align, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.layers.eligibility import DROPOUTS
 from regard.models import (
     Bridge,
     EncoderDecoder,
@@ -241,7 +240,7 @@ def answers(name: str, path: str, kind: str) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
     inputs = torch.cat([torch.full((B, 1), BOS), TARGETS[:, :-1]], 1)
     for module in model.modules():
-        if isinstance(module, DROPOUTS):
+        if isinstance(module, nn.Dropout):
             module.eval()  # other paths draw other masks
     memory = memory_of(model)
     said = model.decoder(inputs, memory).log_probabilities

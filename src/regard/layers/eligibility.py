@@ -10,12 +10,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from regard.layers import recorders
-from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
-DROPOUTS: tuple[type, ...] = (Dropout, nn.Dropout)
-"""Layers that multiply every number by 0 or by 1 / (1 - p)."""
 ENTRY = "_regard_entry_point"
 """The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
 
@@ -71,11 +68,6 @@ def overridden(module: nn.Module, base: type, *names: str) -> str | None:
         if name in module.__dict__ and not getattr(module.__dict__[name], ENTRY, False):
             return name
     return None
-
-
-def drops(dropout: Any) -> bool:
-    """Whether a dropout layer drops now: its flag decides, not that of the module around it."""
-    return bool(dropout.training and getattr(dropout, "p", 1) > 0)
 
 
 @cache

@@ -37,7 +37,7 @@ def refuse(model: Any, memory: Any = None) -> str | None:
     return reason or transformer_search.refuse(model, CausalLayer, memory)
 
 
-class LanguageSearchTwin:
+class PackedLanguageCopy:
     """Takes the steps of a `TransformerLanguageModel` for one search; what was read of the context is copied once.
 
     Args:

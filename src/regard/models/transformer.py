@@ -18,10 +18,10 @@ from regard.attention.refined import Refined
 from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import ineligible, overridden
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loss import cross_entropy_of, is_plain
+from regard.models.loss import cross_entropy_by, cross_entropy_of
 from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
 from regard.models.positions import Positions, divide_positions
@@ -197,7 +197,7 @@ class TransformerDecoder(nn.Module):
         memory = widened(memory, next(self.layers.parameters()))
         if self._ineligible_for_search(memory) is not None:
             return self, memory
-        cached = transformer_search.SearchTwin(self, memory, num_rows)
+        cached = transformer_search.PackedCopy(self, memory, num_rows)
         return cached, cached.begin()
 
     def forward(
@@ -223,16 +223,16 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        A subclass may compute other outputs, and so may another head: there `forward` is called.
+        Where a subclass computes other outputs, `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
-        if ineligible(self, "the decoder", TransformerDecoder) is None and is_plain(self.head):
-            features = self.norm(self._run(inputs, memory, False, generator, mask)[0])
-            return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
-        return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        if self.continuous or overridden(self, TransformerDecoder, "forward", "_output"):
+            return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        features = self.norm(self._run(inputs, memory, False, generator, mask)[0])
+        return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
     def _ineligible_for_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
         """Why searches take `step` and not all layers at once, or None."""

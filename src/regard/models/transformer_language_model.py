@@ -198,7 +198,7 @@ class TransformerLanguageModel(AbstractLanguageModel):
         memory = widened(memory, next(self.parameters()))
         if language_search.refuse(self, memory) is not None:
             return self, memory
-        cached = language_search.LanguageSearchTwin(self, memory, num_rows)
+        cached = language_search.PackedLanguageCopy(self, memory, num_rows)
         return cached, cached.begin()
 
     def take(

@@ -1,8 +1,9 @@
 """A Transformer decoder's step in a search: keys and values stay where they were written.
 
-The twin owns the buffers of one search. Its state has only a table of slots, the place in the buffers of each step of
-each hypothesis, so a beam reorders a few numbers and never keys and values. The source's keys and values have one row
-for each sentence, which its hypotheses share. `regard.ops.transformer_step` computes all layers in one call.
+The packed copy of a decoder owns the buffers of one search. Its state has only a table of slots, the place in the
+buffers of each step of each hypothesis, so a beam reorders a few numbers and never keys and values. The source's keys
+and values have one row for each sentence, which its hypotheses share. `regard.ops.transformer_step` computes all layers
+in one call.
 """
 
 from __future__ import annotations
@@ -32,14 +33,11 @@ from regard.attention import (
 from regard.layers import (
     FeedForward,
     GatedFeedForward,
-    LearnedPositions,
-    PositionedEmbedding,
     Residual,
-    ScaledPositions,
-    TokenEmbedding,
 )
-from regard.layers.eligibility import DROPOUTS, drops, ineligible
-from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
+from regard.layers.dropout import Dropout, drops
+from regard.layers.eligibility import ineligible
+from regard.layers.positions import position_angles
 from regard.models.contract import DecoderOutput
 from regard.models.naming import named
 from regard.models.outputs import output_of
@@ -57,12 +55,11 @@ from regard.ops.transformer_step.layers import (
 )
 
 MODULE = "regard.ops.transformer_step.numba"
-_ADDED = (SinusoidalPositions, BlockedSinusoidalPositions, LearnedPositions, ScaledPositions)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchMemory:
-    """Which of the first sentences those are that remain, (B,); the twin keeps the rest."""
+    """Which of the first sentences those are that remain, (B,); the packed copy keeps the rest."""
 
     sentences: Tensor
 
@@ -148,7 +145,7 @@ def _require(module: Any, name: str, kinds: tuple[type, ...]) -> None:
 
 
 def _undropped(module: Any, name: str) -> None:
-    _require(module, name, DROPOUTS)
+    _require(module, name, (Dropout, nn.Dropout))
     if drops(module):
         raise Ineligible("dropout is active")
 
@@ -234,8 +231,6 @@ def _attention(
     _require(read, f"{name}.read", (ProjectedSum,))
     if (read.num_heads, read.num_key_value_heads) != (score.num_heads, score.num_key_value_heads):
         raise Ineligible(f"{name} has other heads in its score than in its read")
-    if read.value_projection.out_features != score.key_projection.out_features:
-        raise Ineligible(f"{name} has keys and values of different sizes")
     maps = [
         _affine(module, f"{name}.{part}")
         for module, part in (
@@ -246,6 +241,8 @@ def _attention(
         )
     ]
     query, key, value, output = maps
+    if len(key.weight) != len(value.weight):
+        raise Ineligible(f"{name} has keys and values of different sizes")
     scale = (score.scale if gain is None else gain) * mechanism.alignment.softmax_factor
     weights = AttentionWeights(query, output, scale, key if causal else None, value if causal else None)
     windows = tuple(_windows(mechanism.window, f"{name}.window", causal=causal))
@@ -307,32 +304,14 @@ class Steps:
         self.reach = reach_of(decoder)
         self.embedding, self.norm = decoder.embedding, decoder.norm
         self.head = decoder.head
-        self.has_table = _is_table(decoder.embedding)
         self.like = next(decoder.layers.parameters())
-        # of the first steps: the vectors of positions, the cosines and sines of rotations, the windows' biases
+        # of the first steps: the cosines and sines of rotations, the windows' biases
         self.tables: dict[str, Tensor] = {}
 
     def embed(self, inputs: Tensor, step: int, position: Tensor | None = None) -> Tensor:
         """x (R, D) of inputs at one step, or at positions (R,)."""
-        if not self.has_table:
-            at = torch.full((len(inputs),), step) if position is None else position
-            return self.embedding(inputs, at).contiguous().clone()
-        tokens = self.embedding.embedding
-        x = tokens.table.weight.index_select(0, tokens.in_vocabulary(inputs)) * self.embedding.scale
-        if self.embedding.positions is None:
-            return x
-        return x.add_(self._added(step) if position is None else self.embedding.positions(position, x))
-
-    def _added(self, step: int) -> Tensor:
-        """The vector (D,) of a position; those of several steps are computed at once."""
-        module = self.embedding.positions
-        if step >= len(self.tables.get("positions", ())):
-            inner = module.positions if isinstance(module, ScaledPositions) else module
-            last = 2 * step + 32
-            if isinstance(inner, LearnedPositions):
-                last = max(min(last, inner.max_length), step + 1)  # one more is the module's own error
-            self.tables["positions"] = module(torch.arange(last), self.like)
-        return self.tables["positions"][step]
+        at = torch.full((len(inputs),), step) if position is None else position
+        return self.embedding(inputs, at).contiguous().clone()
 
     def run(self, x: Tensor, slots: Tensor, begins: Tensor, sentences: Tensor, weights: Any) -> tuple[Tensor, ...]:
         """Takes x (R, D) through the layers: the slots (R, T + 1) with those of this step, and weights if asked for."""
@@ -363,29 +342,7 @@ class Steps:
         return self.tables["bias"]
 
 
-def _is_table(embedding: Any) -> bool:
-    """Whether an input is a row of a table, plus a vector of its position."""
-    positions = embedding.positions
-    parts: list[tuple[Any, str, tuple[type, ...]]] = [
-        (embedding, "embedding", (PositionedEmbedding,)),
-        (embedding.embedding, "embedding.embedding", (TokenEmbedding,)),
-        (embedding.dropout, "embedding.dropout", DROPOUTS),
-    ]
-    if positions is not None:
-        parts.append((positions, "embedding.positions", _ADDED))
-    if any(ineligible(*part[:2], *part[2]) is not None for part in parts):
-        return False
-    tokens = embedding.embedding
-    return (
-        not drops(embedding.dropout)
-        and ineligible(tokens.table, "table", nn.Embedding) is None
-        and tokens.table.max_norm is None
-        and ineligible(tokens.dropout, "dropout", *DROPOUTS) is None
-        and not drops(tokens.dropout)
-    )
-
-
-class SearchTwin:
+class PackedCopy:
     """Takes a `TransformerDecoder`'s steps for one search, where nothing is in the way (`refuse`).
 
     Slots are written once, so a state remains valid whatever steps are taken after it.

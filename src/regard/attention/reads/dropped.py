@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import AbstractRead, AbstractWrapper, Look
-from regard.layers.dropout import Dropout
-from regard.layers.eligibility import drops
+from regard.layers.dropout import Dropout, drops
 from regard.layers.items import current
 from regard.shapes import Float
 
