@@ -97,6 +97,16 @@ def test_step_by_step_drops_what_all_steps_at_once_drop(make):
     torch.testing.assert_close(torch.stack(steps, 1), outputs(model), rtol=0, atol=1e-12)
 
 
+def test_some_positions_of_a_sequence_are_dropped_as_in_the_whole():
+    model = layers.Dropout(0.5)
+    x = torch.ones(3, 5, 7)
+    with by_item(model):
+        whole = model(x)
+    rows, positions = (torch.arange(5) < LENGTHS[:, None]).nonzero(as_tuple=True)
+    with by_item(model):
+        assert torch.equal(model(x[rows, positions], where=(rows, positions)), whole[rows, positions])
+
+
 def test_layers_calls_and_modules_of_one_pass_drop_differently():
     model = nn.ModuleDict({"a": layers.Dropout(0.5), "b": layers.Dropout(0.5)})
     x = torch.ones(3, 2, 50)

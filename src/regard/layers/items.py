@@ -67,21 +67,32 @@ class ItemDraws:
         # the masks of a few steps from one on, drawn together
         self._ahead: dict[tuple[Any, ...], tuple[int, Any]] = {}
 
-    def sequence_mask(self, like: Float[Tensor, "B T D"], p: float, site: int) -> Float[Tensor, "B T D"]:
+    def sequence_mask(
+        self,
+        like: Float[Tensor, "*rows D"],
+        p: float,
+        site: int,
+        where: tuple[Int[Tensor, " N"], Int[Tensor, " N"]] | None = None,
+    ) -> Float[Tensor, "*rows D"]:
         """The mask by which dropout multiplies the next sequence at a site.
 
         Args:
             like: has the shape, type and device of the mask.
+            where: which rows of the batch, and which positions of them; if None, all of (B, T, D).
         """
         _refuse_recomputation()
         number = self._sequences.get(site, 0)
         self._sequences[site] = number + 1
-        key = (*like.shape[:2], like.device)
-        if key not in self._places:
-            # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
-            rows, steps = (torch.arange(size, device=like.device) for size in like.shape[:2])
-            self._places[key] = self._items_at(rows.repeat_interleave(len(steps)), steps.repeat(len(rows)))
-        places = self._places[key]
+        if where is None:
+            key = (*like.shape[:2], like.device)
+            if key not in self._places:
+                # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
+                rows, steps = (torch.arange(size, device=like.device) for size in like.shape[:2])
+                everywhere = rows.repeat_interleave(len(steps)), steps.repeat(len(rows))
+                self._places[key] = self._items_at(*everywhere)
+            places = self._places[key]
+        else:
+            places = self._items_at(*where)
         # the number is negative, since positive ones are of layers within a module
         return self._mask(like, p, inside(site, -number), *places).view_as(like)
 

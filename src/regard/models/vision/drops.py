@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.layers.dropout import drop
+from regard.layers.dropout import drop, drops
 from regard.shapes import Float
 
 COLUMN_BITS = 10
@@ -14,7 +14,7 @@ COLUMN_BITS = 10
 
 def drop_cells(dropout: nn.Module, x: Float[Tensor, "B F h w"]) -> Float[Tensor, "B F h w"]:
     """Drops features of cells; by item (`layers.items.drawing`) an image's masks are the same in any batch."""
-    if not dropout.training or getattr(dropout, "p", 1) == 0:
+    if not drops(dropout):
         return x
     (batch, _, height, width), device = x.shape, x.device
     rows = torch.arange(batch, device=device).repeat_interleave(height * width)
