@@ -55,7 +55,7 @@ class RecurrentLayer(nn.Module):
         if padding is not None:
             return self._padded(inputs, state, padding)
         if not isinstance(inputs, Tensor) or inputs.dim() != 2:
-            return super().forward(inputs, state)  # type: ignore[no-any-return]
+            return super().forward(inputs, state)
         weights, *_ = self.directions()
         step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
         after = shared.step(self.cell, inputs, state, weights) or step(inputs, state, weights)
@@ -80,25 +80,25 @@ class RecurrentLayer(nn.Module):
         return run_in_torch(super().forward, self.cell, x, first, padding)
 
 
-class LSTM(RecurrentLayer, nn.LSTM):  # type: ignore[misc]
+class LSTM(RecurrentLayer, nn.LSTM):
     """`nn.LSTM` of one layer."""
 
     cell = "lstm"
 
 
-class GRU(RecurrentLayer, nn.GRU):  # type: ignore[misc]
+class GRU(RecurrentLayer, nn.GRU):
     """`nn.GRU` of one layer."""
 
     cell = "gru"
 
 
-class RNN(RecurrentLayer, nn.RNN):  # type: ignore[misc]
+class RNN(RecurrentLayer, nn.RNN):
     """`nn.RNN` of one layer, with tanh."""
 
     cell = "rnn"
 
 
-class ResetBeforeLayer(RecurrentLayer, ResetBeforeGRU):  # type: ignore[misc]
+class ResetBeforeLayer(RecurrentLayer, ResetBeforeGRU):
     """A `ResetBeforeGRU`."""
 
     cell = "gru_reset_before"
@@ -120,7 +120,7 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Paddin
         x: a step (R, F) if there is no padding; else a sequence (B, S, F).
     """
     if isinstance(layer, RecurrentLayer):
-        return layer(x, state, padding)  # type: ignore[no-any-return]
+        return layer(x, state, padding)
     if padding is not None:
         return run_in_torch(layer, cell, x, state, padding)
     outputs, after = run_in_torch(layer, cell, x[:, None], state, Padding(len(x), 1))
