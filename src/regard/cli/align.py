@@ -216,7 +216,6 @@ class Reverse:
 
     Args:
         name: a model, or a file of links that `regard align` of such a model printed.
-        pairs: all pairs.
         method: how links are joined.
     """
 
@@ -286,8 +285,6 @@ class Judge:
     """Compares links with those of a file.
 
     Args:
-        path: the file.
-        pairs: all pairs.
         first: the number of the first word in the file.
     """
 

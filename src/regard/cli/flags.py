@@ -190,7 +190,6 @@ def refuse_repeated(command: Any, words: Sequence[str]) -> None:
     """Refuses an option that is given twice though only one value counts.
 
     Args:
-        command: the group of verbs.
         words: what follows `regard`.
 
     Raises:

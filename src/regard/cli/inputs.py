@@ -49,7 +49,6 @@ def opened(
     """The inputs of a file, or of stdin, as its form says; that of tables is said on stderr.
 
     Args:
-        lines: the lines.
         path: the file; `STDIN` is stdin.
         fields: from --source-field.
         form: from --input-format.

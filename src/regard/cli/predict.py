@@ -244,7 +244,6 @@ class Writer:
         output: the output file; None for stdout.
         done: how many inputs are done already.
         share: the share of all inputs that has been read.
-        visible: whether progress is shown.
     """
 
     def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
@@ -305,7 +304,6 @@ class Page:
     """Makes lines of predictions.
 
     Args:
-        model: the model.
         format: what is printed.
         table: how inputs are read.
         num_columns: of an input.
@@ -407,7 +405,6 @@ class Answer:
     """What is written for an input, and what is said about it.
 
     Args:
-        text: the lines.
         num_kept, num_outputs: columns of the input and of the output.
         warning: said on stderr.
         failed: whether the input has no output.

@@ -62,7 +62,6 @@ class Stopwatch:
     """The seconds of stages that may be inside each other, each without those inside.
 
     Args:
-        stage: the first stage.
         begun: when it began, by `clock`.
     """
 

@@ -20,7 +20,6 @@ def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
     """A copy of the section with these values.
 
     Args:
-        section: the section.
         name: its key in the configuration, for error messages.
 
     Raises:

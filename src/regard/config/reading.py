@@ -37,7 +37,6 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
     """Reads a YAML file.
 
     Args:
-        path: the file.
         overrides: texts `section.key=value`; later ones win, and a section replaces a section. At a key that holds
             texts the value is the text as it stands (`parse_value`), at any other it is YAML.
 

@@ -317,7 +317,6 @@ def check_directions(direction: str, decoding: TextDecodingConfig, training: Ali
 
     Args:
         direction: `data.target.direction`.
-        decoding: the search.
         training: the losses on alignments; None: they are not checked.
 
     Raises:

@@ -39,7 +39,6 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     Args:
         values: nested dicts, as read from YAML; relative paths are made absolute, from the folder of their entry.
         entries: the places of the values.
-        problems: problems found so far.
 
     Raises:
         ConfigError: for all problems at once, one per line, in the order of reading.

@@ -33,7 +33,6 @@ def convert(
     Args:
         kind: the program, one of `KINDS`.
         path: the file or folder of the model.
-        output: the folder.
         files, facts: as in `Origin`.
         overwrite: whether the folder of another model is replaced.
 

@@ -142,7 +142,6 @@ class Eole(AbstractKind):
     }
 
     def read(self, origin: Origin) -> Converted:
-        """The model."""
         folder = require_folder(origin.path, CONFIGURATION, PROGRAM)
         configuration = mapping(read_json(folder / CONFIGURATION), folder / CONFIGURATION, "a configuration")
         model = mapping(configuration.get("model"), folder / CONFIGURATION, "a section `model`")

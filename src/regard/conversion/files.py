@@ -48,7 +48,6 @@ def read_checkpoint(
     """What `torch.save` wrote, if it is tensors and plain values.
 
     Args:
-        path: the file.
         classes: further classes, or pairs of a class and its name in the file, that are as harmless as `HARMLESS`.
         advice: by the beginning of the name of a class that is not read, what to do about it; `RESAVE` for others.
 

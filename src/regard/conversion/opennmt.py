@@ -95,7 +95,6 @@ class OpenNMT(AbstractKind):
     summary = "OpenNMT-py 3 (.pt): recurrent models and Transformers that turn texts into texts"
 
     def read(self, origin: Origin) -> Converted:
-        """The model."""
         checkpoint = mapping(read_checkpoint(origin.path, advice=OLDER), origin.path, f"a checkpoint of {PROGRAM}")
         for name in ("opt", "vocab"):
             if name not in checkpoint:

@@ -40,7 +40,6 @@ def text_model(
     """The model of a configuration with these weights.
 
     Args:
-        source, target: the fields.
         weights, names: as in `load_named`, or the names of a network; rows of symbols are in our order.
         data, model, decoding: sections of the configuration; the rest has its defaults.
         notes: as in `Converted`.

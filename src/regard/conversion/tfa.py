@@ -54,7 +54,6 @@ class TensorFlowAddons(AbstractKind):
     }
 
     def read(self, origin: Origin) -> Converted:
-        """The model."""
         path = origin.files.get("facts") or _beside(origin.path)
         facts = Facts(mapping(read_yaml(path), path, "facts by name"), path)
         arrays = Arrays(

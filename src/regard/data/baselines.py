@@ -41,7 +41,6 @@ class RepeatLast(AbstractBaseline):
         return cls()
 
     def predict(self, batch: SeriesBatch) -> Values:
-        """Forecasts (B, T, F), scaled as the batch."""
         steps = batch.targets.shape[1]
         last, _ = latest(batch, 1)
         return last.repeat(steps, axis=1)
@@ -52,9 +51,6 @@ class Seasonal(AbstractBaseline):
     """The value of the same phase one season before; of the last season in which it was observed.
 
     Where the history has none of them, the last observed value.
-
-    Args:
-        period: the steps of a season.
 
     >>> from regard.data import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 3.0, np.nan, 0.0, 0.0, 0.0]}, "2024-01-01", Step(months=1))
@@ -77,7 +73,6 @@ class Seasonal(AbstractBaseline):
         return cls(period)
 
     def predict(self, batch: SeriesBatch) -> Values:
-        """Forecasts (B, T, F), scaled as the batch."""
         steps, length = batch.targets.shape[1], batch.history.shape[1]
         seasons = length // self.period
         values, observed = latest(batch, seasons * self.period)
@@ -159,7 +154,6 @@ class LinearForecast(AbstractBaseline):
         return cls(weights)
 
     def predict(self, batch: SeriesBatch) -> Values:
-        """Forecasts (B, T, F), scaled as the batch."""
         steps, targets = batch.targets.shape[1:]
         if (targets, steps) != (len(self.weights), self.weights.shape[2]):
             raise DataError(

@@ -48,10 +48,8 @@ def check(
     Texts are compared after normalisation, by 64-bit hashes.
 
     Args:
-        train: training pairs.
         dev: held-out pairs, or None.
         source: the sources' field, built on the training pairs.
-        target: the targets' field.
         max_length: training leaves out pairs with more symbols than this on either side.
         autoencode: whether targets are meant to equal their sources.
     """

@@ -36,9 +36,6 @@ class ColumnUnits:
     morphology, so no two columns share a symbol. A symbol that itself begins with a plus sign or a backslash is
     escaped by a backslash.
 
-    Args:
-        columns: the units of each column.
-
     >>> from regard.data.units import CharacterUnits, SeparatorUnits
     >>> units = ColumnUnits((CharacterUnits(), SeparatorUnits(";")))
     >>> units.split("go\\tV;PST")

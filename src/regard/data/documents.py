@@ -55,7 +55,6 @@ class Documents(Sequence[Document]):
     """A sequence of documents in memory; slices are sequences too.
 
     Args:
-        items: the documents.
         num_blank: how many blank lines were skipped.
     """
 

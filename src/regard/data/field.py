@@ -39,7 +39,6 @@ class Encoding:
 
     Args:
         ids: (len(tokens),) int64, without `<s>` and `</s>`.
-        tokens: the symbols.
         unknown: those of the symbols that are not in the vocabulary, in order.
         refusal: why the text could not be read, in which case it has no symbols; else empty.
     """

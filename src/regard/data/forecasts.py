@@ -73,7 +73,6 @@ def forecasts_of(
     """The forecasts of a batch's windows.
 
     Args:
-        batch: the windows.
         values: (B, T, F) forecasts, scaled as the batch; an array or a tensor.
         levels: Q levels, such as 0.1, 0.5, 0.9.
         quantiles: (B, T, F, Q), scaled as the batch.

@@ -17,7 +17,6 @@ class JsonlPairs(LinePairs):
     """One JSON value per line: an object with named fields, or a list with numbered entries; blank lines are skipped.
 
     Args:
-        path: the file.
         source_fields: the fields of the source; several texts are joined by tabs.
         target_field: the field of the target.
     """

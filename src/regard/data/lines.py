@@ -25,7 +25,6 @@ class Lines:
     again) and read by several threads and processes at once.
 
     Args:
-        path: the file.
         skip_blank: leave out lines of spaces only; a line with a tab is not blank.
 
     Raises:

@@ -69,7 +69,6 @@ def read_links(path: Path | str, *, first: int = 0, num_pairs: int | None = None
     tasks of 2003 and 2005; further numbers in a line are ignored.
 
     Args:
-        path: the file.
         first: as in `parse_links`, for the first form.
         num_pairs: how many pairs there are, for the second form, which does not say; up to the last link if None.
 

@@ -59,8 +59,6 @@ def check_pictures(
     stroke, within a split and in both; texts that are empty or repeated; and it says how large pictures are.
 
     Args:
-        train: training pictures.
-        dev: held-out pictures.
         normalise: applied to texts before they are compared, as a field's normalisation.
         fitting: how pictures are brought into sizes; None: no picture is too small.
         rendering: how strokes become pictures; None: `Rendering()`.

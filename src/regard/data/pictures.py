@@ -273,7 +273,6 @@ def open_pictures(
       tables name such files like pictures, with texts of their own.
 
     Args:
-        path: the table.
         image_field: a field of JSONL; a column of TSV, counted from 0, or its name, which the first line then has.
             None: `image`, or `strokes` if the first record has it instead; the first column of TSV.
         text_field: likewise of the text: `text`, or `tokens` if the first record has it instead; the second column of

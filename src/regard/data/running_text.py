@@ -239,7 +239,6 @@ class TextWindows:
     carried from batch to batch.
 
     Args:
-        text: the text.
         part: `text.train` or `text.held_out`.
         length: how many tokens a window scores.
         context: how many tokens the first of them sees, 1 or more.

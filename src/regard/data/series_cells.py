@@ -33,7 +33,6 @@ class Table:
     """The lines of a CSV file as rows of cells.
 
     Args:
-        lines: the lines.
         delimiter: what separates cells.
         header: the names of the columns; as they stand there, or "column 1", "column 2", … without a header.
         first: the line of the first row, counted from 0.

@@ -182,8 +182,6 @@ class _Rows:
     """A file's rows.
 
     Args:
-        path: the file.
-        columns: its columns.
         numbers: (N, columns).
         keys: (N,) the names of the series, or None.
         lines: (N,) where rows stand.

@@ -61,7 +61,6 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     salted, so that data that were split by plain SHA-256 before (`regard.data.cmudict`) can be split again.
 
     Args:
-        pairs: all pairs.
         fraction: the share of the distinct sources that is held out, approximately.
         normalise: sources are equal if this maps them to the same text (the source field's `normalisation`).
 

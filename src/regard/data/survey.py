@@ -37,7 +37,6 @@ class SideSurvey:
 
     Args:
         name: `source` or `target`.
-        field: the side's field.
         lengths: (pairs,) symbols of each text.
         hashes: (pairs,) uint64, of the normalised texts.
         counts: how often each symbol occurs.

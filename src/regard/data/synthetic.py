@@ -29,7 +29,6 @@ def generate(
 
     Args:
         task: a name in `TASKS`.
-        count: the number of pairs.
 
     >>> list(generate("reverse", 2, max_length=4, seed=3))
     [('1 3 4 3', '3 4 3 1'), ('17 11 0 1', '1 0 11 17')]

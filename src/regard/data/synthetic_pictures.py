@@ -181,7 +181,6 @@ def write_synthetic_pictures(
     last: where it is, everything is.
 
     Args:
-        count: how many pictures.
         num_objects: as in `synthetic_picture`.
         overwrite: whether to replace the files of an earlier call.
 

@@ -36,7 +36,6 @@ class TablePairs(Pairs):
     stray separator is an error and never shortens a text.
 
     Args:
-        rows: the rows of the file.
         source_fields: the columns of the source, counted from 0, or their names; several are joined by tabs.
         target_field: the column of the target.
     """

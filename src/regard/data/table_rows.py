@@ -43,7 +43,6 @@ class SeparatedRows(Rows):
     """A row per line; quotation marks have no special meaning.
 
     Args:
-        path: the file.
         separator: a tab, or `|||`.
     """
 

@@ -102,7 +102,6 @@ class SeriesWindows:
     `in_future`. Arrays are made when a batch is asked for.
 
     Args:
-        table: the series.
         history: S, the steps before the forecast.
         horizon: T, the steps of the forecast.
         stride: the steps between the beginnings of two windows of a series.

@@ -26,7 +26,6 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
 
     Args:
         model: directed, if it has learned both directions.
-        networks: its networks.
     """
     decoding = model.config.decoding
     data = model.config.data

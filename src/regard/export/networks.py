@@ -174,7 +174,6 @@ class Networks:
 
     Args:
         model: encoder and decoder.
-        source, step: the networks.
         source_inputs, step_inputs: their example inputs.
         memory_axes, state_axes: for each leaf the letters of its axes that vary, by axis.
         has_alignment: whether a step returns weights.

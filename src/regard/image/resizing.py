@@ -37,7 +37,6 @@ def warp(
     The point p of the picture, from its middle, comes to matrix · p + move, from the middle of the result.
 
     Args:
-        image: the picture.
         matrix: (2, 2), of columns (x, y) in pixels, y down; invertible.
         move: (2,), x and y in pixels.
         height, width: of the result.

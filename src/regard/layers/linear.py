@@ -25,5 +25,4 @@ class Linear(nn.Linear):
     """
 
     def forward(self, x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows N"]:
-        """As above."""
         return ops.linear(x, self.weight, self.bias)

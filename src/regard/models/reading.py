@@ -64,7 +64,6 @@ class Reading:
         """From the options of a `RecurrentDecoder`.
 
         Args:
-            attends: whether there is attention.
             has_context: whether a step has a context.
             first: `first_context`.
 

@@ -323,7 +323,6 @@ def transformer_encoder(
             self-attention (`multi_head`), and nothing is added; each layer has its own weights for them (T5 shares the
             biases of its buckets between layers). None: the encoder does not know the order of its inputs.
         max_length: the number of positions, only with `learned`.
-        options: further options.
         attention: makes the self-attention of a layer in place of `multi_head`, whose options have no effect then.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
@@ -369,7 +368,6 @@ def transformer_decoder(
         positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
             positions. With None only the number of positions that are attended to depends on the order.
         continuous: whether outputs are `values`.
-        options: further options.
         attention, cross_attention: make the self-attention and the cross-attention of a layer in place of `multi_head`,
             whose options have no effect then.
         refinement: how the cross-attention is corrected by what earlier steps attended to; None: it is not.

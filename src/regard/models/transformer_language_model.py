@@ -160,7 +160,6 @@ class TransformerLanguageModel(AbstractLanguageModel):
         self.main_attention = f"self.{len(layers) - 1}"
 
     def begin(self, num_rows: int, like: Tensor) -> tuple[CausalCache, ...]:
-        """Caches of no tokens."""
         return tuple(layer.begin(num_rows, like) for layer in self.layers)
 
     def read(
@@ -210,7 +209,6 @@ class TransformerLanguageModel(AbstractLanguageModel):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R D"], Mapping[str, Tensor], tuple[CausalCache, ...]]:
-        """As `AbstractLanguageModel.take`."""
         x = self.embedding(inputs, position)[:, None]
         features, weights, cache = self._through(x, cache, position, None, alignment, generator)
         return features[:, 0], {name: weight[:, :, 0] for name, weight in weights.items()}, cache
@@ -259,7 +257,6 @@ def transformer_language_model(
         max_length: the number of positions, only with `learned`: the longest text, context included.
         reach: how many tokens a token attends to, itself included, so that the cache is bounded; all before it if None.
             The positions must then not be `learned` if a text may be longer than `max_length`.
-        options: further options.
 
     Source: Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences (arXiv 1801.10198), section 4.2.3.
 

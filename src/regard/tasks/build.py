@@ -43,7 +43,6 @@ def build_encoder(config: EncoderConfig, embedding: Callable[[], nn.Module]) -> 
     """A recurrent encoder.
 
     Args:
-        config: the encoder.
         embedding: makes the input layer, of `config.embedding_size` features; it is called after the stack is made,
             so that the weights are drawn in this order.
     """
@@ -64,7 +63,6 @@ def build_decoder(
     """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
 
     Args:
-        config: the decoder.
         attention: the recipe and its options; None for a fixed context.
         encoder: the stack of the encoder, whose last states the bridge turns into the first state; or, of an encoder
             without last states, the width of the memory, whose mean it turns into the first state.
@@ -161,7 +159,6 @@ def build_mechanism(
     """The mechanism that a recipe's name and options describe.
 
     Args:
-        config: the recipe and its options.
         query_size, memory_size, input_size: of the decoder's state, of the encoder's states, and of the decoder's
             input; a recipe gets those that it has parameters for.
         defaults: values of further parameters, parts among them, which options of the configuration replace; a recipe

@@ -16,8 +16,6 @@ def closing(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str
     """The lines after a training.
 
     Args:
-        outcome: the outcome of the run.
-        folder: the run folder.
         select: the metric that chose the best model; it is shown first.
         inputs: held-out inputs, one of which is shown in a command.
     """

@@ -347,7 +347,6 @@ class AbstractModel(ABC, Generic[ConfigT]):
         Args:
             predictions: those that `can_plot` accepts.
             path: its suffix says what is drawn: .png, .svg, .pdf or .html.
-            title: the title.
         """
 
     def refuse_trained(self, *paths: Path | str) -> None:
@@ -398,7 +397,6 @@ class AbstractTask(ABC, Generic[ConfigT]):
 
         Args:
             material: what `read` returned.
-            base: the model.
         """
         return material
 

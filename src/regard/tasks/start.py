@@ -56,7 +56,6 @@ class WarmStart:
     """The model that a training starts from.
 
     Args:
-        folder: its folder.
         base: the model; of a run that goes on, the run's own model, which knows the same symbols.
     """
 

@@ -28,7 +28,6 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
     the section `model` of the configuration, so that `load` refuses files that do not belong together.
 
     Args:
-        model: the model.
         folder: created if necessary; files of the same names are replaced.
         half: stores weights in float16, half the size; `load` turns them into float32.
     """

@@ -79,7 +79,6 @@ def check_layer(
 
     Args:
         attention: of the layer.
-        config: its recipe and options.
         training: the losses on its alignments; None where there are none.
         sizes: Q, M and the width of the inputs.
         path: of the section of the attention, for messages.

@@ -12,7 +12,6 @@ def check_heads(config: TransformerLayersConfig, path: KeyPath, *, positions: st
     """Refuses sizes that heads do not divide.
 
     Args:
-        config: the section.
         path: of the section, for messages.
         positions: the kind of positions.
 

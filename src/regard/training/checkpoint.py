@@ -35,11 +35,7 @@ WEIGHTS, STATE, PROGRESS = "model.safetensors", "trainer_state.pt", "progress.js
 
 
 class Checkpoints:
-    """The checkpoints of a run.
-
-    Args:
-        folder: the run folder.
-    """
+    """The checkpoints of a run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "checkpoints"

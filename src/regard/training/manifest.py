@@ -34,9 +34,6 @@ class Manifest:
     A name is put on the list before its file is written, so that no kill leaves a file that is not on it. A file that
     existed before is the user's: it is never replaced, moved or deleted.
 
-    Args:
-        folder: the run folder.
-
     Raises:
         DataError: for a `run.json` that cannot be read or is of a newer format.
     """

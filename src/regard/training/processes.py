@@ -51,9 +51,6 @@ def joined(device: torch.device) -> Iterator[None]:
 
     Does nothing for a single process, or if there is a process group already.
 
-    Args:
-        device: the device of this process.
-
     Raises:
         RegardError: if another process ends inside the block.
     """

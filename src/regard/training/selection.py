@@ -23,8 +23,6 @@ class BestValidation:
     """Keeps the best validation by one metric; plain values.
 
     Args:
-        metric: the name of the metric.
-        larger_is_better: whether larger values are better.
         best, step, metrics: the best value, the step of its validation, and all metrics of that validation.
         concern: what is wrong with the outputs of that validation (`Validation.concern`).
         stale: validations since the metric or the loss last improved.

@@ -33,7 +33,6 @@ class AlignedSpeech:
         stop: (T/r, r), (T/r, 1) for one per step, or (T,): the probability, between 0 and 1, that speech ends.
         samples: (N,) the sound, in [-1, 1]; one that is louder is scaled down to be played.
         labels: when each symbol is spoken in a reference; `Intervals.for_units` fits them to the symbols.
-        text: the heading.
         note: what should be said about it, for example why decoding stopped, or a warning.
 
     Raises:

@@ -37,7 +37,6 @@ def caption_page(
     """The text of the page.
 
     Args:
-        title: the page's heading.
         smooth, highest: how it begins; as in `plot_captioned_image`.
     """
     heading = printable(title or "Captions")

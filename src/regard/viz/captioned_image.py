@@ -37,7 +37,6 @@ class CaptionedImage:
             image: the power of two with which they cover it, if there is one, else H / h by W / w.
         mask: (h, w) or (S,) bool, True at real cells, which begin at the top left, if the image is padded as well: it
             is cut to them, too. It needs `cell_size`.
-        text: the heading.
         note: what should be said about it, for example a warning.
         shift: how many pixels to the right and down of its square the pixels lie that a cell depends on. Windows of
             strided convolutions have their middle at the first pixel of their cell, half a cell before that of the

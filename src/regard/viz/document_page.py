@@ -51,7 +51,6 @@ def document_page(
     """The text of the page.
 
     Args:
-        title: the page's heading.
         highest: the emphasis of the strongest colour.
     """
     heading = html.escape(printable(title or "Document"))

@@ -30,7 +30,6 @@ def page(
     """The text of the page.
 
     Args:
-        title: the page's heading.
         highest: the weight of the strongest colour.
         largest: whether `highest` is the largest weight; the scale says so.
     """

@@ -25,7 +25,6 @@ def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None,
     """The text of the page.
 
     Args:
-        title: the page's heading.
         highest: the weight of the strongest colour.
     """
     heading = printable(title or "Speech")

@@ -52,7 +52,6 @@ class DecoderRNN(BaseRNN):
             encoder in both directions `hidden_size` is twice the encoder's.
         sos_id, eos_id: the symbols that begin and end a sequence.
         bidirectional: whether the encoder is.
-        use_attention: whether there is attention.
 
     >>> decoder = DecoderRNN(10, 7, 4, sos_id=1, eos_id=2, use_attention=True)
     >>> mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

@@ -31,7 +31,6 @@ class TopKDecoder(nn.Module):
     have `max_len` + 1 symbols; and its "sequence" has all sequences of the first sentence.
 
     Args:
-        decoder_rnn: the decoder.
         k: the beam's width, and how many sequences are returned.
 
     Raises:

@@ -66,11 +66,9 @@ class KerasRNN(FromTensorflow):
         self.dropout, self.unroll, self.name = dropout, unroll, name
 
     def array_names(self) -> list[str]:
-        """The cell's."""
         return parts_of(self.cell, "cell").array_names()
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """The cell's."""
         return taken(arrays, self.cell, "cell", lambda array: True)
 
     def forward(
@@ -192,7 +190,6 @@ class Bidirectional(FromTensorflow):
     """A recurrent layer over sequences in both directions, as `tf.keras.layers.Bidirectional`.
 
     Args:
-        layer: the forward layer.
         merge_mode: how the outputs of both are joined; None for a tuple of both.
         backward_layer: the other one, which goes backwards; a copy of the forward layer with weights of its own if
             None.

@@ -99,8 +99,6 @@ class SequenceLoss(nn.Module):
         """The loss.
 
         Args:
-            y_true: the targets.
-            y_pred: the logits.
             sample_weight: the weights; all 1 if None, which the original fails at.
         """
         y_pred = tensors(y_pred)

@@ -100,7 +100,6 @@ class DenseBackbone(AbstractBackbone):
         channels: of the images.
         growth: channels that each layer of a block adds.
         depth: layers of a block.
-        num_blocks: the number of blocks.
         compression: the share of the channels that a transition keeps.
         norm: none, batch, group or layer.
         dropout: after every convolution but the first, in training.
@@ -152,7 +151,6 @@ class DenseBackbone(AbstractBackbone):
         self.output_size = size
 
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """As `forward`, of images that are zero at padding."""
         x, mask = self.pool(*self.stem(x, mask))
         x, mask = self.blocks[0](x, mask)
         for transition, dropout, block in zip(self.transitions, self.dropouts, self.blocks[1:], strict=True):

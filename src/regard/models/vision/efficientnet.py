@@ -104,7 +104,6 @@ class EfficientNetLite(AbstractBackbone):
             load_published(self, read, self.published_names(), PACKAGE if packaged else str(weights))
 
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """As `forward`, of images that are zero at padding."""
         if self.channels == 3:
             x = (x - MEAN) / DEVIATION
             x = x if mask is None else x.masked_fill(~mask[:, None], 0)

@@ -58,7 +58,6 @@ class PlainBackbone(AbstractBackbone):
         self.pool = MaximumPool(2, 2)
 
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """As `forward`, of images that are zero at padding."""
         for stage in self.stages:
             assert isinstance(stage, nn.ModuleList)
             for layer in stage:
@@ -67,7 +66,6 @@ class PlainBackbone(AbstractBackbone):
         return x, mask
 
     def windows(self) -> Iterable[Window]:
-        """The windows of all layers."""
         for stage in self.stages:
             assert isinstance(stage, nn.ModuleList)
             yield from [(3, 1)] * len(stage)

@@ -99,7 +99,6 @@ class ResidualBackbone(AbstractBackbone):
         self.blocks = nn.ModuleList(blocks)
 
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """As `forward`, of images that are zero at padding."""
         x, mask = self.stem(x, mask)
         if self.pool is not None:
             x, mask = self.pool(x, mask)
@@ -108,7 +107,6 @@ class ResidualBackbone(AbstractBackbone):
         return x, mask
 
     def windows(self) -> Iterable[Window]:
-        """The windows of the convolutions of all blocks."""
         yield self.stem.kernel_size, 2
         if self.pool is not None:
             yield 3, 2

@@ -108,7 +108,6 @@ class ResNet(AbstractBackbone):
             load_published(self, read_safetensors(weights), self.published_names(), str(weights))
 
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """As `forward`, of images that are zero at padding."""
         if self.channels == 3:
             x = (x - self.mean.to(x.dtype)) / self.deviation.to(x.dtype)
             x = x if mask is None else x.masked_fill(~mask[:, None], 0)
@@ -120,7 +119,6 @@ class ResNet(AbstractBackbone):
         return x, mask
 
     def windows(self) -> Iterable[Window]:
-        """The windows of the convolutions of all blocks."""
         yield from ((7, 2), (3, 2))
         for stage in self.stages:
             assert isinstance(stage, nn.ModuleList)

@@ -69,7 +69,6 @@ class DocumentEvaluation:
     """Predictions against the labels of documents.
 
     Args:
-        scored: the documents.
         names: the labels of the model, and after them those of the documents that it does not know.
         scores: counts of right and wrong labels.
         loss: mean negative log-likelihood in nats of the documents whose labels the model knows; None if there are

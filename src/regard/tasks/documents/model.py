@@ -41,9 +41,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     `regard.load` returns one from a run folder. Several threads may call it at once.
 
     Args:
-        config: the resolved configuration.
         field: turns texts into sentences of ids.
-        labels: the labels.
         module: the network; set to evaluation mode.
         name: shown in messages.
         card: a text about the model, its data and its limits.
@@ -73,20 +71,16 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     assets = (f"{FIELD}.json", f"{FIELD}-sentences.json", LABELS)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes `words.json`, `words-sentences.json` and `labels.json`."""
         self.field.save(folder, FIELD)
         self.labels.save(folder / LABELS)
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """That of the words, whose vectors the embedding has."""
         return {"words": ("embedding.", self.field.words.vocabulary)}
 
     def named_rows(self) -> Mapping[str, Sequence[str]]:
-        """The labels, whose weights the output layer has."""
         return {"head.weight": self.labels.names, "head.bias": self.labels.names}
 
     def unlike(self, other: DocumentModel) -> Sequence[str]:
-        """Other normalisations of texts, and other labels."""
         lines = []
         if self.field.words.normalisation != other.field.words.normalisation:
             lines.append(f"texts were normalised differently ({other.field.words.normalisation}), which is not copied")
@@ -98,7 +92,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
 
     @property
     def input_fields(self) -> tuple[str | int, ...]:
-        """The columns or fields of the text in the training documents."""
         fields = self.config.data.text_field
         return fields if isinstance(fields, tuple) else ("text" if fields is None else fields,)
 
@@ -227,7 +220,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
 
     def evaluated_items(self, evaluation: DocumentEvaluation, path: Path | str) -> Iterator[DataItem]:
-        """The documents of an evaluation."""
         return (data_item(entry.document) for entry in evaluation.scored)
 
     def rows(self, prediction: DocumentPrediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
@@ -244,7 +236,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         return prediction.record()
 
     def can_plot(self, prediction: DocumentPrediction) -> bool:
-        """Whether it has words with weights."""
         return prediction.word_weights is not None and bool(prediction.sentences)
 
     def plot(
@@ -289,7 +280,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         ]
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, labels, configuration."""
         kind = "labels, of which a document may have several" if self.labels.several else "labels"
         return {
             "name": self.name,

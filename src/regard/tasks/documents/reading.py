@@ -33,7 +33,6 @@ class TrainingData:
     """The documents that a model is trained on.
 
     Args:
-        train, dev: training documents and held-out documents.
         train_words, dev_words: their words.
         field: sentences, and the words of the training documents.
         labels: those of the training documents.

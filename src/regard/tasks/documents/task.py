@@ -38,7 +38,6 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     )
 
     def draft(self, config: DocumentsConfig) -> DocumentClassifier:
-        """The network, with a few words and labels."""
         if config.training.compile:
             raise ConfigError(
                 "the number of sentences that are computed depends on the documents, so there is no graph to compile; "
@@ -50,21 +49,17 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         return build_classifier(config.model, num_words=DRAFT_SIZE, num_labels=DRAFT_SIZE)
 
     def files(self, config: DocumentsConfig) -> Sequence[DataFile]:
-        """Training and held-out documents."""
         data = config.data
         named = (("train", data.train), ("dev", data.dev))
         return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
 
     def read(self, config: DocumentsConfig) -> TrainingData:
-        """The documents, and the words and labels that are learned from them."""
         return read_data(config.data)
 
     def check(self, config: DocumentsConfig, material: TrainingData) -> Findings:
-        """Checks the documents."""
         return check_documents(material)
 
     def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
-        """The documents."""
         return map(data_item, material.train), map(data_item, material.dev)
 
     def continued(self, config: DocumentsConfig, material: TrainingData, base: DocumentModel) -> TrainingData:
@@ -75,20 +70,16 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         return replace(material, field=replace(material.field, words=words), labels=labels)
 
     def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
-        """Chooses batches, steps and dropout by the number of words."""
         words = material.train_words
         return resolve(config, words.num_words, words.num_sentences, held_out=len(material.dev), chosen=material.chosen)
 
     def build(self, config: DocumentsConfig, material: TrainingData, *, name: str) -> DocumentModel:
-        """An untrained model for the words and labels of the training documents."""
         return DocumentModel.build(config, material.field, material.labels, name=name)
 
     def trainee(self, model: DocumentModel, material: TrainingData) -> DocumentTrainee:
-        """The model with its documents."""
         return DocumentTrainee(model, material)
 
     def restore(self, config: DocumentsConfig, folder: Path, *, name: str) -> DocumentModel:
-        """The model with the saved words and labels."""
         try:
             field, labels = DocumentField.load(folder, FIELD), Labels.load(folder / LABELS)
         except (DataError, UnsupportedError):

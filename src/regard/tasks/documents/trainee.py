@@ -35,7 +35,6 @@ class DocumentTrainee:
     """A `DocumentModel` with the documents that it is trained on.
 
     Args:
-        model: the model.
         data: training and held-out documents; training documents without words are left out.
     """
 

@@ -22,11 +22,7 @@ from regard.tasks.forecasting.reading import SeriesData
 
 @dataclass(frozen=True, eq=False)
 class Baselines:
-    """Repeating the last value, repeating the last season if there is one, and the linear map of the history.
-
-    Args:
-        by_name: the forecasts.
-    """
+    """Repeating the last value, repeating the last season if there is one, and the linear map of the history."""
 
     by_name: Mapping[str, AbstractBaseline]
 

@@ -62,7 +62,6 @@ class ForecastEvaluation:
         errors: of all forecasts.
         by_target: of each target.
         baselines: errors of the forecasts without a network, by name.
-        scored: the series.
         notes: what was left out.
         warnings: series and targets of which there are no errors.
     """

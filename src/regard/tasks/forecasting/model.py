@@ -63,7 +63,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     `regard.load` returns one from a run folder. Several threads may call it at once.
 
     Args:
-        config: the resolved configuration.
         facts: names, step and calendar of the series.
         scale: the scale of each training series.
         linear: the ridge regression of the training windows.
@@ -114,13 +113,11 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return cls(config, facts, scale, linear, module, name=name)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes `series.json`, `scale.json` and the linear baseline, `linear.npy`."""
         self.facts.save(folder / FACTS)
         self.scale.save(folder / SCALE)
         np.save(folder / LINEAR, self.linear.weights, allow_pickle=False)
 
     def unlike(self, other: Forecaster) -> Sequence[str]:
-        """Other targets, and series at other steps."""
         return [
             f"{what}: {ours} here, {theirs} there"
             for what, ours, theirs in (
@@ -274,7 +271,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return [list(map(str, row.values())) for row in forecast_rows(self._shown(prediction))]
 
     def has_failed(self, prediction: FileForecasts) -> bool:
-        """Whether there is no forecast."""
         return not prediction.forecasts
 
     def record(self, prediction: FileForecasts) -> dict[str, Any]:
@@ -315,7 +311,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 yield csv_line(named.values())
 
     def can_plot(self, prediction: FileForecasts) -> bool:
-        """Whether a series of the file was forecast."""
         return bool(prediction.forecasts)
 
     def plot(self, predictions: Sequence[FileForecasts], path: Path, *, title: str = "") -> Sequence[Path]:
@@ -330,7 +325,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return files
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, series, configuration."""
         data = self.config.data
         return {
             "name": self.name,

@@ -54,7 +54,6 @@ class SeriesData:
     """The series that a model is trained on.
 
     Args:
-        path: the file of the training series.
         table, split, scale: the series, their parts in time, and the scale of their training rows.
         held_out, held_out_split, held_out_scale: those of validations; without a file of their own the same series.
         findings: what was found when the series were read and divided.

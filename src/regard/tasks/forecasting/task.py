@@ -38,7 +38,6 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
     )
 
     def draft(self, config: ForecastingConfig) -> ForecastNetwork:
-        """The network, with two targets."""
         has_quantiles, loss = config.model.quantiles is not None, config.training.loss
         if config.select == PINBALL and not has_quantiles:
             raise ConfigError("pinball_loss is of models of quantiles; set model.quantiles", ("select",))
@@ -63,16 +62,13 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         return module
 
     def files(self, config: ForecastingConfig) -> Sequence[DataFile]:
-        """The training file and the held-out file."""
         files = [("train", config.data.train), ("dev", config.data.dev)]
         return [DataFile(f"data.{name}", name, path) for name, path in files if path is not None]
 
     def read(self, config: ForecastingConfig) -> SeriesData:
-        """The series, their parts and their scale."""
         return read_material(config.data)
 
     def check(self, config: ForecastingConfig, material: SeriesData) -> Findings:
-        """Checks the series."""
         return material.check(with_sizes(config, material).config.data)
 
     def items(self, material: SeriesData) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
@@ -84,20 +80,16 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         )
 
     def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
-        """Chooses windows, batches and steps by step and number of the rows."""
         return resolve(config, material)
 
     def build(self, config: ForecastingConfig, material: SeriesData, *, name: str) -> Forecaster:
-        """An untrained model for the targets of the series."""
         facts = SeriesFacts.of(config.data, material)
         return Forecaster.build(config, facts, material.scale, material.linear(config), name=name)
 
     def trainee(self, model: Forecaster, material: SeriesData) -> ForecastTrainee:
-        """The model with its series."""
         return ForecastTrainee(model, material)
 
     def restore(self, config: ForecastingConfig, folder: Path, *, name: str) -> Forecaster:
-        """The model with the saved scale and baseline."""
         facts, scale = SeriesFacts.load(folder / FACTS), StandardScale.load(folder / SCALE)
         targets = len(facts.target_names)
         if scale.mean.shape[1] != targets:

@@ -26,12 +26,7 @@ from regard.viz import plot_forecast
 
 
 class ForecastTrainee:
-    """A `Forecaster` with the series that it is trained on.
-
-    Args:
-        model: the model.
-        material: the series.
-    """
+    """A `Forecaster` with the series that it is trained on."""
 
     counted = "values"
 

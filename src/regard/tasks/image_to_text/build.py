@@ -40,7 +40,6 @@ def build_model(
     """The model that a configuration describes, freshly initialised.
 
     Args:
-        config: the section of an architecture.
         num_channels: of the pictures.
         num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.

@@ -49,7 +49,6 @@ class PictureItem:
     """A picture with its references.
 
     Args:
-        source: the picture.
         references: texts, distinct after normalisation.
         place: where it is from.
     """

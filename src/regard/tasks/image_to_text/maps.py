@@ -31,7 +31,6 @@ class PlacedWords:
     """Where in pictures the things are that words name.
 
     Args:
-        path: the file.
         boxes: by the name of the picture.
         reader: how pictures are brought into what the encoder reads.
         target: the field of the texts.

@@ -86,7 +86,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a table.
 
     Args:
-        config: the resolved configuration.
         target: the field of the texts.
         module: encoder and decoder; set to evaluation mode.
         name: shown in messages.
@@ -133,15 +132,12 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return cls(config, target, module, name=name)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes the field of the texts: `target.json`, and a model of sentencepiece."""
         self.target.save(folder, "target")
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """That of the texts, which the decoder has."""
         return {"target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: ImageToText) -> Sequence[str]:
-        """Pictures that are read otherwise, texts that are normalised otherwise."""
         found = ["pictures: they are read differently (data.image)"] * (self.reader != other.reader)
         if self.target.normalisation != other.target.normalisation:
             saved = other.target.normalisation
@@ -149,7 +145,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return found
 
     def sources(self, inputs: Sequence[Any], decoding: DecodingConfig | None = None) -> list[ImageSource]:
-        """The pictures, fitted; one that cannot be read has a warning that names it."""
         if isinstance(inputs, str | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of pictures, as in predict([picture]); got {type(inputs).__name__}.")
         sources, kept = [], 0
@@ -162,7 +157,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     def lengths(
         self, sources: Sequence[ImageSource], decoding: DecodingConfig
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same for all pictures."""
         most = decoding.max_length or self.config.data.max_length
         return np.full(len(sources), decoding.min_length, np.int64), np.full(len(sources), most, np.int64)
 
@@ -174,7 +168,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return in_batches(shapes, decoding.batch_pixels, in_order=in_order)
 
     def loaded(self, sources: Sequence[ImageSource]) -> Loaded:
-        """The memory of pictures, and which cells are each one's own."""
         values = [self._values(source) for source in sources]
         images, mask = pad_images(values)
         real = torch.from_numpy(mask).to(self.device)
@@ -237,7 +230,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return found
 
     def dressed(self, prediction: Prediction, source: ImageSource) -> ImagePrediction:
-        """The prediction with its picture and the grid of its cells."""
         seen = strokes = None
         if source.size and prediction.alignment is not None:
             assert source.image is not None
@@ -253,7 +245,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         )
 
     def read(self, argument: str) -> Path:
-        """The path of a picture or an InkML file."""
         return Path(argument)
 
     def inputs(self, argument: str) -> Iterator[tuple[str, Any]]:
@@ -321,7 +312,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return replace(evaluation, further={**evaluation.further, **map_figures(scores)})
 
     def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
-        """The pictures of an evaluation with their texts."""
         items: Iterator[Any] = (entry.item for entry in evaluation.scored)
         return data_items(items, self.target.normalisation)
 
@@ -355,7 +345,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return items_of(pictures, self.target.normalisation)
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
-        """Rates of expressions with few errors, and the figures of captions where pictures have several references."""
         return figures_of(scored, self.target, captions=self.config.select in CAPTION_FIGURES)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
@@ -387,7 +376,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 yield csv_line(columns) if format == "csv" else "\t".join(each.translate(BLANKS) for each in columns)
 
     def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
-        """The names of the columns of CSV."""
         count = 2 if scores or self._told(None).num_best > 1 else 1
         return [csv_line(["image", *self.column_names[:count]])] if format == "csv" else ()
 
@@ -430,7 +418,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return [plot_captioned_image(item, file, **options) for item, file in zip(shown, files, strict=True)]
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, vocabulary, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,

@@ -33,7 +33,6 @@ class Split:
 
     Args:
         name: train or dev.
-        pictures: the pictures.
         sizes: (pictures, 2), height and width of what the encoder reads; 0 for those that cannot be read.
         refused: why these cannot be read.
         owners: (texts,) the picture of each text.
@@ -65,8 +64,6 @@ class Material:
     """What a model is trained on.
 
     Args:
-        config: the configuration.
-        train, dev: training pictures and held-out pictures.
         target: the field of the texts, learned from the training texts.
         reader: makes of pictures what the encoder reads.
         chosen: values of open keys that follow from the pictures, by dotted key.

@@ -49,7 +49,6 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
     )
 
     def draft(self, config: ImageToTextConfig) -> EncoderDecoder:
-        """The network, with a vocabulary of a few symbols."""
         channels = reader_of(config).fitting.num_channels
         module = build_model(
             config.model, num_channels=channels, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
@@ -91,11 +90,9 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         return files
 
     def read(self, config: ImageToTextConfig) -> Material:
-        """The pictures, their sizes, and the symbols of their texts."""
         return read_material(config, reader_of(config))
 
     def check(self, config: ImageToTextConfig, material: Material) -> Findings:
-        """Checks pictures and texts."""
         return check(material)
 
     def items(self, material: Material) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
@@ -114,7 +111,6 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         return replace(material, target=base.target.extended(material.target), chosen=chosen)
 
     def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
-        """Chooses sizes, batches and steps by the number of texts and the sizes of pictures."""
         kept = material.kept
         shapes = material.train.sizes[material.train.owners[kept]]
         most, held_out = config.training.validation_pictures, len(material.dev.pictures)
@@ -122,20 +118,16 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         return resolve(config, shapes, material.train.lengths[kept], held_out=held_out, chosen=material.chosen)
 
     def adopt(self, config: ImageToTextConfig, resolved: ImageToTextConfig) -> ImageToTextConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
         paths = open_keys(config)
         if config.data.target.vocabulary_size is None and learns_pieces(config.data.target):
             paths.append(PIECES)
         return adopted(config, resolved, paths)
 
     def build(self, config: ImageToTextConfig, material: Material, *, name: str) -> ImageToText:
-        """An untrained model for the symbols of the texts."""
         return ImageToText.build(config, material.target, name=name)
 
     def trainee(self, model: ImageToText, material: Material) -> ImageTrainee:
-        """The model with its pictures."""
         return ImageTrainee(model, material)
 
     def restore(self, config: ImageToTextConfig, folder: Path, *, name: str) -> ImageToText:
-        """The model with the saved symbols."""
         return ImageToText.build(config, load_field(folder, "target"), name=name, published=False)

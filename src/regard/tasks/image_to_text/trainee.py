@@ -45,7 +45,6 @@ class ImageTrainee(AbstractWriterTrainee):
     is made, which the loop does in another thread, ahead of its use.
 
     Args:
-        model: the model.
         material: its pictures; those that cannot be read, and texts that are empty or too long, are left out of both
             losses. At most `training.validation_pictures` of the held-out ones are validated on; outputs are compared
             with all of their texts.
@@ -76,19 +75,16 @@ class ImageTrainee(AbstractWriterTrainee):
         super().__init__(model, model.items(pictures))
 
     def descriptions(self, epoch: int) -> Sequence[Chosen]:
-        """Batches of texts of pictures of similar size."""
         config = self.model.config
         batches = bucket_pictures(self.shapes, batch_pixels=config.training.batch_pixels, seed=config.seed, epoch=epoch)
         return [Chosen(epoch, self.kept[batch]) for batch in batches]
 
     def batch(self, description: Chosen) -> dict[str, Tensor]:
-        """The pictures of some training texts, changed at random, with the texts."""
         split = self.material.train
         images = [self._image(split, int(index), description.epoch) for index in description.texts]
         return self._batch(images, self.train, description.texts)
 
     def places(self, description: Chosen) -> Sequence[str]:
-        """Where each picture is named."""
         split = self.material.train
         return [split.pictures.read(int(split.owners[index])).place for index in description.texts]
 
@@ -98,24 +94,20 @@ class ImageTrainee(AbstractWriterTrainee):
         return [Chosen(description.epoch, description.texts[number::count]) for number in range(count)]
 
     def item_ids(self, description: Chosen) -> Tensor:
-        """The indices of the training texts."""
         return torch.from_numpy(description.texts)
 
     def first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
         batches = self.descriptions(0)
         several = [batch for batch in batches if len(batch.texts) > 1]
         return self.batch(several[0] if several else Chosen(0, np.repeat(self.kept[:1], 2)))
 
     def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
-        """Batches of held-out pictures, unchanged."""
         split = self.material.dev
         shapes = split.sizes[split.owners[self._held_out]]
         batches = in_batches(shapes, self.model.config.training.batch_pixels)
         return [partial(self._held_out_batch, self._held_out[batch]) for batch in batches]
 
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
-        """What the decoder reads of the pictures, and the mask of their cells."""
         encoded = self.module.encoder.encode(batch["images"], batch.get("image_mask"))
         return self.module.decoder.prepare(encoded), encoded.mask
 

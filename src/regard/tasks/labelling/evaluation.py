@@ -82,7 +82,6 @@ class LabellingEvaluation:
     (`SpanScheme.spans`). The two are there if the labels mark spans.
 
     Args:
-        scored: the sentences.
         scheme: how the labels mark spans; None: they mark none.
         known: the labels that the model can give; None: all.
     """

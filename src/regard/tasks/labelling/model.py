@@ -36,8 +36,6 @@ class Tagger(AbstractModel[LabellingConfig]):
     """A model of sequence labelling: three vocabularies, the module and its configuration.
 
     Args:
-        config: the resolved configuration.
-        tokens, characters, labels: the vocabularies.
         module: set to evaluation mode.
         name, card, fingerprints: as of every model.
     """
@@ -67,12 +65,10 @@ class Tagger(AbstractModel[LabellingConfig]):
         return cls(config, tokens, characters, labels, module, name=name)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes the vocabularies."""
         for file in self.assets:
             getattr(self, file.removesuffix(".json")).save(folder / file)
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """Those of tokens, characters and labels."""
         return {
             "tokens": ("embedding.", self.tokens),
             "characters": ("characters.", self.characters),
@@ -166,7 +162,6 @@ class Tagger(AbstractModel[LabellingConfig]):
         return tables.formatted(prediction, kept, format, self.config.data, scores=scores)
 
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
-        """The sentences of an evaluation."""
         return (data_item(each.sentence) for each in evaluation.scored)
 
     def rows(self, prediction: Labelling, *, scores: bool = False) -> Sequence[Sequence[str]]:
@@ -188,7 +183,6 @@ class Tagger(AbstractModel[LabellingConfig]):
         return record
 
     def can_plot(self, prediction: Labelling) -> bool:
-        """Whether it has an alignment."""
         return prediction.alignment is not None
 
     def plot(
@@ -213,7 +207,6 @@ class Tagger(AbstractModel[LabellingConfig]):
         )
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, vocabularies, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,

@@ -43,24 +43,19 @@ class LabellingTask(AbstractTask[LabellingConfig]):
     )
 
     def draft(self, config: LabellingConfig) -> Labeller:
-        """The network, with vocabularies of a few symbols."""
         return Labeller(config.model, num_tokens=DRAFT_SYMBOLS, num_characters=DRAFT_SYMBOLS, num_labels=DRAFT_SYMBOLS)
 
     def files(self, config: LabellingConfig) -> Sequence[DataFile]:
-        """Training and held-out sentences."""
         named = {"train": config.data.train, "dev": config.data.dev}
         return [DataFile(f"data.{name}", name, path) for name, path in named.items() if path is not None]
 
     def read(self, config: LabellingConfig) -> LabellingMaterial:
-        """The sentences and their vocabularies."""
         return read_material(config.data)
 
     def check(self, config: LabellingConfig, material: LabellingMaterial) -> Findings:
-        """Checks the sentences."""
         return check(material, config.data.max_length)
 
     def items(self, material: LabellingMaterial) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
-        """The sentences."""
         return map(data_item, material.train), map(data_item, material.dev)
 
     def continued(self, config: LabellingConfig, material: LabellingMaterial, base: Tagger) -> LabellingMaterial:
@@ -103,14 +98,11 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         return Plan(keys, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
 
     def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> Tagger:
-        """An untrained model for the vocabularies of the sentences."""
         return Tagger.build(config, material.tokens, material.characters, material.labels, name=name)
 
     def trainee(self, model: Tagger, material: LabellingMaterial) -> LabellingTrainee:
-        """The model with its sentences."""
         return LabellingTrainee(model, material)
 
     def restore(self, config: LabellingConfig, folder: Path, *, name: str) -> Tagger:
-        """The model with the saved vocabularies."""
         saved = [Vocabulary.load(folder / file) for file in Tagger.assets]
         return Tagger.build(config, *saved, name=name)

@@ -63,7 +63,6 @@ class Stretches(Sequence[Stretch]):
     """The stretches of a text, made when they are asked for.
 
     Args:
-        name: the file.
         text: all of it is in `text.train`.
         nats: (tokens,) the negative log-likelihood of every token.
     """

@@ -50,7 +50,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     `regard.load` returns one, from a run folder. Several threads may call it at once.
 
     Args:
-        config: the resolved configuration.
         text: the field, which turns texts into ids and back.
         module: the network; set to evaluation mode.
         name: shown in messages.
@@ -78,15 +77,12 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return cls(config, text, build_model(config, num_tokens=len(text.vocabulary)), name=name)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes the field: `text.json`."""
         self.text.save(folder, "text")
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """The one of the text."""
         return {"text": ("", self.text.vocabulary)}
 
     def unlike(self, other: LanguageModel) -> Sequence[str]:
-        """Another normalisation of texts."""
         if other.text.normalisation == self.text.normalisation:
             return []
         return [f"its text was normalised differently ({other.text.normalisation}), which is not copied"]
@@ -225,7 +221,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return prediction.record()
 
     def can_plot(self, prediction: Prediction) -> bool:
-        """Whether it has an alignment."""
         return prediction.alignment is not None
 
     def plot(
@@ -267,7 +262,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         )
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, vocabulary, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,

@@ -34,7 +34,6 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     )
 
     def draft(self, config: LanguageModellingConfig) -> AbstractLanguageModel:
-        """The network, with a vocabulary of a few symbols."""
         module = build_model(config, num_tokens=2 * len(SPECIALS))
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
@@ -43,7 +42,6 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         return module
 
     def files(self, config: LanguageModellingConfig) -> Sequence[DataFile]:
-        """Training and held-out files."""
         files = []
         for name, value in (("train", config.data.train), ("dev", config.data.dev)):
             listed = paths(value)
@@ -52,11 +50,9 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         return files
 
     def read(self, config: LanguageModellingConfig) -> RunningText:
-        """The text, and the vocabulary that is learned from it."""
         return read_text(config.data)
 
     def check(self, config: LanguageModellingConfig, material: RunningText) -> Findings:
-        """Checks the text."""
         return check(material)
 
     def continued(self, config: LanguageModellingConfig, material: RunningText, base: LanguageModel) -> RunningText:
@@ -70,20 +66,16 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     def resolve(
         self, config: LanguageModellingConfig, material: RunningText, report: Findings
     ) -> Plan[LanguageModellingConfig]:
-        """Chooses sizes, batches and steps by the number of tokens."""
         train, held_out = material.train.num_tokens, material.held_out.num_tokens
         return resolve(config, train, held_out=held_out, chosen=chosen(config.data, material))
 
     def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
-        """An untrained model for the vocabulary of the text."""
         return LanguageModel.build(config, material.field, name=name)
 
     def trainee(self, model: LanguageModel, material: RunningText) -> TextTrainee:
-        """The model with its text."""
         return TextTrainee(model, material)
 
     def restore(self, config: LanguageModellingConfig, folder: Path, *, name: str) -> LanguageModel:
-        """The model with the saved field."""
         try:
             return LanguageModel.build(config, Field.load(folder, "text"), name=name)
         except (DataError, UnsupportedError):

@@ -35,7 +35,6 @@ class TextTrainee:
     Batches are windows of the text with their left context; nothing is carried from one to the next.
 
     Args:
-        model: the model.
         text: the training text, and the held-out one after it.
     """
 
@@ -55,11 +54,9 @@ class TextTrainee:
             self._compiled_loss = CompiledLoss(self._loss, self.module, self._first)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """The windows of each batch; the text is cut at other places in every epoch."""
         return self.windows.shuffled(self.config.training.batch_size, seed=self.config.seed, epoch=epoch)
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """Inputs, targets, and which targets are scored."""
         return _tensors(self.windows.batch(description))
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
@@ -67,7 +64,6 @@ class TextTrainee:
         return [description[number::count] for number in range(min(count, len(description)))]
 
     def item_ids(self, description: Any) -> Tensor:
-        """The position in the text of each window's first scored token."""
         return torch.from_numpy(np.ascontiguousarray(description[:, 0]))
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
@@ -91,14 +87,12 @@ class TextTrainee:
 
     @property
     def examples(self) -> Iterator[str]:
-        """The beginnings of held-out lines, as they are after normalisation."""
         ids = self.text.ids[self.text.held_out.start : self.text.held_out.stop]
         for line in decode(self.text.field, ids[: 1 << 16].tolist()).split("\n"):
             if words := line.split()[:PROMPT_WORDS]:
                 yield " ".join(words)
 
     def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
         save(self.model, folder)
 
     def _continued(self, prompts: Sequence[str]) -> Sequence[Any]:

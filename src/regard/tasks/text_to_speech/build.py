@@ -19,9 +19,6 @@ from regard.tasks.build import build_mechanism
 class SpeechNetwork(nn.Module):
     """A Tacotron, and the r that it was last trained with.
 
-    Args:
-        tacotron: the network.
-
     `reduction` is r, a number in a tensor, so that it is saved with the weights.
     """
 

@@ -52,7 +52,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     `regard.load` returns one from a run folder.
 
     Args:
-        config: the resolved configuration.
         field: turns texts into units.
         scale: mean and deviation of each mel channel in training.
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
@@ -113,7 +112,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return cls.build(config, field, scales["mel"], linear_scale=linear, durations=durations, name=name)
 
     def save_assets(self, folder: Path) -> None:
-        """Writes the units, `scale.json` and, if there are labels, `durations.json`."""
         self.field.save(folder, FIELD)
         scales = {"mel": self.scale} | ({} if self.linear_scale is None else {"linear": self.linear_scale})
         stored = {
@@ -125,16 +123,13 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             (folder / DURATIONS).write_text(f"{text}\n", encoding="utf-8")
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """That of the units, whose vectors the embedding has."""
         return {"units": ("tacotron.encoder.embedding.", self.field.vocabulary)}
 
     def unlike(self, other: Any) -> Sequence[str]:
-        """That the other one's spectrograms are of another front end."""
         mine, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
         return [f"data.front_end is {mine} here and {theirs} there"] if theirs not in (None, mine) else []
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model."""
         front_end = self.front_end
         return {
             "name": self.name,
@@ -326,7 +321,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return evaluate(self, Path(path), synthesise, joined=joined, table=None if table is None else Path(table))
 
     def evaluated_items(self, evaluation: SpeechEvaluation, path: Path | str) -> Iterator[DataItem]:
-        """The sentences of the table with their sounds."""
         return map(data_item, read_ljspeech(Path(path)))
 
     def synthesis(self, vocoder: Path | str | None = None) -> Synthesis:
@@ -405,7 +399,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     column_names = ("seconds", "ended_by", "largest_weight")
 
     def has_failed(self, prediction: Speech) -> bool:
-        """Whether nothing could be said."""
         return not prediction.stop_reason
 
     def record(self, prediction: Speech) -> dict[str, Any]:
@@ -439,7 +432,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return written
 
     def can_plot(self, prediction: Speech) -> bool:
-        """Whether there is an alignment."""
         return prediction.alignment is not None
 
     def plot(self, predictions: Sequence[Speech], path: Path, *, title: str = "") -> Sequence[Path]:

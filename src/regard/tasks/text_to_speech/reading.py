@@ -68,7 +68,6 @@ class SpeechMaterial:
     """The sentences that a model is trained on.
 
     Args:
-        train, dev: training sentences and held-out sentences.
         field: units of the training texts.
         scale: mean and deviation of each mel channel of the training sentences.
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.

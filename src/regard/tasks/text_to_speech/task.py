@@ -53,7 +53,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
     )
 
     def draft(self, config: TextToSpeechConfig) -> SpeechNetwork:
-        """The network, with a few units."""
         if config.training.compile:
             raise ConfigError(
                 "the lengths of sentences and the loop over frames leave nothing to compile; leave compile out",
@@ -65,7 +64,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return build_network(config.model, num_symbols=DRAFT_SYMBOLS, front_end=front_end_of(config.data.front_end))
 
     def files(self, config: TextToSpeechConfig) -> Sequence[DataFile]:
-        """The tables of sentences, their sounds, and the tables of phones if those are read."""
         data, files = config.data, []
         for name, path in (("train", data.train), ("dev", data.dev)):
             if path is None:
@@ -79,7 +77,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return files
 
     def read(self, config: TextToSpeechConfig) -> SpeechMaterial:
-        """The sentences, their spectrograms, units and scales."""
         return read_material(config)
 
     def check(self, config: TextToSpeechConfig, material: SpeechMaterial) -> Findings:
@@ -99,7 +96,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return check(material, config.data)
 
     def items(self, material: SpeechMaterial) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
-        """The sentences with their sounds."""
         train, dev = ((data_item(each.utterance) for each in part) for part in (material.train, material.dev))
         return train, dev
 
@@ -114,7 +110,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
     def resolve(
         self, config: TextToSpeechConfig, material: SpeechMaterial, report: Findings
     ) -> Plan[TextToSpeechConfig]:
-        """Chooses batches and steps by the number of frames."""
         frames = np.array([len(item.mel) for item in material.train])
         units = np.array([len(material.field.split(item.text)) + 1 for item in material.train])
         growth = (int(frames.sum()) / REFERENCE) ** 0.5
@@ -137,7 +132,6 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return Plan(keys, amount, batch, "training.batch_frames", steps, notes, validation_cost=cost)
 
     def build(self, config: TextToSpeechConfig, material: SpeechMaterial, *, name: str) -> SpeechModel:
-        """An untrained model for the units of the training sentences."""
         return SpeechModel.build(
             config,
             material.field,
@@ -148,11 +142,9 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         )
 
     def trainee(self, model: SpeechModel, material: SpeechMaterial) -> SpeechTrainee:
-        """The model with its sentences."""
         return SpeechTrainee(model, material)
 
     def restore(self, config: TextToSpeechConfig, folder: Path, *, name: str) -> SpeechModel:
-        """The model with the saved units and scales."""
         return SpeechModel.restore(config, folder, name=name)
 
 

@@ -33,12 +33,7 @@ LOW_HERTZ = 3000
 
 
 class SpeechTrainee:
-    """A `SpeechModel` with the sentences that it is trained on.
-
-    Args:
-        model: the model.
-        material: training and held-out sentences.
-    """
+    """A `SpeechModel` with the sentences that it is trained on."""
 
     counted = "frames"
 

@@ -28,9 +28,6 @@ class Side:
     """The texts of one side, with the labels of their rows or columns.
 
     Args:
-        field: the side's field.
-        texts: raw texts.
-        encodings: their symbols.
         words: whether a label is a word; else it is a symbol.
         end_symbol: whether the end symbol has a label.
         has_begin: whether a begin symbol precedes, which has no label.
@@ -94,9 +91,7 @@ def align(
     """Aligns pairs. What a pair gets does not depend on the others, up to rounding.
 
     Args:
-        decoder: the decoder.
         memory: prepares the sources of some pairs for the decoder.
-        source, target: the pairs.
         scored: the ids of each output whose log-probabilities count: its own, or those that a pointer copies by.
         texts, warnings: of the results.
         readable: whether a pair can be read; the others get weights of 0.

@@ -27,8 +27,6 @@ class TrainingLinks:
     of a word has the links of its word, and symbols of no word have none.
 
     Args:
-        path: the file.
-        pairs: training pairs.
         lengths: (N, 2), the symbols of input and output of each pair.
         fields: those of input and output if the links are between words; None if they are between symbols.
         is_reversed: whether the last symbol of an output comes first in training.

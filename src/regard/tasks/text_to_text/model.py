@@ -97,7 +97,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     `regard.load` returns one, from a run folder or a shipped model's name. Several threads may call it at once.
 
     Args:
-        config: the resolved configuration.
         source, target: the fields, which turn texts into ids and back.
         module: encoder and decoder; set to evaluation mode.
         name: shown in messages.
@@ -133,16 +132,13 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     assets = ("source.json", "target.json", "source.model", "target.model")
 
     def save_assets(self, folder: Path) -> None:
-        """Writes the fields: `source.json` and `target.json`, and models of sentencepiece."""
         self.source.save(folder, "source")
         self.target.save(folder, "target")
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """Those of the source, which the encoder has, and of the target, which the decoder has."""
         return {"source": ("encoder.", self.source.vocabulary), "target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: TextToText) -> Sequence[str]:
-        """Other normalisations of texts, another order of writing, inputs with or without an end symbol."""
         sides = (("source", self.source, other.source), ("target", self.target, other.target))
         turned = [f"target: its outputs are written {other.config.data.target.direction}"]
         with_or_without = "with" if other.config.data.source_end else "without"
@@ -162,7 +158,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         )
 
     def sources(self, inputs: Sequence[str], decoding: DecodingConfig | None = None) -> list[TextSource]:
-        """The texts as ids."""
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
@@ -175,7 +170,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     def lengths(
         self, sources: Sequence[TextSource], decoding: DecodingConfig
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """They follow from the numbers of symbols of the inputs."""
         sizes = np.array([source.size for source in sources], dtype=np.int64)
         return least_symbols(decoding, sizes), symbol_limits(decoding, sizes)
 
@@ -190,7 +184,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return _batches(sizes, max(decoding.width, 4), decoding.batch_tokens, in_order=in_order)
 
     def loaded(self, sources: Sequence[TextSource]) -> Loaded:
-        """The memory of texts and their end symbols."""
         ids, mask = pad([source.encoding.ids for source in sources], begin=self.source_begin, end=self.source_end)
         extensions = [source.extension for source in sources]
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
@@ -203,7 +196,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return Loaded(memory, SearchSource(ids, mask), [slice(len(source.columns)) for source in sources])
 
     def differences(self, other: TextToText) -> Sequence[str]:
-        """Other symbols of either side, another order of writing."""
         found = []
         for side, ours, theirs in (("source", self.source, other.source), ("target", self.target, other.target)):
             found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
@@ -227,7 +219,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     @property
     def depends_on_inputs(self) -> bool:
-        """Whether a pointer copies symbols of the input."""
         return self.extended is not None
 
     def shown(self, decoding: TextDecodingConfig) -> tuple[str | None, int | None]:
@@ -281,7 +272,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
 
     def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
-        """The inputs of an evaluation with their references, normalised."""
         source, target = self.source.normalisation, self.target.normalisation
         for entry in evaluation.scored:
             yield DataItem(entry.place, source(entry.item.source), tuple(map(target, entry.item.references)))
@@ -407,7 +397,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         )
 
     def copied(self, item: Any) -> Container[str]:
-        """The symbols of the input, of a model that copies them."""
         return () if self.extended is None else frozenset(self.source.split(item.source))
 
     def items(self, pairs: Any) -> list[Item]:
@@ -416,7 +405,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     @property
     def input_fields(self) -> tuple[str | int, ...]:
-        """The columns or fields of an input in the training pairs."""
         fields = self.config.data.source_field
         return fields if isinstance(fields, tuple) else (fields,)
 
@@ -475,7 +463,6 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         )
 
     def information(self) -> dict[str, Any]:
-        """Facts about the model: sizes, vocabularies, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,

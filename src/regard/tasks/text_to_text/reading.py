@@ -24,7 +24,6 @@ class TrainingData:
 
     Args:
         config: the configuration of the data, in which no key is open.
-        train, dev: training pairs and held-out pairs.
         source, target: the fields of both sides, learned from the training pairs.
         chosen: values of open keys that follow from the pairs (the share that is held out, numbers of sentencepiece's
             pieces), by dotted key.

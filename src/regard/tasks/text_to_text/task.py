@@ -43,7 +43,6 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     )
 
     def draft(self, config: TextToTextConfig) -> EncoderDecoder:
-        """The network, with vocabularies of a few symbols."""
         module = build_model(
             config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
         )
@@ -64,7 +63,6 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:
-        """Training and held-out files, and sentencepiece models."""
         data, files = config.data, []
         for name, value in (("train", data.train), ("dev", data.dev)):
             paths = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
@@ -78,18 +76,15 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return files
 
     def read(self, config: TextToTextConfig) -> TrainingData:
-        """The pairs, and the fields that are learned from them."""
         return read_data(config.data)
 
     def check(self, config: TextToTextConfig, material: TrainingData) -> Report:
-        """Checks the pairs."""
         report = material.check()
         if config.model.pointer is not None:
             report = replace(report, findings=(*report.findings, *copying.findings(report)))
         return report
 
     def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
-        """The pairs, normalised."""
         source, target = material.source.normalisation, material.target.normalisation
         train, dev = (
             (DataItem(pair.place, source(pair.source), (target(pair.target),)) for pair in pairs)
@@ -110,24 +105,19 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return replace(material, source=source, target=target, chosen=chosen)
 
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
-        """Chooses sizes, batches and steps by the number of symbols."""
         lengths = report.train.source.lengths, report.train.target.lengths
         return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen)
 
     def adopt(self, config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
         return adopt(config, resolved)
 
     def build(self, config: TextToTextConfig, material: TrainingData, *, name: str) -> TextToText:
-        """An untrained model for the vocabularies of the pairs."""
         return TextToText.build(config, material.source, material.target, name=name)
 
     def trainee(self, model: TextToText, material: TrainingData) -> TextTrainee:
-        """The model with its pairs."""
         return TextTrainee(model, material.train, material.dev)
 
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
-        """The model with the saved fields."""
         return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)
 
 

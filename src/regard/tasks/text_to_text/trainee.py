@@ -23,7 +23,6 @@ class EncodedPairs:
     """The ids of both sides of many pairs, and of what a pointer copies.
 
     Args:
-        pairs: the pairs.
         model: has the fields.
     """
 
@@ -53,9 +52,7 @@ class TextTrainee(AbstractWriterTrainee):
     """A `TextToText` model with the pairs that it is trained on.
 
     Args:
-        model: the model.
         train: training pairs; those with more than `data.max_length` symbols or an empty side are left out.
-        dev: held-out pairs.
     """
 
     model: TextToText
@@ -81,7 +78,6 @@ class TextTrainee(AbstractWriterTrainee):
         super().__init__(model, model.items(dev))
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of pairs of similar length; lengths include the end symbol."""
         batches = bucket(
             *(lengths[self.kept] + 1 for lengths in self.train.lengths),
             batch_tokens=self.model.config.training.batch_tokens,
@@ -91,7 +87,6 @@ class TextTrainee(AbstractWriterTrainee):
         return [self.kept[batch] for batch in batches]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """Padded ids and masks of some training pairs."""
         batch = self.train.pad(description)
         if self.links is not None:
             rows = np.asarray(description, dtype=np.int64)
@@ -99,15 +94,12 @@ class TextTrainee(AbstractWriterTrainee):
         return batch
 
     def places(self, description: Any) -> Sequence[str]:
-        """File and line of each pair."""
         return [self._pairs[int(index)].place for index in description]
 
     def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
-        """Batches of the held-out pairs of similar length."""
         return [partial(self.dev.pad, batch) for batch in self.dev_batches]
 
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
-        """What the decoder reads of the sources, and their mask."""
         copied = {name: batch[name] for name in ("source_ids", "extension") if name in batch}
         return self.module.prepare(batch["source"], batch["source_mask"], **copied), batch["source_mask"]
 
@@ -116,15 +108,12 @@ class TextTrainee(AbstractWriterTrainee):
         return [description[number::count] for number in range(min(count, len(description)))]
 
     def item_ids(self, description: Any) -> Tensor:
-        """The indices of the training pairs."""
         return torch.from_numpy(np.asarray(description, dtype=np.int64))
 
     def first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
         batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
         return self.train.pad(batches[0] if batches else self.kept[[0, 0]])
 
     @property
     def examples(self) -> Iterator[str]:
-        """The inputs of the held-out pairs."""
         return (item.source for item in self.items)

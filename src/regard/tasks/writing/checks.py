@@ -25,8 +25,6 @@ def check_decoder_learns(
 
     Args:
         decoder: recurrent, or a Transformer; no other is checked.
-        attention: its recipe and options.
-        training: the losses on alignments.
         memory_size: M, of the encoder's states.
 
     Raises:

@@ -71,7 +71,6 @@ def joint_hypotheses(
         asked: of all inputs.
         batch: the numbers of these.
         loaded: their memory, which both directions read.
-        decoding: the search.
         alignment: whether hypotheses have their alignments, those of the direction that found them.
 
     Raises:

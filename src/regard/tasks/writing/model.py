@@ -305,11 +305,9 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         return prediction.record()
 
     def has_failed(self, prediction: Prediction) -> bool:
-        """Whether the input could not be read."""
         return bool(prediction.warnings) and not prediction.source_tokens and not prediction.tokens
 
     def can_plot(self, prediction: Prediction) -> bool:
-        """Whether it has an alignment."""
         return prediction.alignment is not None
 
     def automatic_metrics(self) -> tuple[Metric, ...]:

@@ -39,7 +39,6 @@ class AbstractWriterTrainee(ABC):
     alignments are supervised.
 
     Args:
-        model: the model.
         items: held-out inputs with their references.
     """
 

@@ -89,21 +89,17 @@ class DeferredCell(RNNCell, DeferredModule):
 
     @property
     def built(self) -> bool:
-        """Whether the weights have values."""
         return self.input_size is not None
 
     @property
     def state_size(self) -> Any:
-        """D."""
         return self.units
 
     @property
     def output_size(self) -> int:
-        """D."""
         return self.units
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
-        """The width of the input weights."""
         return {"input_size": weights["weight_ih"].shape[1]} if "weight_ih" in weights else None
 
     def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
@@ -147,11 +143,9 @@ class TorchCell(RNNCell):
 
     @property
     def output_size(self) -> int:
-        """D."""
         return self.cell.hidden_size
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Float[Tensor, "R D"], Tree]:
-        """h and the new state."""
         check_order(self.state_size, state, f"The state of {type(self.cell).__name__}")
         new = self.cell(inputs, state)
         return (new[0], new) if isinstance(self.cell, nn.LSTMCell) else (new, new)
@@ -166,25 +160,20 @@ class AbstractCellWrapper(FromTensorflow, RNNCell):
 
     @property
     def state_size(self) -> Any:
-        """The cell's."""
         return self.cell.state_size
 
     @property
     def output_size(self) -> int:
-        """The cell's."""
         size: int = self.cell.output_size
         return size
 
     def array_names(self) -> list[str]:
-        """The cell's."""
         return parts_of(self.cell, "cell").array_names()
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """The cell's."""
         return prefixed("cell", parts_of(self.cell, "cell").take(arrays))
 
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
-        """The cell's."""
         like = next(tree.leaves(inputs), None)
         if like is None and batch_size is not None:
             return initial_state(self.cell, batch_size, dtype)

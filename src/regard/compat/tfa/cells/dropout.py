@@ -23,7 +23,6 @@ class DropoutWrapper(AbstractCellWrapper):
     the probabilities themselves had to be 1 in evaluation.
 
     Args:
-        cell: the cell.
         input_keep_prob, output_keep_prob, state_keep_prob: probabilities above 0, at most 1. Of an LSTM's state only h
             is dropped in an `LSTMStateTuple`, as there; the output of the same step is dropped on its own.
         variational_recurrent: refused: the original keeps one mask for all steps and calls.
@@ -64,7 +63,6 @@ class DropoutWrapper(AbstractCellWrapper):
         self.filter = dropout_state_filter_visitor or _drops_all_but_c
 
     def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
-        """A step of the cell."""
         if self.input_dropout.p:
             inputs = tree.map(lambda leaf: self.input_dropout(leaf), inputs)
         output, new = self.cell(inputs, state)

@@ -61,7 +61,6 @@ class AbstractGatedCell(FromTensorflow, DeferredCell):
             check_type(name, values, weight)
 
     def array_names(self) -> list[str]:
-        """Those of `array_shapes`."""
         return list(self.array_shapes())
 
     def array_shapes(self) -> dict[str, Shape]:

@@ -90,13 +90,11 @@ class GRUCell(AbstractGatedCell):
         return new, new
 
     def array_shapes(self) -> dict[str, Shape]:
-        """gates/kernel, gates/bias, candidate/kernel, candidate/bias."""
         width, size = self.widths(joint=True)
         gates: dict[str, Shape] = {"gates/kernel": (width, 2 * size), "gates/bias": (2 * size,)}
         return gates | {"candidate/kernel": (width, size), "candidate/bias": (size,)}
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """From the kernels and biases of gates and candidate."""
         gates, gate_bias, candidate, candidate_bias = arrays.pick(self.array_shapes())
         joint, bias = torch.cat([gates.T, candidate.T]), torch.cat([gate_bias, candidate_bias])
         return {"weight_ih": joint[:, : -self.units], "weight_hh": joint[:, -self.units :], "bias": bias}
@@ -150,7 +148,6 @@ class KerasGRUCell(AbstractGatedCell):
             self.build(input_size)
 
     def reset_parameters(self) -> None:
-        """Weights by the initialisers."""
         weight_ih, weight_hh, bias = self.weights
         fill(weight_ih, self.kernel_initializer)
         fill(weight_hh, self.recurrent_initializer)
@@ -172,7 +169,6 @@ class KerasGRUCell(AbstractGatedCell):
         return new, new if isinstance(state, Tensor) else (new,)
 
     def array_shapes(self) -> dict[str, Shape]:
-        """kernel, recurrent_kernel, bias."""
         width, size = self.widths()
         bias: Shape = (2, 3 * size) if self.reset_after else (3 * size,)
         return {"kernel": (width, 3 * size), "recurrent_kernel": (size, 3 * size), "bias": bias}

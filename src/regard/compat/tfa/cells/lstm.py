@@ -55,7 +55,6 @@ class AbstractLSTMCell(AbstractGatedCell):
 
     @property
     def state_size(self) -> Any:
-        """(D, D)."""
         return (self.units, self.units)
 
 
@@ -122,13 +121,11 @@ class LSTMCell(AbstractLSTMCell):
         return LSTMStateTuple(self.units, self.units)
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, LSTMStateTuple]:
-        """h and the new state."""
         c, h = self._pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, LSTMStateTuple(c, h)
 
     def array_shapes(self) -> dict[str, Shape]:
-        """kernel, bias."""
         width, size = self.widths(joint=True)
         return {"kernel": (width, 4 * size), "bias": (4 * size,)}
 
@@ -222,13 +219,11 @@ class KerasLSTMCell(AbstractLSTMCell):
             bias[self.units : 2 * self.units] = 1.0
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """h and the new state (h, c)."""
         h, c = self._pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, (h, c)
 
     def array_shapes(self) -> dict[str, Shape]:
-        """kernel, recurrent_kernel, bias."""
         width, size = self.widths()
         return {"kernel": (width, 4 * size), "recurrent_kernel": (size, 4 * size), "bias": (4 * size,)}
 

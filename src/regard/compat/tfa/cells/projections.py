@@ -19,11 +19,9 @@ class AbstractProjectionWrapper(AbstractCellWrapper):
     projection: Dense
 
     def array_names(self) -> list[str]:
-        """The layer's, then the cell's."""
         return [f"projection/{name}" for name in self.projection.array_names()] + super().array_names()
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """The layer's and the cell's."""
         scopes = ("projection", "output_projection_wrapper", "input_projection_wrapper")
         own = arrays.part(lambda array: base_of(array.path[-2:][0]) in scopes, self.projection)
         return prefixed("projection", self.projection.take(own)) | super().take(arrays)
@@ -33,8 +31,6 @@ class OutputProjectionWrapper(AbstractProjectionWrapper):
     """A cell whose output goes through a linear layer with bias, `projection`.
 
     Args:
-        cell: the cell.
-        output_size: the width of the output.
         activation: applied to it, by its name in Keras or a function; none if None.
         reuse: without effect: weights belong to the object.
     """
@@ -51,11 +47,9 @@ class OutputProjectionWrapper(AbstractProjectionWrapper):
 
     @property
     def output_size(self) -> int:
-        """Of the layer."""
         return self.projection.units
 
     def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
-        """A step of the cell."""
         output, new = self.cell(inputs, state)
         return self.projection(output), new
 
@@ -64,7 +58,6 @@ class InputProjectionWrapper(AbstractProjectionWrapper):
     """A cell whose input comes through a linear layer with bias, `projection`.
 
     Args:
-        cell: the cell.
         num_proj: the width of its input.
         activation: applied to it, by its name in Keras or a function; none if None.
         input_size: of the inputs; from the first call if None.
@@ -83,6 +76,5 @@ class InputProjectionWrapper(AbstractProjectionWrapper):
         self.projection = Dense(num_proj, activation, input_size=input_size, name="projection")
 
     def forward(self, inputs: Tensor, state: Tree) -> tuple[Tensor, Tree]:
-        """A step of the cell."""
         output, new = self.cell(self.projection(inputs), state)
         return output, new

@@ -16,7 +16,6 @@ class ResidualWrapper(AbstractCellWrapper):
     """A cell whose output has its input added.
 
     Args:
-        cell: the cell.
         residual_fn: from input and output to the output, in the place of their sum.
 
     Source: Wu et al. 2016 (arXiv 1609.08144), section 3.1; `tf.nn.rnn_cell.ResidualWrapper`.

@@ -58,11 +58,9 @@ class BasicRNNCell(AbstractGatedCell):
         return new, new
 
     def array_shapes(self) -> dict[str, Shape]:
-        """kernel, bias."""
         width, size = self.widths(joint=True)
         return {"kernel": (width, size), "bias": (size,)}
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """From kernel and bias."""
         kernel, bias = arrays.pick(self.array_shapes())
         return {"weight_ih": kernel.T[:, : -self.units], "weight_hh": kernel.T[:, -self.units :], "bias": bias}

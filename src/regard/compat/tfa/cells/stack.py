@@ -48,12 +48,10 @@ class MultiRNNCell(FromTensorflow, RNNCell):
 
     @property
     def state_size(self) -> Any:
-        """Those of the cells, a tuple."""
         return tuple(cell.state_size for cell in self.cells)
 
     @property
     def output_size(self) -> int:
-        """That of the highest cell."""
         size: int = self.cells[-1].output_size
         return size
 
@@ -89,7 +87,6 @@ class MultiRNNCell(FromTensorflow, RNNCell):
         return "/".join(array.path[:-own]) if own else None
 
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
-        """Those of the cells, a tuple."""
         like = next(tree.leaves(inputs), None)
         if like is None and batch_size is not None:
             return tuple(initial_state(cell, batch_size, dtype) for cell in self.cells)

@@ -150,7 +150,6 @@ class BasicDecoder(FromTensorflow, BaseDecoder):
 
     @property
     def batch_size(self) -> int:
-        """That of the sampler."""
         size: int = self.sampler.batch_size
         return size
 

@@ -150,7 +150,6 @@ class BeamSearchDecoder(BaseDecoder):
 
     @property
     def batch_size(self) -> int:
-        """B, the sentences; known after `initialize`."""
         assert self._batch_size is not None
         return self._batch_size
 

@@ -33,7 +33,6 @@ class Dense(FromTensorflow, DeferredModule):
     The weight is (units, inputs), as in `torch.nn.Linear`: the transpose of TensorFlow's kernel.
 
     Args:
-        units: the number of outputs.
         activation: applied to the sum, by its name in Keras or a function; none if None.
         use_bias: whether there is a b.
         kernel_initializer, bias_initializer: a name of Keras, or a function that fills a tensor; Glorot-uniform and
@@ -74,7 +73,6 @@ class Dense(FromTensorflow, DeferredModule):
 
     @property
     def built(self) -> bool:
-        """Whether the weights have values."""
         return not isinstance(self.weight, DeferredParameter)
 
     @property
@@ -83,7 +81,6 @@ class Dense(FromTensorflow, DeferredModule):
         return self.units
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
-        """The width of the weight."""
         return {"input_size": weights["weight"].shape[1]} if "weight" in weights else None
 
     def build(self, input_size: int, *, like: Tensor | None = None) -> None:
@@ -109,11 +106,9 @@ class Dense(FromTensorflow, DeferredModule):
             fill(self.bias, self.bias_initializer)
 
     def array_names(self) -> list[str]:
-        """kernel and, if there is one, bias."""
         return ["kernel", "bias"][: 1 + self.use_bias]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """From kernel and bias."""
         shapes = {"kernel": (self.weight.shape[1] if self.built else "F", self.units), "bias": (self.units,)}
         kernel, *bias = arrays.pick({name: shapes[name] for name in self.array_names()})
         return {"weight": kernel.T} | ({"bias": bias[0]} if bias else {})

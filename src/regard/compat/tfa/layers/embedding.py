@@ -54,11 +54,9 @@ class Embedding(FromTensorflow):
         fill(self.weight, embeddings_initializer)
 
     def array_names(self) -> list[str]:
-        """embeddings."""
         return ["embeddings"]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """From embeddings."""
         (table,) = arrays.pick({"embeddings": (self.input_dim, self.output_dim)})
         return {"weight": table}
 

@@ -41,7 +41,6 @@ class FunctionAlignment(AbstractAlignment):
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
         if support is not None:
             lowest = torch.finfo(energies.dtype).min
             energies = energies.masked_fill(~support, lowest if self.mask_value is None else self.mask_value)

@@ -83,7 +83,6 @@ class BahdanauAttention(ComposedAttention):
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        """`regard.attention.bahdanau`."""
         mechanism = bahdanau(
             query_size=query_size,
             memory_size=memory_size,
@@ -93,11 +92,9 @@ class BahdanauAttention(ComposedAttention):
         return with_function(mechanism, self.function, self.score_mask_value)
 
     def initialise(self, mechanism: Mechanism) -> None:
-        """v by `kernel_initializer`."""
         fill_vector(mechanism, self.kernel_initializer)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         return super().get_config() | {
             "normalize": self.normalize,
             "probability_fn": self.function,
@@ -116,7 +113,6 @@ class BahdanauMonotonicAttention(ReadingAttention):
         sigmoid_noise: the standard deviation of normal noise on the energies. It is added in training only (`train()`
             and `eval()` decide); the original adds it always.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
-        score_bias_init: the initial bias.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
         num_units: `units` by its name in TensorFlow 1.
         score_mask_value: None or −∞: padding is never chosen.
@@ -165,15 +161,12 @@ class BahdanauMonotonicAttention(ReadingAttention):
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        """`regard.attention.monotonic` with the additive score."""
         return reader(self, query_size=query_size, memory_size=memory_size, size=self.units, normalised=self.normalize)
 
     def initialise(self, mechanism: Mechanism) -> None:
-        """v by `kernel_initializer`."""
         fill_vector(mechanism, self.kernel_initializer)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         return super().get_config() | {"normalize": self.normalize, "kernel_initializer": self.kernel_initializer}
 
 

@@ -94,24 +94,20 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     @property
     def built(self) -> bool:
-        """Whether the weights have values."""
         return self._is_built
 
     @property
     def query_layer(self) -> nn.Module | None:
-        """What projects queries to `units` features; None where nothing does."""
         score: Any = self.mechanism.score
         return score.query_projection if self.projects_query else None
 
     @property
     def memory_layer(self) -> nn.Module:
-        """What projects the memory to `units` features."""
         score: Any = self.mechanism.score
         layer: nn.Module = score.key_projection
         return layer
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
-        """The widths of the projections."""
         keys = weights.get("mechanism.score.key_projection.weight")
         queries = weights.get("mechanism.score.query_projection.weight")
         query_size = self._query_size if queries is None else queries.shape[1]
@@ -209,7 +205,6 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     @property
     def values(self) -> Tensor:
-        """(R, S, M), what is read: the memory with zeros at padding."""
         self._check_memory()
         if self._memory is not None:
             return self._memory.read[:, :, 0]
@@ -217,24 +212,20 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     @property
     def keys(self) -> Tensor:
-        """(R, S, units), what queries are compared with."""
         return self._prepared().score[:, :, 0]
 
     @property
     def batch_size(self) -> int:
-        """R, the number of rows of the memory."""
         self._check_memory()
         return int(self._values.shape[0])
 
     @property
     def alignments_size(self) -> int:
-        """S, the number of positions of the memory."""
         self._check_memory()
         return int(self._values.shape[1])
 
     @property
     def context_size(self) -> int:
-        """M, the width of the values."""
         if self._memory_size is None:
             self._check_memory()
         assert self._memory_size is not None
@@ -243,7 +234,6 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
     def attend(
         self, query: Float[Tensor, "R Q"], state: Float[Tensor, "R S"]
     ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"], Tree]:
-        """The context (R, M), the alignments (R, S) and the next state."""
         if overridden(self, ComposedAttention, "_calculate_attention", "forward") is not None:
             return super().attend(query, state)
         context, alignments = self._step(query, state)
@@ -344,11 +334,9 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle has: everything but the memory."""
         return super().__getstate__() | {"_memory": None}
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         for name, layer in self._given.items():
             if layer is not None:
                 raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")

@@ -79,16 +79,13 @@ class LuongAttention(ComposedAttention):
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        """`regard.attention.luong`."""
         mechanism = luong(query_size=query_size, memory_size=memory_size, learned_scale=self.scale)
         return with_function(mechanism, self.function, self.score_mask_value)
 
     def initialise(self, mechanism: Mechanism) -> None:
-        """W as a layer of Keras."""
         fill_keys(mechanism)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         config = super().get_config() | {"scale": self.scale, "probability_fn": self.function}
         del config["query_size"]
         return config
@@ -105,7 +102,6 @@ class LuongMonotonicAttention(ReadingAttention):
         sigmoid_noise: the standard deviation of normal noise on the energies. It is added in training only (`train()`
             and `eval()` decide); the original adds it always.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
-        score_bias_init: the initial bias.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
         num_units: `units` by its name in TensorFlow 1.
         score_mask_value: None or −∞: padding is never chosen.
@@ -150,15 +146,12 @@ class LuongMonotonicAttention(ReadingAttention):
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        """`regard.attention.monotonic` with the bilinear score."""
         return reader(self, query_size=query_size, memory_size=memory_size, score="general", learned_scale=self.scale)
 
     def initialise(self, mechanism: Mechanism) -> None:
-        """W as a layer of Keras."""
         fill_keys(mechanism)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         config = super().get_config() | {"scale": self.scale}
         del config["query_size"]
         return config

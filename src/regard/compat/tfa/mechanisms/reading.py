@@ -61,7 +61,6 @@ class ReadingAttention(ComposedAttention):
         return self._noise
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
         names = ("sigmoid_noise", "sigmoid_noise_seed", "score_bias_init", "mode")
         return super().get_config() | {name: getattr(self, name) for name in names}
 

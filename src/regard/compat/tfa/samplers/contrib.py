@@ -39,7 +39,6 @@ class GivenHelper(Helper):
         self._arguments, self._named = arguments, named
 
     def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:
-        """Begins a decoding."""
         return super().initialize(*self._arguments, **self._named)  # type: ignore[safe-super]
 
 

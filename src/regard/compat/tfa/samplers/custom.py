@@ -37,26 +37,21 @@ class CustomSampler(Sampler):
 
     @property
     def sample_ids_shape(self) -> torch.Size:
-        """The shape of a sample, without the batch."""
         return self._sample_ids_shape
 
     @property
     def sample_ids_dtype(self) -> torch.dtype:
-        """The type of samples."""
         return self._sample_ids_dtype
 
     def initialize(self, inputs: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """Begins a decoding by `initialize_fn`."""
         finished, following = self._initialize_fn(inputs, **kwargs)
         self._batch_size = finished.numel()
         return finished, following
 
     def sample(self, time: int, outputs: Any, state: Any) -> Any:
-        """What `sample_fn` makes of the outputs."""
         return self._sample_fn(time=time, outputs=outputs, state=state)
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
-        """What `next_inputs_fn` says."""
         return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
@@ -90,12 +85,10 @@ class InferenceSampler(Sampler):
 
     @property
     def sample_ids_shape(self) -> torch.Size:
-        """The shape of a sample, without the batch."""
         return self.sample_shape
 
     @property
     def sample_ids_dtype(self) -> torch.dtype:
-        """The type of samples."""
         return self.sample_dtype
 
     def initialize(self, start_inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,10 +98,8 @@ class InferenceSampler(Sampler):
         return none_finished(len(start_inputs), start_inputs.device), start_inputs
 
     def sample(self, time: int, outputs: Any, state: Any) -> Any:
-        """What `sample_fn` makes of the outputs."""
         return self.sample_fn(outputs)
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
-        """What `next_inputs_fn` makes of the samples."""
         following = sample_ids if self.next_inputs_fn is None else self.next_inputs_fn(sample_ids)
         return self.end_fn(sample_ids), following, state

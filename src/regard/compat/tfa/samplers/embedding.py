@@ -122,7 +122,6 @@ class TopKSampleEmbeddingSampler(SampleEmbeddingSampler):
         self.top_k = top_k
 
     def sample(self, time: int, outputs: Any, state: Any) -> Int[Tensor, " B"]:
-        """Drawn ids."""
         return self._draws.tokens(_single(outputs), self._temperature, top_k=self.top_k)
 
 
@@ -147,7 +146,6 @@ class TopPSampleEmbeddingSampler(SampleEmbeddingSampler):
         self.p = p
 
     def sample(self, time: int, outputs: Any, state: Any) -> Int[Tensor, " B"]:
-        """Drawn ids."""
         return self._draws.tokens(_single(outputs), self._temperature, top_p=self.p)
 
 
@@ -158,7 +156,6 @@ class SoftmaxEmbeddingSampler(GreedyEmbeddingSampler):
     token is the end.
 
     Args:
-        tau: the temperature.
         stop_gradient: whether no gradient passes through the samples.
         use_finish: whether the end token finishes; without, only the greatest number of steps does.
 

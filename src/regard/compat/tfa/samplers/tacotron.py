@@ -46,16 +46,13 @@ class TacoTrainingHelper(Helper):
         self._num_steps = self._targets.shape[1]
 
     def initialize(self, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """Nothing has finished; a frame of zeros is fed first."""
         first = self._targets
         return none_finished(len(first), first.device), first.new_zeros(len(first), first.shape[2])
 
     def sample(self, time: int, outputs: Any, state: Any) -> Tensor:
-        """Zeros (B,)."""
         return torch.zeros(self.batch_size, dtype=torch.long, device=self._targets.device)
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
-        """The last target frame of this step."""
         finished = none_finished(self.batch_size, self._targets.device) | (time + 1 >= self._num_steps)
         return finished, self._targets[:, time], state
 
@@ -96,11 +93,9 @@ class TacoTestHelper(Helper):
         self._first = torch.zeros(batch_size, output_dim, dtype=dtype, device=device)
 
     def initialize(self, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """Nothing has finished; a frame of zeros is fed first."""
         return none_finished(self.batch_size, self._first.device), self._first
 
     def sample(self, time: int, outputs: Any, state: Any) -> Tensor:
-        """Zeros (B,)."""
         return torch.zeros(self.batch_size, dtype=torch.long, device=self._first.device)
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:

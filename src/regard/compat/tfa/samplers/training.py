@@ -94,7 +94,6 @@ class TrainingSampler(Sampler):
         return ids
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
-        """The inputs of the next step."""
         return time + 1 >= self.sequence_length, self._read(self._arrays, time + 1), state
 
     def _read(self, arrays: Any, time: int) -> Any:
