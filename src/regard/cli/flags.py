@@ -191,9 +191,6 @@ def refuse_repeated(command: Any, words: Sequence[str]) -> None:
 
     Args:
         words: what follows `regard`.
-
-    Raises:
-        ConfigError: with the option and what to do.
     """
     rest = list(words)
     while (inner := getattr(command, "commands", None)) is not None:

@@ -36,11 +36,7 @@ class Configuration:
     unread: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
     def refuse_unread(self) -> None:
-        """Refuses keys that were set though nothing reads them. A run that has begun with them is continued.
-
-        Raises:
-            ConfigError: with the place of each key and what it depends on.
-        """
+        """Refuses keys that were set though nothing reads them. A run that has begun with them is continued."""
         if self.unread:
             raise refuse(list(self.unread))
 

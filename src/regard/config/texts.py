@@ -318,9 +318,6 @@ def check_directions(direction: str, decoding: TextDecodingConfig, training: Ali
     Args:
         direction: `data.target.direction`.
         training: the losses on alignments; None: they are not checked.
-
-    Raises:
-        ConfigError: its path names the key.
     """
     for name in ("joint", "direction"):
         if direction != "both" and (value := getattr(decoding, name)):

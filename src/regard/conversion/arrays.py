@@ -111,11 +111,7 @@ class Arrays:
         return DataError(f"{self.source}: {self.name_of(role)} is {got}; as {role} it must be {wanted}.")
 
     def finish(self) -> None:
-        """Refuses arrays that nothing has read.
-
-        Raises:
-            DataError: with their names.
-        """
+        """Refuses arrays that nothing has read."""
         if self.unread:
             names = ", ".join(sorted(self.given[name] for name in self.unread))
             raise DataError(

@@ -80,11 +80,7 @@ def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:
-    """Refuses an output that would replace something else than a saved model, or a saved model unasked.
-
-    Raises:
-        RegardError: see above.
-    """
+    """Refuses an output that would replace something else than a saved model, or a saved model unasked."""
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -120,9 +120,6 @@ def require_folder(path: Path, name: str, what: str) -> Path:
 
     Args:
         what: whose folder it is, for messages.
-
-    Raises:
-        DataError: if there is no such folder, or no such file in it.
     """
     if not path.exists():
         raise DataError(f"{path}: there is no such folder; a model of {what} is a folder with {name}.")

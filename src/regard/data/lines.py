@@ -99,11 +99,7 @@ class Lines:
 
 
 def check_parallel(first: Lines, *others: Lines) -> None:
-    """Refuses parallel files with different numbers of lines.
-
-    Raises:
-        DataError: with both numbers.
-    """
+    """Refuses parallel files with different numbers of lines."""
     for other in others:
         if len(other) != len(first):
             raise DataError(

@@ -65,9 +65,6 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
 def require_free(folder: Path, *, overwrite: bool) -> None:
     """Refuses to replace a file, a folder unless `overwrite`, and in any case one with files that no export writes, as
     the trained model's own; an empty folder is no obstacle.
-
-    Raises:
-        RegardError: with what to do.
     """
     if folder.exists() and not folder.is_dir():
         raise RegardError(f"{folder}: this is a file; choose another name for the folder.")

@@ -48,11 +48,7 @@ def require_text_to_text(model: Any) -> TextToText:
 
 
 def require_plain_search(decoding: Search) -> None:
-    """Refuses settings of a search that the program beside an ONNX model does not know.
-
-    Raises:
-        UnsupportedError: with the key, its value, and how to export the model without it.
-    """
+    """Refuses settings of a search that the program beside an ONNX model does not know."""
     if decoding.method != "beam":
         raise _refused({"method": (decoding.method, "beam")}, "it searches with a beam")
     fields = type(decoding).model_fields
@@ -68,9 +64,6 @@ def require_effect(format: str, names: Iterable[str]) -> None:
 
     Args:
         names: keys of `decoding` that are given for the export.
-
-    Raises:
-        UnsupportedError: with the first such setting.
     """
     effective = {"torch": OF_FACTS | {"direction"}, "ctranslate2": {"direction"}}
     for name in names:

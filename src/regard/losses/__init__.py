@@ -1,13 +1,16 @@
 """Losses for outputs and alignments."""
 
-from regard.losses.consistency import alignment_consistency
-from regard.losses.coverage import coverage_loss, doubly_stochastic
-from regard.losses.entropy import attention_entropy
+from regard.losses.alignments import (
+    alignment_consistency,
+    alignment_supervision,
+    attention_entropy,
+    coverage_loss,
+    doubly_stochastic,
+    guided_attention,
+)
 from regard.losses.forward_sum import forward_sum
-from regard.losses.guided_attention import guided_attention
 from regard.losses.reinforce import MovingBaseline, reinforce
 from regard.losses.similarity import structural_dissimilarity
-from regard.losses.supervision import alignment_supervision
 from regard.losses.values import absolute_error, low_frequency_error, pinball_loss, squared_error, stop_loss
 from regard.ops.linear_cross_entropy.reference import cross_entropy
 

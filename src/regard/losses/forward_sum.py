@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import ShapeError
-from regard.losses.cells import mean_over, real_cells
+from regard.losses.alignments import mean_over, real_cells
 from regard.shapes import Bool, Float, describe
 
 

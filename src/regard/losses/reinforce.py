@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
-from regard.losses.cells import mean_over
+from regard.losses.alignments import mean_over
 from regard.shapes import Bool, Float, describe
 
 

@@ -71,9 +71,6 @@ def build_decoder(
             may share.
         continuous: whether outputs are values.
         path: of the section with the keys `decoder` and `attention`, for messages.
-
-    Raises:
-        ConfigError: for options that contradict each other; its path names the key.
     """
     check_decoder(config, attention, path=path)
     mechanism = context = None
@@ -196,11 +193,7 @@ def build_mechanism(
 
 
 def check_decoder(config: DecoderConfig, attention: AttentionConfig | None, *, path: KeyPath = ("model",)) -> None:
-    """Refuses settings that would be ignored.
-
-    Raises:
-        ConfigError: its path names the key.
-    """
+    """Refuses settings that would be ignored."""
     place = (*path, "decoder")
     if attention is None:
         if config.order == "attend_then_recur":

@@ -32,11 +32,7 @@ Sums = tuple[Tensor, ...]
 
 
 def check_compilable(config: TrainingConfig) -> None:
-    """Refuses a configuration whose loss cannot be compiled, or a machine without a compiler.
-
-    Raises:
-        ConfigError: the text names what to change or install.
-    """
+    """Refuses a configuration whose loss cannot be compiled, or a machine without a compiler."""
     if not config.compile:
         return
     if isinstance(config, FeedbackConfig) and config.feeds_back:

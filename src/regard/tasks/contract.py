@@ -350,11 +350,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
 
     def refuse_trained(self, *paths: Path | str) -> None:
-        """Refuses files that the model was trained on.
-
-        Raises:
-            DataError: for the first such file.
-        """
+        """Refuses files that the model was trained on."""
         trained = training_files(self.fingerprints)
         if path := next((path for path in paths if fingerprint(path) in trained), None):
             raise DataError(f"{path}: {self.name} was trained on this file; metrics need data that it has not seen.")

@@ -82,9 +82,6 @@ def check_layer(
         training: the losses on its alignments; None where there are none.
         sizes: Q, M and the width of the inputs.
         path: of the section of the attention, for messages.
-
-    Raises:
-        ConfigError: as `check_teachable`.
     """
     mechanism = attention.attention if isinstance(attention, Projected | Refined) else attention
     if not isinstance(mechanism, Mechanism):

@@ -14,9 +14,6 @@ def check_heads(config: TransformerLayersConfig, path: KeyPath, *, positions: st
     Args:
         path: of the section, for messages.
         positions: the kind of positions.
-
-    Raises:
-        ConfigError: its path names the key.
     """
     if config.size % config.heads:
         raise ConfigError(f"size is {config.size}; it must be a multiple of heads ({config.heads})", (*path, "size"))

@@ -49,11 +49,7 @@ class Lock:
 
 
 def check_free(folder: Path) -> None:
-    """Refuses a folder that another process is training in; nothing is created or changed.
-
-    Raises:
-        RegardError: if another process holds the lock; its name is in the text.
-    """
+    """Refuses a folder that another process is training in; nothing is created or changed."""
     if (folder / NAME).is_file():
         with (folder / NAME).open(encoding="utf-8") as file:
             if _taken(file):

@@ -93,11 +93,7 @@ class MetricsLog:
 
 
 def check_tensorboard() -> None:
-    """Refuses `training.tensorboard` if tensorboard is not installed.
-
-    Raises:
-        ConfigError: the text has the command to install it.
-    """
+    """Refuses `training.tensorboard` if tensorboard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
             "training.tensorboard is on, but tensorboard is not installed. "

@@ -95,11 +95,7 @@ def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Refuses a folder that has files, or a file in its place.
-
-    Raises:
-        DataError: for such a folder.
-    """
+    """Refuses a folder that has files, or a file in its place."""
     if folder.is_dir():
         if any(folder.iterdir()):
             raise DataError(f"{folder} has files already. Choose another folder, or remove it first.")

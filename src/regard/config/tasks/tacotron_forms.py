@@ -186,11 +186,7 @@ def completed(values: dict[str, Any], like: str) -> dict[str, Any]:
 
 
 def check_form(model: Any) -> None:
-    """Refuses a key of a `model` that its form does not have as it is set.
-
-    Raises:
-        ConfigError: its path, from `model` on, names the key.
-    """
+    """Refuses a key of a `model` that its form does not have as it is set."""
     form, like = form_of(model.like, model.architecture), model.like
     expected = {key: form.published[key] for key in form.fixed}
     for follower, leader in form.equal:

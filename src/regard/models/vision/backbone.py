@@ -73,11 +73,7 @@ class AbstractBackbone(nn.Module, ABC):
 
 
 def positive(**sizes: int) -> None:
-    """Refuses sizes below 1.
-
-    Raises:
-        ConfigError: with the name and the value.
-    """
+    """Refuses sizes below 1."""
 
     for name, size in sizes.items():
         if size < 1:

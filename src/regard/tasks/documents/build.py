@@ -19,9 +19,6 @@ def build_classifier(config: HierarchicalConfig | FlatConfig, *, num_words: int,
     Args:
         num_words: ids of words.
         num_labels: C.
-
-    Raises:
-        ConfigError: for keys that contradict each other; its path names the key.
     """
     embedding = TokenEmbedding(num_words, config.embedding_size, dropout=config.dropout)
     words = _level(config.words, config.embedding_size, config.dropout, ("model", "words"))

@@ -141,11 +141,7 @@ class DocumentTrainee:
 
 
 def check_weights(several: bool, class_weights: str) -> None:
-    """Refuses weights of labels where documents have several.
-
-    Raises:
-        ConfigError: the text says what to change.
-    """
+    """Refuses weights of labels where documents have several."""
     if several and class_weights != "none":
         raise ConfigError(
             "class_weights are for documents with one label each; leave it out, or data.label_separator",

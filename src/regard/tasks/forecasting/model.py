@@ -454,11 +454,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
 
 def check_steps(config: ForecastingConfig) -> None:
-    """Refuses more steps than the linear path has.
-
-    Raises:
-        ConfigError: with both numbers.
-    """
+    """Refuses more steps than the linear path has."""
     steps, horizon = config.decoding.steps, config.data.horizon
     if steps is not None and steps > horizon and config.model.adds_to == "linear":
         raise ConfigError(

@@ -147,9 +147,6 @@ def build_network(
         num_targets: F.
         num_known: K, with the time features.
         history, horizon: S and T.
-
-    Raises:
-        ConfigError: for options that contradict each other; its path names the key.
     """
     width = 1 if config.channels == "separate" else num_targets
     is_linear, levels = config.adds_to == "linear", config.quantiles

@@ -44,9 +44,6 @@ def build_model(
         num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
         published: whether published weights are read where the configuration names some.
-
-    Raises:
-        ConfigError: for options that contradict each other; its path names the key.
     """
     encoder = build_image_encoder(config.encoder, num_channels, published=published)
     if isinstance(config, RecurrentConfig) and config.decoder.like is not None:
@@ -100,11 +97,7 @@ def _captioner(config: RecurrentConfig, memory_size: int, num_target: int) -> Re
 
 
 def build_image_encoder(config: ModelEncoder, num_channels: int, *, published: bool = True) -> ImageEncoder:
-    """The encoder that a section describes.
-
-    Raises:
-        ConfigError: for options that contradict each other.
-    """
+    """The encoder that a section describes."""
     options: dict[str, Any] = {
         "positions": config.positions,
         "size": config.size,

@@ -199,9 +199,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
         Args:
             place: what the message begins with.
-
-        Raises:
-            DataError: with both sizes.
         """
         for encoder in self._encoders:
             positions = encoder.positions

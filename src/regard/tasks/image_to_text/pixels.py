@@ -39,9 +39,6 @@ class PictureReader:
 
         Args:
             pretrained: whether the encoder has published weights, which suppose pictures as on a screen.
-
-        Raises:
-            ConfigError: for options that contradict each other.
         """
         invert = config.colour == "grey" and not pretrained if config.invert is None else config.invert
         options: dict[str, Any] = {"max_height": config.max_height, "max_width": config.max_width}

@@ -27,9 +27,6 @@ def build_model(config: LanguageModellingConfig, *, num_tokens: int) -> Abstract
     Args:
         config: the whole configuration: without a `reach`, a Transformer's is the window of the training.
         num_tokens: the size of the vocabulary.
-
-    Raises:
-        ConfigError: for settings that contradict each other, or would be ignored; its path names the key.
     """
     if isinstance(config.model, RecurrentLanguageConfig):
         return _recurrent(config.model, num_tokens)

@@ -40,9 +40,6 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
     Args:
         num_symbols: ids of units.
         front_end: whose mel spectrograms the decoder says.
-
-    Raises:
-        ConfigError: for keys that contradict each other; its path names the key.
     """
     _check(config)
 

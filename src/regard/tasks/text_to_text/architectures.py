@@ -40,9 +40,6 @@ def build_model(
     Args:
         num_source, num_target: vocabulary sizes.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
-
-    Raises:
-        ConfigError: for options that contradict each other; its path names the key.
     """
     encoder = _encoder(config, num_source, max_length)
     decoder = _decoder(config, encoder, num_target, max_length)

@@ -57,11 +57,7 @@ def padded(extensions: Sequence[Extension]) -> dict[str, Tensor]:
 
 
 def check_pointer(config: TextToTextConfig) -> None:
-    """Refuses a pointer where it has no meaning.
-
-    Raises:
-        ConfigError: its path names the key.
-    """
+    """Refuses a pointer where it has no meaning."""
     model = config.model
     if model.pointer is None:
         return

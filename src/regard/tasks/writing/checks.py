@@ -26,9 +26,6 @@ def check_decoder_learns(
     Args:
         decoder: recurrent, or a Transformer; no other is checked.
         memory_size: M, of the encoder's states.
-
-    Raises:
-        ConfigError: as `check_teachable`.
     """
     if isinstance(decoder, RecurrentDecoder):
         check_teachable(decoder, attention, training, memory_size=memory_size)
@@ -38,11 +35,7 @@ def check_decoder_learns(
 
 
 def check_self_attention(side: Any, config: AttentionConfig, path: KeyPath) -> None:
-    """Refuses self-attention of a Transformer's encoder or decoder that would keep its random initial values.
-
-    Raises:
-        ConfigError: as `check_layer`.
-    """
+    """Refuses self-attention of a Transformer's encoder or decoder that would keep its random initial values."""
     check_layer(side.layers[0].attention, config, sizes=(side.embedding.size,) * 3, path=path)
 
 
@@ -57,9 +50,6 @@ def check_attentions(
         module: a draft.
         memory: makes the memory of one input.
         chosen: the beginning of two keys, without `_layer` and `_head`, and their values.
-
-    Raises:
-        ConfigError: its path names the key.
     """
     if all(layer is None and head is None for _, layer, head in chosen):
         return

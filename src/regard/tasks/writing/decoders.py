@@ -50,9 +50,6 @@ def build_text_decoder(
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
         shared: the embedding of the encoder, whose matrix the decoder shares.
         dimensions: of the positions of the memory: 1 of a text, 2 of an image.
-
-    Raises:
-        ConfigError: for options that contradict each other; its path names the key.
     """
 
     def head(size: int, embedded: TokenEmbedding | PositionedEmbedding) -> TokenHead:

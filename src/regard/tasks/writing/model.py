@@ -472,11 +472,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         return partner
 
     def refuse_trained_together(self, decoding: TextDecodingConfig, *paths: Path | str) -> None:
-        """Refuses files that this model, or one that predicts together with it, was trained on.
-
-        Raises:
-            DataError: for the first such file.
-        """
+        """Refuses files that this model, or one that predicts together with it, was trained on."""
         partners = [self._partner(member, "ensemble") for member in decoding.members]
         partners += [self._partner(decoding.reranker, "reranker")] if decoding.reranker else []
         for model in (self, *partners):

@@ -1,0 +1,282 @@
+"""Losses on the weights of attention: of coverage, entropy, the diagonal, references and a second decoder."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, describe
+
+
+def real_cells(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None,
+    target_mask: Bool[Tensor, "B T"] | None,
+) -> Bool[Tensor, "B T S"]:
+    """True where both the target step and the source position are real.
+
+    Raises:
+        ShapeError: for alignments that are not (B, H, T, S), or masks of another size or type.
+    """
+    shown = {"alignments": ("B H T S", alignments)}
+    if alignments.dim() != 4 or not alignments.is_floating_point():
+        raise ShapeError("alignments must be (B, H, T, S) numbers; H is 1 for a single head.\n" + describe(shown))
+    batch, _, steps, positions = alignments.shape
+    cells = alignments.new_ones(batch, steps, positions, dtype=torch.bool)
+    for name, mask, letters, width in (
+        ("source_mask", source_mask, "B S", positions),
+        ("target_mask", target_mask, "B T", steps),
+    ):
+        if mask is None:
+            continue
+        if mask.shape != (batch, width) or mask.dtype != torch.bool:
+            raise ShapeError(
+                f"{name} must be ({letters.replace(' ', ', ')}) bool, True at real positions.\n"
+                + describe(shown | {name: (letters, mask)})
+            )
+        cells = cells & (mask[:, None] if letters == "B S" else mask[:, :, None])
+    return cells
+
+
+def real_weights(alignments: Float[Tensor, "B H T S"], cells: Bool[Tensor, "B T S"]) -> Float[Tensor, "B H T S"]:
+    """Weights in float32 or wider, 0 outside the real cells, whatever they hold."""
+    working = alignments.to(torch.promote_types(alignments.dtype, torch.float32))
+    return working.masked_fill(~cells[:, None], 0)
+
+
+def mean_over(total: Float[Tensor, ""], count: Tensor | int) -> Float[Tensor, ""]:
+    """total / count, or 0 if count is 0."""
+    return total / torch.as_tensor(count, device=total.device).clamp(min=1)
+
+
+def guided_attention(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    width: float = 0.2,
+    missing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The mean over real cells and heads of α_tj W_tj, with W_tj = 1 - exp(-(j/S_b - t/T_b)² / 2g²).
+
+    S_b and T_b are the lengths of each sentence, so padding changes nothing. A model that predicts several frames per
+    step gives the mask of the steps. The loss suits speech synthesis, whose alignments are nearly diagonal.
+
+    Args:
+        alignments: (B, H, T, S) as decoders return them; `alignments[:, :2]` guides only two of the heads.
+        width: g; 0.2 in the paper. ESPnet and Coqui have 0.4, and multiply the loss by a weight.
+        missing: W of what the weights of a step lack to 1. With 0, as published, a mechanism whose weights may vanish
+            (a mixture beyond the last position, a monotonic reader that never stops) gains most by attending to
+            nothing; with 1, nowhere is farther than any position.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: Tachibana, Uenoyama & Aihara 2018 (arXiv 1710.08969), section 4.1 (their n, t are our j, t; A is αᵀ).
+
+    >>> diagonal = torch.eye(5)[None, None]
+    >>> guided_attention(diagonal), guided_attention(diagonal.flip(-1))
+    (tensor(0.), tensor(0.1491))
+    """
+    if width <= 0:
+        raise ValueError(f"width={width} must be above 0.")
+    if missing < 0:
+        raise ValueError(f"missing={missing} must be at least 0.")
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    source, target = cells.any(1), cells.any(2)
+    distance = _relative(source, weights.dtype)[:, None] - _relative(target, weights.dtype)[:, :, None]
+    penalty = -torch.expm1(-distance.square() / (2 * width**2))
+    total = (weights * penalty[:, None]).sum()
+    if missing:
+        lacking = (1 - weights.sum(3)).clamp(min=0)  # (B, H, T)
+        total = total + missing * (lacking * target[:, None]).sum()
+    return mean_over(total, cells.sum() * alignments.shape[1])
+
+
+def _relative(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
+    """The number of real positions before each one, divided by their total; real positions need not be adjacent."""
+    count = mask.cumsum(1).to(dtype)
+    return (count - 1) / count[:, -1:].clamp(min=1)
+
+
+def coverage_loss(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+) -> Float[Tensor, ""]:
+    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': against attending twice.
+
+    The first step has c_1 = 0 and costs nothing; every step costs at most 1.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), equation 12.
+
+    >>> coverage_loss(torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]]))
+    tensor(0.2500)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    covered = weights.cumsum(2)
+    before = torch.cat([torch.zeros_like(weights[:, :, :1]), covered[:, :, :-1]], 2)
+    return mean_over(torch.minimum(weights, before).sum(), cells.any(2).sum() * alignments.shape[1])
+
+
+def doubly_stochastic(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    rate: float | None = 1.0,
+    positions: Literal["sum", "mean"] = "sum",
+) -> Float[Tensor, ""]:
+    """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: the total weight of every position should be τ.
+
+    arctic-captions sums over all steps, including padding; here only real steps count. The caller multiplies by λ.
+
+    Args:
+        rate: τ; None for T_b / S_b of each sentence, which weights that sum to 1 can reach.
+        positions: their `sum`, as in the paper and in arctic-captions, or the `mean` over a sentence's real positions,
+            as in sgrvinod's tutorial.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1.
+
+    >>> doubly_stochastic(torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]))
+    tensor(2.)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    total = real_weights(alignments, cells).sum(2)
+    source, steps = cells.any(1)[:, None], cells.any(2).sum(1)[:, None, None]
+    target = steps.to(total.dtype) / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
+    squares = (target - total).masked_fill(~source, 0).square()
+    if positions == "mean":
+        squares = squares / source.sum(2, keepdim=True).clamp(min=1)
+    return mean_over(squares.sum(), source.any(2).sum() * alignments.shape[1])
+
+
+def attention_entropy(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+) -> Float[Tensor, ""]:
+    """The mean over real steps and heads of -Σ_j α_tj log α_tj: added to a loss, it makes attention sharper.
+
+    Weights of exactly 0 contribute nothing and have no gradient.
+
+    Returns:
+        0-d, in nats, in float32 or wider; 0 when no cell is real.
+
+    Source: `AttentionEntropyLoss` of Coqui TTS.
+
+    >>> attention_entropy(torch.tensor([[[[0.5, 0.5], [1.0, 0.0]]]]))
+    tensor(0.3466)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    filled = weights.masked_fill(weights < torch.finfo(weights.dtype).tiny, 1)
+    return mean_over(-(filled * filled.log()).sum(), cells.any(2).sum() * alignments.shape[1])
+
+
+def alignment_supervision(
+    alignments: Float[Tensor, "B H T S"],
+    reference: Tensor,
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+) -> Float[Tensor, ""]:
+    """The mean over supervised steps and heads of -Σ_j α*_tj log α_tj, with α* the reference.
+
+    A step without a reference is skipped. The weights are not normalised.
+
+    Args:
+        alignments: (B, H, T, S); `alignments[:, :1]` to supervise only one head.
+        reference: (B, T, S) numbers or bool; each step is divided by its sum over real positions, so links may be 0 and
+            1, and steps of zeros have no reference. Or (B, T) integers: a position, or a number below 0 for none;
+            positions that are padding count as none, too.
+
+    Numerics: a weight below the smallest normal number of its type counts as that number, without a gradient: the loss
+    is finite, but cannot increase weights that are exactly 0 (sparse or hard attention, or a window).
+
+    Returns:
+        0-d, in nats, in float32 or wider; 0 when no step is supervised.
+
+    Raises:
+        ShapeError: for a reference of another shape or type.
+
+    Source: Liu et al. 2016 (arXiv 1609.04186); Chen et al. 2016 (arXiv 1607.01628).
+
+    >>> alignment_supervision(torch.tensor([[[[0.5, 0.5], [0.9, 0.1]]]]), torch.tensor([[1, -1]]))
+    tensor(0.6931)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    target = _distribution(reference, alignments, cells).to(weights.dtype)
+    smallest = torch.finfo(weights.dtype).tiny
+    surprise = -weights.clamp(min=smallest).log()
+    supervised = target.any(2).sum()
+    return mean_over((target[:, None] * surprise).sum(), supervised * alignments.shape[1])
+
+
+def _distribution(reference: Tensor, alignments: Tensor, cells: Tensor) -> Tensor:
+    """The reference (B, T, S), each step with a sum of 1 or 0 over real cells."""
+    if reference.shape == cells.shape:
+        weights = reference.to(torch.promote_types(alignments.dtype, torch.float32)).masked_fill(~cells, 0)
+        total = weights.sum(2, keepdim=True)
+        return weights / total.masked_fill(total == 0, 1)
+    if reference.shape == cells.shape[:2] and not reference.is_floating_point() and reference.dtype != torch.bool:
+        return (torch.arange(cells.shape[2], device=reference.device) == reference[..., None]) & cells
+    raise ShapeError(
+        "reference must be (B, T, S) weights, or (B, T) integer positions with -1 for none.\n"
+        + describe({"alignments": ("B H T S", alignments), "reference": ("B T S", reference)})
+    )
+
+
+def alignment_consistency(
+    alignments: Float[Tensor, "B H T S"],
+    coarse: Float[Tensor, "B H N S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    num_frames: int = 1,
+    coarse_frames: int = 6,
+) -> Float[Tensor, ""]:
+    """The mean over real cells and heads of |α_tj - β_nj|, n the coarse step in which the frames of step t are said.
+
+    "Double-decoder consistency": a second decoder that makes more frames in a step aligns sooner, and the first learns
+    to attend as it does. n = ⌊t r / r₂⌋, so padding changes nothing.
+
+    Args:
+        alignments: α of the decoder with r frames in a step.
+        coarse: β of the decoder with r₂ frames in a step; N ≥ T r / r₂.
+        source_mask, target_mask: of the source's positions and of the first decoder's steps.
+        num_frames, coarse_frames: r and r₂.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Raises:
+        ShapeError: for alignments that do not fit together, or too few coarse steps.
+
+    Source: Coqui TTS (Gölge 2020, Solving attention problems of TTS models with double decoder consistency).
+
+    >>> fine = torch.eye(4)[None, None]
+    >>> alignment_consistency(fine, fine[:, :, [0, 2]], num_frames=1, coarse_frames=2)
+    tensor(0.2500)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    steps = torch.arange(alignments.shape[2], device=alignments.device) * num_frames // coarse_frames
+    short = len(steps) > 0 and int(steps[-1]) >= coarse.shape[2] if coarse.dim() == 4 else True
+    if short or coarse.shape[:2] != alignments.shape[:2] or coarse.shape[3] != alignments.shape[3]:
+        raise ShapeError(
+            f"coarse must be (B, H, N, S) with N ≥ T·r/r₂, r={num_frames} and r₂={coarse_frames} frames a step.\n"
+            + describe({"alignments": ("B H T S", alignments), "coarse": ("B H N S", coarse)})
+        )
+    difference = real_weights(alignments, cells) - real_weights(coarse[:, :, steps], cells)
+    return mean_over(difference.abs().sum(), cells.sum() * alignments.shape[1])
