@@ -23,9 +23,9 @@ from regard.attention import (
 )
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
+from regard.layers.cell_stack import Zoneout
 from regard.layers.eligibility import ineligible
 from regard.layers.recorders import active
-from regard.layers.zoneout import Zoneout
 from regard.models import (
     AbstractLanguageModel,
     Encoded,

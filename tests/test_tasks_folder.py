@@ -23,8 +23,8 @@ from regard.config.tasks.text_to_text import ParallelFiles
 from regard.data import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train
-from regard.tasks.closing import closing
 from regard.tasks.fingerprints import fingerprint
+from regard.tasks.run import closing
 from regard.tasks.store import save
 from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints

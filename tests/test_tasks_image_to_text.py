@@ -22,11 +22,11 @@ from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes
 from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text import model as image_model
-from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
 from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.image_to_text.trainee import Augmenter
 from regard.tasks.store import save
 from regard.tasks.writing.evaluation import Scored
 from task_cases import interrupt

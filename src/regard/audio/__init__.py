@@ -7,8 +7,7 @@ A `FrontEnd` is what a spectrogram is of; `FRONT_ENDS` has those of published sy
 
 from regard.audio.compression import Compression, decibels, logarithm
 from regard.audio.distortion import Distortion, mel_cepstral_distortion, mel_cepstrum
-from regard.audio.emphasis import de_emphasis, pre_emphasis
-from regard.audio.filters import hertz_to_mel, mel_filters, mel_to_hertz
+from regard.audio.filters import de_emphasis, hertz_to_mel, mel_filters, mel_to_hertz, pre_emphasis
 from regard.audio.front_end import FrontEnd
 from regard.audio.inverse import least_squares, pseudo_inverse
 from regard.audio.phases import griffin_lim

@@ -9,14 +9,48 @@ from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.audio.compression import Compression
-from regard.audio.emphasis import Start, pre_emphasis
-from regard.audio.filters import FilterNorm, mel_filters
+from regard.audio.filters import FilterNorm, Start, mel_filters, pre_emphasis
 from regard.audio.inverse import least_squares, pseudo_inverse
-from regard.audio.padding import Padding, padded
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.shapes import Float, Int, describe
+
+Padding = Literal["reflect", "zeros"]
+
+
+def padded(
+    samples: Float[Tensor, "B samples"], width: int, padding: Padding, lengths: Int[Tensor, " B"] | None = None
+) -> Float[Tensor, "B wider"]:
+    """Sounds with `width` more samples at both ends: zeros, or the sound reflected in its first and its last sample.
+
+    A sound shorter than the reflection is reflected again and again. What follows a padded sound is 0.
+
+    Args:
+        lengths: of each sound, at least 1; None: all are as long as the tensor.
+
+    >>> padded(torch.tensor([[1.0, 2.0, 3.0]]), 2, "reflect")
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    >>> padded(torch.tensor([[1.0, 2.0, 9.0]]), 2, "reflect", torch.tensor([2]))
+    tensor([[1., 2., 1., 2., 1., 2., 0.]])
+    """
+    longest = samples.shape[1]
+    if lengths is None and (padding == "zeros" or width < longest):
+        return functional.pad(samples, (width, width), mode="constant" if padding == "zeros" else "reflect")
+    if lengths is None:
+        lengths = samples.new_full((len(samples),), longest, dtype=torch.long)
+    places = torch.arange(-width, longest + width, device=samples.device)
+    if padding == "zeros":
+        inside = (places >= 0) & (places < lengths[:, None])
+        return functional.pad(samples, (width, width)).where(inside, 0)
+    # a triangular wave: 0 1 … L-1 … 1 0 1 …
+    last = (lengths[:, None] - 1).clamp(min=1)
+    phase = places % (2 * last)
+    index = torch.minimum(phase, 2 * last - phase).clamp(max=longest - 1)
+    index = index.where(lengths[:, None] > 1, 0)
+    return samples.gather(1, index).where(places < lengths[:, None] + width, 0)
+
 
 Inversion = Literal["least_squares", "pseudo_inverse"]
 Number = TypeVar("Number", int, float, Tensor)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.audio.emphasis import de_emphasis
+from regard.audio.filters import de_emphasis
 from regard.audio.front_end import FrontEnd
 from regard.errors import ConfigError, ShapeError
 from regard.shapes import Float, Int, describe

@@ -7,11 +7,41 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from regard.config.spelling import suggestion
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.kinds import kind_of
-from regard.errors import DataError, RegardError, UnsupportedError
+from regard.conversion.eole import Eole
+from regard.conversion.joeynmt import JoeyNMT
+from regard.conversion.marian import Marian
+from regard.conversion.nvidia import Nvidia
+from regard.conversion.opennmt import OpenNMT
+from regard.conversion.tfa import TensorFlowAddons
+from regard.conversion.torch_transformer import TorchTransformer
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.files import checksum, create_folder
 from regard.tasks import store
+
+KINDS: Mapping[str, AbstractKind] = {
+    "eole": Eole(),
+    "opennmt": OpenNMT(),
+    "tfa": TensorFlowAddons(),
+    "joeynmt": JoeyNMT(),
+    "marian": Marian(),
+    "torch": TorchTransformer(),
+    "nvidia": Nvidia(),
+}
+"""The kinds by the names that `regard convert` takes."""
+
+
+def kind_of(name: str) -> AbstractKind:
+    """The kind of a name.
+
+    Raises:
+        ConfigError: for a name that is none; the text has the nearest.
+    """
+    if name not in KINDS:
+        raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
+    return KINDS[name]
+
 
 SHOWN = 5
 """How many names a message has."""

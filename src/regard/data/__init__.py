@@ -13,7 +13,7 @@ from regard.data.defects import Defects, collecting
 from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
 from regard.data.documents import Document, Documents, hold_out_documents, read_documents
 from regard.data.extended import ExtendedVocabulary, Extension
-from regard.data.field import Encoding, Field
+from regard.data.field import Encoding, Field, Words
 from regard.data.finding import Finding, Findings
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
 from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
@@ -60,7 +60,6 @@ from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
 from regard.data.windows import SeriesBatch, SeriesWindows
-from regard.data.words import Words
 
 __all__ = [
     "BOS",

@@ -1,4 +1,4 @@
-"""One side of the pairs: how texts become ids, and ids texts."""
+"""One side of the pairs: how texts become ids, and ids texts, and which symbols are parts of which word."""
 
 from __future__ import annotations
 
@@ -16,11 +16,27 @@ from regard.data.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.data.words import Words
 from regard.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from regard.config.texts import SideConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of a text of S symbols.
+
+    Args:
+        texts: the words, in order.
+        index: (S,) int64, the number of the word of each symbol, from 0; -1 for symbols of no word, such as blanks.
+    """
+
+    texts: tuple[str, ...]
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,

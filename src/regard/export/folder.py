@@ -16,7 +16,7 @@ Format = Literal["onnx", "ctranslate2", "torch"]
 WRITERS: Mapping[str, tuple[str, str]] = {
     "onnx": ("regard.export.onnx", "write_onnx"),
     "ctranslate2": ("regard.export.ctranslate2", "write_ctranslate2"),
-    "torch": ("regard.export.torch_programs", "write_torch"),
+    "torch": ("regard.export.programs", "write_torch"),
 }
 """By format, the module and the function that fills a folder."""
 WRITTEN = frozenset(

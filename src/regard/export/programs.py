@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +13,9 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import _config
 
 from regard.errors import UnsupportedError
+from regard.export.facts import facts_of, write_facts, write_pieces
 from regard.export.networks import FIRST_SYMBOL, ForcedNetwork, Networks, exporting
+from regard.tasks import TextToText
 
 EXAMPLE_STEPS = 4
 DIMENSIONS = {letter: Dim(letter, min=least) for letter, least in {"B": 1, "J": 1, "K": 2, "T": 0, "U": 2}.items()}
@@ -75,3 +79,33 @@ def worst(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
             difference = torch.where(a == b, 0.0, (a.double() - b.double()).abs())
             largest = max(largest, float(difference.nan_to_num(nan=torch.inf).max().detach()))
     return largest
+
+
+def write_torch(model: TextToText, folder: Path) -> None:
+    """Writes `encoder.pt2`, `step.pt2`, `model.json` and, where all steps can be taken at once, `forward.pt2`.
+
+    Args:
+        model: on the CPU; directed, if it has learned both directions.
+        folder: an empty folder.
+
+    Raises:
+        UnsupportedError: for a network that torch.export cannot make a program of.
+    """
+    layer, head = model.shown(model.config.decoding)
+    networks = Networks.of(model.module, layer=layer, head=head)
+    _write(source_program(networks), folder / "encoder.pt2")
+    _write(step_program(networks), folder / "step.pt2")
+    facts = facts_of(model, networks)
+    try:
+        _write(forced_program(networks), folder / "forward.pt2")
+    except UnsupportedError as error:
+        facts["forward"] = str(error)
+    write_facts(facts, folder)
+    write_pieces(model, folder)
+
+
+def _write(program: ExportedProgram, path: Path) -> None:
+    """Writes a program. torch's own writer of files ends the process where the disk is full."""
+    content = io.BytesIO()
+    torch.export.save(program, content)
+    path.write_bytes(content.getbuffer())

@@ -2,15 +2,14 @@
 layers."""
 
 from regard.layers.batch_norm import MaskedBatchNorm
-from regard.layers.cbhg import CBHG
-from regard.layers.cell_stack import CellStack
+from regard.layers.cbhg import CBHG, Highway
+from regard.layers.cell_stack import CellStack, Zoneout
 from regard.layers.cells.cell import Cell
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.convolution import ConvolutionBlock, MaskedConvolution
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
-from regard.layers.highway import Highway
 from regard.layers.linear import Linear
 from regard.layers.output import TokenHead
 from regard.layers.positions import (
@@ -23,7 +22,6 @@ from regard.layers.positions import (
 from regard.layers.prenet import Prenet
 from regard.layers.recurrent import RecurrentStack
 from regard.layers.values import QuantileHead, ValueEmbedding, ValueHead
-from regard.layers.zoneout import Zoneout
 
 __all__ = [
     "CBHG",

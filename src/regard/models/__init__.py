@@ -4,8 +4,7 @@ from regard.models.bridge import Bridge, FixedContext
 from regard.models.captioner import captioner, from_arctic, from_sgrvinod
 from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
-from regard.models.encoder import RecurrentEncoder
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_decoder import EncoderDecoder, RecurrentEncoder
 from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder, EnsembleEncoderDecoder
 from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.hierarchical import (

@@ -7,8 +7,7 @@ from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.captioned_image import CaptionedImage
 from regard.viz.captions import plot_captioned_image
 from regard.viz.curves import plot_curves
-from regard.viz.document import plot_document
-from regard.viz.document_files import save_documents
+from regard.viz.document import plot_document, save_documents
 from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,21 +12,65 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.config.tasks.image_to_text import AugmentationConfig
 from regard.data import BOS, EOS
 from regard.data.pictures import SelectedPictures
 from regard.data.split import chosen_evenly
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.health import ink_share, map_divergence
-from regard.image import pad_images
+from regard.image import ImageAugmentation, StrokeAugmentation, Strokes, item_generator, pad_images
 from regard.tasks.encoded import EncodedTexts
-from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText
+from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import Material, Split, name_of
 from regard.tasks.writing.trainee import AbstractWriterTrainee
+
+
+@dataclass(frozen=True, slots=True)
+class Augmenter:
+    """Reads a picture as it is changed in an epoch: a pure function of seed, epoch and item.
+
+    Args:
+        reader: reads pictures and draws strokes.
+        seed: of the configuration.
+        strokes, pictures: the changes; None: none.
+    """
+
+    reader: PictureReader
+    seed: int
+    strokes: StrokeAugmentation | None = None
+    pictures: ImageAugmentation | None = None
+
+    @classmethod
+    def of(cls, config: AugmentationConfig | None, reader: PictureReader, seed: int) -> Augmenter:
+        """The changes that `data.augmentation` describes."""
+        if config is None:
+            return cls(reader, seed)
+        strokes = StrokeAugmentation(**config.strokes.model_dump())
+        return cls(reader, seed, strokes, ImageAugmentation(**config.pictures.model_dump()))
+
+    def __call__(self, image: Image, epoch: int, item: int) -> NDArray[np.float32]:
+        """What the encoder reads, (C, H, W).
+
+        Args:
+            image: a picture or strokes.
+            epoch, item: numbers by which the draws differ.
+
+        Raises:
+            DataError: for what is no picture.
+        """
+        generator = item_generator(self.seed, epoch, item)
+        if isinstance(image, Strokes) and self.strokes is not None:
+            changed, rendering = self.strokes(image, self.reader.rendering, generator)
+            return replace(self.reader, rendering=rendering)(changed)
+        if not isinstance(image, Strokes) and self.pictures is not None:
+            return self.reader(self.pictures(self.reader.pixels(image), generator))
+        return self.reader(image)
+
 
 MEASURED, MEASURED_STEPS = 50, 40
 """How many held-out pictures have their maps measured at each validation, and how many maps of each."""

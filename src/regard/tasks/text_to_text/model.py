@@ -44,7 +44,6 @@ from regard.tasks.encoded import pad
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import padded
-from regard.tasks.text_to_text.limits import least_symbols, symbol_limits
 from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
@@ -551,3 +550,17 @@ def _batches(lengths: np.ndarray, width: int, batch_tokens: int, *, in_order: bo
         ):
             yield order[start:stop]
             start = stop
+
+
+def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The most symbols of each output, without the end symbol, for inputs with these numbers of symbols."""
+    if decoding.max_length is not None:
+        return np.full_like(lengths, decoding.max_length)
+    most = np.maximum((lengths * decoding.max_length_ratio + decoding.max_length_extra).astype(np.int64), 1)
+    return most if decoding.max_length_cap is None else np.minimum(most, decoding.max_length_cap)
+
+
+def least_symbols(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The fewest symbols of each output, for inputs with these numbers of symbols."""
+    ratio = np.ceil(lengths * decoding.min_length_ratio - 1e-9).astype(np.int64)
+    return np.maximum(ratio, decoding.min_length)

@@ -9,13 +9,16 @@ from regard.compat.tfa.cells.contract import (
     initial_state,
     with_tuples,
 )
-from regard.compat.tfa.cells.dropout import DropoutWrapper
 from regard.compat.tfa.cells.gru import GRUCell, KerasGRUCell
 from regard.compat.tfa.cells.lstm import BasicLSTMCell, KerasLSTMCell, LSTMCell
-from regard.compat.tfa.cells.projections import InputProjectionWrapper, OutputProjectionWrapper
-from regard.compat.tfa.cells.residual import ResidualWrapper
 from regard.compat.tfa.cells.rnn import BasicRNNCell
-from regard.compat.tfa.cells.stack import MultiRNNCell
+from regard.compat.tfa.cells.wrappers import (
+    DropoutWrapper,
+    InputProjectionWrapper,
+    MultiRNNCell,
+    OutputProjectionWrapper,
+    ResidualWrapper,
+)
 
 __all__ = [
     "BasicLSTMCell",
