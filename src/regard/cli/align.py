@@ -298,11 +298,7 @@ class Judge:
         _check_count(path, self.references, pairs)
 
     def watch(self, aligned: Iterator[Any]) -> Iterator[Any]:
-        """The same pairs, whose links are noted.
-
-        Raises:
-            DataError: for a link of the reference to a word that a pair does not have.
-        """
+        """The same pairs, whose links are noted."""
         for pair, each, links in aligned:
             rows, columns = len(each.tokens) - each.end_symbol, len(each.source_tokens) - each.end_symbol
             reference = self.references[pair.line - 1]

@@ -109,9 +109,6 @@ def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -
 
     Args:
         flags: by flag, the parameter and its value, None if the flag is not given.
-
-    Raises:
-        ConfigError: for a flag that the models of this task do not have.
     """
     kinds = inspect.signature(getattr(model, method)).parameters
     have = [

@@ -359,11 +359,7 @@ class Page:
 
 
 def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[InputRow]:
-    """The same rows.
-
-    Raises:
-        DataError: after the last one, if none has the field.
-    """
+    """The same rows."""
     from regard.config.spelling import suggestion
 
     there: dict[str, None] = {}

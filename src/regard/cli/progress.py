@@ -149,11 +149,7 @@ class Unfinished:
         return {int(found[1]): target.with_name(name) for name in there if (found := pattern.fullmatch(name))}
 
     def found(self) -> int:
-        """After how many inputs the prediction was stopped.
-
-        Raises:
-            RegardError: if there is no such file.
-        """
+        """After how many inputs the prediction was stopped."""
         if self.output is None or str(self.output) == "-":
             raise RegardError("--resume goes on with a file: add the --output FILE of the stopped command.")
         if not (files := self._files()):

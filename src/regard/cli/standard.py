@@ -149,9 +149,6 @@ def format_of_output(path: Path | None, formats: Mapping[str, str], default: str
     Args:
         formats: the formats by suffix.
         chosen: from --format.
-
-    Raises:
-        RegardError: for a suffix that names another format than the chosen one, or a kind of file that is not written.
     """
     suffix = "" if path is None or str(path) == "-" else path.suffix.lower()
     named = formats.get(suffix)

@@ -33,9 +33,6 @@ def key_list(section: str | None = None, *, task: str | None = None) -> str:
     Args:
         section: a section or a key; only its keys are listed.
         task: only the keys of this task are listed.
-
-    Raises:
-        ConfigError: if there is no such section or key, or no such task.
     """
     if task is not None and task not in SCHEMAS:
         raise ConfigError(f"There is no task {cut(task)!r}; {suggestion(task, SCHEMAS)}", ("task",))

@@ -172,11 +172,7 @@ def is_integer(text: str) -> bool:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """The entries of a list `[a, b]`; only an entry with a comma or blanks around it needs quotes.
-
-    Raises:
-        ValueError: for a list that has no end, or an empty entry.
-    """
+    """The entries of a list `[a, b]`; only an entry with a comma or blanks around it needs quotes."""
     if not text.endswith("]"):
         raise ValueError("a list ends with ]; put a text that begins with [ in quotes")
     inside, position = text[1:-1].strip(), 0

@@ -59,11 +59,7 @@ class Arrays:
         return self.given.get(name, name)
 
     def look(self, role: str) -> Tensor:
-        """The array of a role, which still counts as unread.
-
-        Raises:
-            DataError: if there is none.
-        """
+        """The array of a role, which still counts as unread."""
         if role not in self:
             raise DataError(
                 f"{self.source}: there is no array {self.name_of(role)!r}. Give its name under names.{role}; there are "
@@ -86,9 +82,6 @@ class Arrays:
             shape: what it must be; None: any number.
             letters: the same in letters.
             optional: whether it may be missing; then None is returned.
-
-        Raises:
-            DataError: if there is none, or one of another shape or with numbers that are not finite.
         """
         if optional and role not in self:
             return None

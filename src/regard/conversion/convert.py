@@ -33,11 +33,7 @@ KINDS: Mapping[str, AbstractKind] = {
 
 
 def kind_of(name: str) -> AbstractKind:
-    """The kind of a name.
-
-    Raises:
-        ConfigError: for a name that is none; the text has the nearest.
-    """
+    """The kind of a name."""
     if name not in KINDS:
         raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
     return KINDS[name]

@@ -183,11 +183,7 @@ class Eole(AbstractKind):
 
 
 def _prepared(transforms: Sequence[str], origin: Origin) -> list[str]:
-    """A note about the transforms that `eole predict` applies to inputs and takes back from outputs.
-
-    Raises:
-        UnsupportedError: for such transforms, unless it is a fact that texts are prepared.
-    """
+    """A note about the transforms that `eole predict` applies to inputs and takes back from outputs."""
     applied = ", ".join(str(name) for name in transforms if name not in OF_TRAINING)
     if not applied:
         return []

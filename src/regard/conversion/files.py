@@ -26,11 +26,7 @@ HARMLESS: tuple[Any, ...] = (argparse.Namespace,)
 
 
 def require(path: Path) -> Path:
-    """The path of a file that there is.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """The path of a file that there is."""
     if not path.is_file():
         raise DataError(f"{path}: {'it is a folder, not a file' if path.is_dir() else 'there is no such file'}.")
     return path
@@ -77,11 +73,7 @@ def read_checkpoint(
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, by name.
-
-    Raises:
-        DataError: for a file that is missing or damaged.
-    """
+    """The tensors of a safetensors file, by name."""
     require(path)
     try:
         return safetensors.torch.load_file(path)
@@ -90,11 +82,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
-    """The arrays of an `.npz` file, by name, as tensors.
-
-    Raises:
-        DataError: for a file that is missing or damaged, or that has objects, which could run code.
-    """
+    """The arrays of an `.npz` file, by name, as tensors."""
     require(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -104,11 +92,7 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        DataError: for a file that is missing or not UTF-8.
-    """
+    """The text of a file."""
     try:
         return require(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -130,11 +114,7 @@ def require_folder(path: Path, name: str, what: str) -> Path:
 
 
 def read_json(path: Path) -> Any:
-    """The values of a JSON file.
-
-    Raises:
-        DataError: for a file that is missing or damaged.
-    """
+    """The values of a JSON file."""
     text = read_text(path)
     try:
         return json.loads(text)
@@ -143,11 +123,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """The values of a YAML file.
-
-    Raises:
-        DataError: for a file that is missing or damaged.
-    """
+    """The values of a YAML file."""
     text = read_text(path)
     try:
         return yaml.safe_load(text)
@@ -165,22 +141,14 @@ def read_lines(path: Path) -> list[str]:
 
 
 def mapping(values: Any, path: Path, what: str) -> Mapping[str, Any]:
-    """The values, if they are a mapping.
-
-    Raises:
-        DataError: if they are not.
-    """
+    """The values, if they are a mapping."""
     if not isinstance(values, Mapping):
         raise DataError(f"{path}: expected {what}; got {type(values).__name__}.")
     return values
 
 
 def tensors(values: Any, path: Path, what: str) -> dict[str, Tensor]:
-    """The values, if they are tensors by name.
-
-    Raises:
-        DataError: if they are not; the text has the name of the first that is none.
-    """
+    """The values, if they are tensors by name."""
     for name, tensor in mapping(values, path, what).items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise DataError(f"{path}: {name} is no tensor; expected {what}.")

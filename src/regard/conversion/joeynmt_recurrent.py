@@ -29,11 +29,7 @@ KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def section(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of the network.
-
-    Raises:
-        UnsupportedError: for an option that cannot be expressed.
-    """
+    """The section of the network."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
     encoder.require("bidirectional", [True], "the decoder there needs both directions")
     for side in (encoder, decoder):

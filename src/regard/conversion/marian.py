@@ -152,11 +152,7 @@ def _symbols(folder: Path, options: Options) -> tuple[Symbols, Symbols, tuple[Fi
 
 
 def _tokens(path: Path) -> list[str]:
-    """The symbols of a vocabulary in the order of their ids.
-
-    Raises:
-        DataError: for ids that are not 0, 1, 2, ….
-    """
+    """The symbols of a vocabulary in the order of their ids."""
     ids = mapping(read_json(path), path, "ids of symbols")
     if sorted(ids.values()) != list(range(len(ids))):
         raise DataError(f"{path}: ids are not 0 to {len(ids) - 1}, each once.")

@@ -114,22 +114,14 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _weight(weights: Mapping[str, Tensor], name: str) -> Tensor:
-    """A weight from which a size follows.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """A weight from which a size follows."""
     if name not in weights:
         raise DataError(f"There is no weight {name} in the checkpoint of {PROGRAM}.")
     return weights[name]
 
 
 def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The section of the network, of the sizes that weights have.
-
-    Raises:
-        UnsupportedError: for sizes that a model of this form does not have here.
-    """
+    """The section of the network, of the sizes that weights have."""
     counts: dict[str, int] = {}
     for name in weights:
         if match := COUNTED.match(name):

@@ -253,11 +253,7 @@ def _added(options: Options) -> Positions | None:
 
 
 def _beyond(distance: int) -> Positions:
-    """The positions that a negative `max_relative_positions` means.
-
-    Raises:
-        UnsupportedError: for a number without a meaning.
-    """
+    """The positions that a negative `max_relative_positions` means."""
     if distance not in (-1, -2):
         raise UnsupportedError(f"The option max_relative_positions of the model of {PROGRAM} is {distance}.")
     return "rotary" if distance == -1 else "linear_bias"

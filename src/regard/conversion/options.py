@@ -27,21 +27,13 @@ class Options:
         self.program = program
 
     def __getitem__(self, name: str) -> Any:
-        """The value of an option.
-
-        Raises:
-            DataError: if there is none.
-        """
+        """The value of an option."""
         if name not in self.values:
             raise DataError(f"The options of the model of {self.program} lack {name!r}.")
         return self.values[name]
 
     def require(self, name: str, accepted: Sequence[Any], because: str = "nothing here computes it") -> Any:
-        """The value of an option, one of those that can be expressed.
-
-        Raises:
-            UnsupportedError: for another value; the text says why.
-        """
+        """The value of an option, one of those that can be expressed."""
         value = self[name]
         if value not in accepted:
             choices = " or ".join(map(repr, accepted))
@@ -58,9 +50,6 @@ def validated(schema: type[SectionT], values: Mapping[str, Any], source: Any) ->
         schema: its class.
         values: by key.
         source: what they are from, for the message.
-
-    Raises:
-        DataError: for a key that is missing or unknown, or a value that it cannot have; the text has the first.
     """
     try:
         return schema.model_validate(values)

@@ -23,9 +23,6 @@ def restricted(model: bytes, symbols: Collection[str]) -> bytes:
     Args:
         model: the bytes of a sentencepiece model, a message of protocol buffers.
         symbols: the pieces that are used.
-
-    Raises:
-        DataError: for bytes that are no such message.
     """
     try:
         return b"".join(_restricted(*field, symbols) for field in _fields(model))

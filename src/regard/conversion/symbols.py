@@ -101,9 +101,6 @@ def ordered(weights: Mapping[str, Tensor], sides: Mapping[str, Symbols], *, outp
         weights: by the names of the other program.
         sides: the symbols of modules whose weights have a row for each.
         output: which of them is the output layer; it gets a bias if an id has to be silent and it has none.
-
-    Raises:
-        DataError: for a weight that has not a row for each symbol.
     """
     weights, symbols = dict(weights), sides[output]
     bias, matrix = f"{output}.bias", weights.get(f"{output}.weight")

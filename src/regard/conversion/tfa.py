@@ -123,11 +123,7 @@ class Facts:
         return self.section(section).get(key, default)
 
     def choose(self, section: str, key: str, accepted: Sequence[Any], default: Any = None) -> Any:
-        """A value of a section, one of those that can be expressed.
-
-        Raises:
-            UnsupportedError: for another.
-        """
+        """A value of a section, one of those that can be expressed."""
         value = self.get(section, key, default)
         if value not in accepted:
             choices = " or ".join(map(repr, accepted))
@@ -337,11 +333,7 @@ def _count(symbols: Symbols) -> int:
 
 
 def _beside(path: Path) -> Path:
-    """The file of facts beside the arrays.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """The file of facts beside the arrays."""
     found = [path.with_suffix(end) for end in (".json", ".yaml", ".yml") if path.with_suffix(end).is_file()]
     if not found:
         raise DataError(

@@ -165,11 +165,7 @@ class TorchTransformer(AbstractKind):
 
 
 def _facts(path: Path) -> Facts:
-    """The facts of a file.
-
-    Raises:
-        DataError: for a key that is missing, unknown or of another type, by its name.
-    """
+    """The facts of a file."""
     if require(path).read_bytes().startswith((b"PK\x03\x04", b"\x80")) or path.suffix == SAFE:
         raise DataError(
             f"{path}: this is a file of weights, which do not say how many heads there are nor what stands around the "

@@ -36,11 +36,7 @@ def step_program(networks: Networks) -> ExportedProgram:
 
 
 def forced_program(networks: Networks) -> ExportedProgram:
-    """The program of `ForcedNetwork`.
-
-    Raises:
-        UnsupportedError: for a decoder that feeds its outputs back, whose steps are a loop of one length.
-    """
+    """The program of `ForcedNetwork`."""
     if (reason := networks.feeds_back) is not None:
         raise UnsupportedError(f"A teacher-forced program for any number of steps cannot be made, because {reason}.")
     source, lengths = networks.source_inputs

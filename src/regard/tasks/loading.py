@@ -78,9 +78,6 @@ def shipped() -> dict[str, Path]:
 def _restored(config: Config, folder: Path) -> AbstractModel[Any]:
     """The model of a folder whose checksums are right, without its weights. Values of other types and sizes than regard
     writes fail in as many ways as there are places that read them; they all end in one kind of error.
-
-    Raises:
-        DataError: as for the folder, unless a reader names its file.
     """
     try:
         return task_of(config).restore(config, folder, name=folder.name)
@@ -129,11 +126,7 @@ def _check_files(folder: Path, header: dict[str, Any]) -> None:
 
 
 def find(name_or_folder: str | Path) -> Path:
-    """The folder of a saved model.
-
-    Raises:
-        RegardError: if there is no such model; the text names the existing ones.
-    """
+    """The folder of a saved model."""
     folder = Path(name_or_folder)
     for candidate in (folder, folder / "best"):
         if (candidate / WEIGHTS).exists():

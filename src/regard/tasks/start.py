@@ -40,11 +40,7 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 def find_start(start: Path) -> Path:
-    """The folder of the model that `training.start_from` names: a folder, or a shipped model's name.
-
-    Raises:
-        ConfigError: if there is no such model.
-    """
+    """The folder of the model that `training.start_from` names: a folder, or a shipped model's name."""
     try:
         return find(start if start.is_dir() else start.name)
     except RegardError as error:
@@ -122,10 +118,6 @@ class WarmStart:
         A weight is copied if its name and shape agree; a pointer or coverage may be new, or gone. Rows that belong to
         symbols or labels are copied by name; those of other names keep their initial values. From then on the model
         counts as trained on the data of both.
-
-        Raises:
-            ConfigError: if no weight fits.
-            DataError: for held-out data that the model was trained on.
         """
         folder, base = self.folder, self.base
         held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}

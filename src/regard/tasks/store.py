@@ -71,11 +71,7 @@ def save_fingerprints(model: AbstractModel[Any], folder: Path) -> None:
 
 
 def load_fingerprints(folder: Path) -> dict[str, str]:
-    """The SHA-256 of the files that a model was trained on, by name; empty if there is no record.
-
-    Raises:
-        DataError: for a damaged file.
-    """
+    """The SHA-256 of the files that a model was trained on, by name; empty if there is no record."""
     path = folder / FINGERPRINTS
     if not path.exists():
         return {}

@@ -59,11 +59,7 @@ def accumulations(trainee: Trainee, *, epoch: int, batch: int, epochs: int, coun
 
 
 def local_batch(trainee: Trainee, description: Any) -> LocalBatch:
-    """This process's part of a batch.
-
-    Raises:
-        UnsupportedError: in several processes, for a trainee whose batches cannot be divided.
-    """
+    """This process's part of a batch."""
     count = processes.size()
     if count == 1:
         return LocalBatch(description)

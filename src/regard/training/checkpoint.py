@@ -55,9 +55,6 @@ class Checkpoints:
 
         Args:
             warn: called with a text about each damaged checkpoint.
-
-        Raises:
-            DataError: if all checkpoints are damaged.
         """
         latest = self.latest
         if latest is None:

@@ -54,9 +54,6 @@ class Manifest:
 
         Args:
             names: relative to the folder; they may be patterns of `Path.glob`.
-
-        Raises:
-            RegardError: for a file that exists already and is not the run's.
         """
         names = list(names)
         unlisted = [name for name in names if name not in self._names and name not in self._left]

@@ -21,11 +21,7 @@ SMALLEST_SCALE = 2.0**-10
 
 
 def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
-    """Refuses a precision that torch cannot train the module in.
-
-    Raises:
-        ConfigError: for float16 with an LSTM on a CPU, where oneDNN has no such layer with gradients.
-    """
+    """Refuses a precision that torch cannot train the module in."""
     if name == "float16" and device.type == "cpu" and any(isinstance(part, nn.LSTM) for part in module.modules()):
         raise ConfigError(
             "an LSTM cannot be trained in float16 on a CPU: oneDNN has no such layer with gradients. Use precision "

@@ -50,9 +50,6 @@ def joined(device: torch.device) -> Iterator[None]:
     """Joins the processes that were started together into a group, which then lasts until they end.
 
     Does nothing for a single process, or if there is a process group already.
-
-    Raises:
-        RegardError: if another process ends inside the block.
     """
     if not _joined() and num_started() > 1:
         _join(device)
@@ -105,11 +102,7 @@ def held(make: Callable[[], AbstractContextManager[ValueT]]) -> Iterator[ValueT 
 
 
 def local_device(kind: str) -> torch.device:
-    """The device of this process, of the kind cpu or cuda; several processes on a machine use one GPU each.
-
-    Raises:
-        ConfigError: for more processes than GPUs.
-    """
+    """The device of this process, of the kind cpu or cuda; several processes on a machine use one GPU each."""
     if kind != "cuda" or num_started() == 1:
         return torch.device(kind)
     index, num_gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
@@ -147,11 +140,7 @@ def gathered(value: ValueT) -> list[ValueT]:
 
 
 def first(function: Callable[[], ValueT]) -> ValueT:
-    """Calls a function in the first process only, and returns its result in all.
-
-    Raises:
-        ElsewhereError: in the others, if the call fails.
-    """
+    """Calls a function in the first process only, and returns its result in all."""
     if size() == 1:
         return function()
     message: list[Any] = [None, None]  # the result and the error's text

@@ -42,9 +42,6 @@ def draw_documents(
 
     Args:
         highest: the emphasis of the darkest colour.
-
-    Raises:
-        UnsupportedError: if the text has more lines than a picture can.
     """
     title = visible_words(title or "")
     type_ = Typesetter([title, *(text for item in documents for text in _texts(item))])

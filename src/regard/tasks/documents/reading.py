@@ -119,11 +119,7 @@ def data_item(document: Document) -> DataItem:
 
 
 def empty_field(data: DocumentDataConfig) -> DocumentField:
-    """Sentences and units of a configuration, without words.
-
-    Raises:
-        ConfigError: for a limit that has no effect with the units.
-    """
+    """Sentences and units of a configuration, without words."""
     units = PLAIN_UNITS[data.units]()
     if units.inventory is not None:
         defaults = DocumentDataConfig(train=data.train)

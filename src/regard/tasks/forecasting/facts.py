@@ -104,11 +104,7 @@ class SeriesFacts:
 
 
 def _step(content: Mapping[str, Any]) -> Step:
-    """The step that was saved.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """The step that was saved."""
     step = Step(**content)
     types = [type(value) for value in asdict(step).values()]
     lengths = [step.months, step.microseconds, step.number, int(step.rows)]

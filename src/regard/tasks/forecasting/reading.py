@@ -144,10 +144,6 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
     """Reads the series, splits them, and fits their scale.
 
     Series without a value in their training rows are left out, with a warning.
-
-    Raises:
-        ConfigError: for a split that does not fit the series.
-        DataError: for files that cannot be read, or a target that has no training value in any series.
     """
     table = read_table(data, data.train)
     minimum_of(data, table.target_names)
@@ -174,11 +170,7 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
 
 
 def minimum_of(data: SeriesDataConfig, targets: Sequence[str]) -> dict[str, float]:
-    """The least forecasts of targets, by name.
-
-    Raises:
-        ConfigError: for a target that there is not.
-    """
+    """The least forecasts of targets, by name."""
     if data.minimum is None:
         return {}
     if isinstance(data.minimum, float | int):
@@ -189,11 +181,7 @@ def minimum_of(data: SeriesDataConfig, targets: Sequence[str]) -> dict[str, floa
 
 
 def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTable, TimeSplit, list[Finding]]:
-    """The series with a value in their training rows, and what is said of the others.
-
-    Raises:
-        DataError: if a target has no training value in any series.
-    """
+    """The series with a value in their training rows, and what is said of the others."""
     parts = [series.observed[first:second] for series, (first, second, *_) in zip(table.series, split.bounds)]
     observed = np.stack([part.any(axis=0) for part in parts])
     for number, target in enumerate(table.target_names):
@@ -239,9 +227,6 @@ def read_table(
     Args:
         step: the time between rows, if it is known.
         zones: that of earlier rows, or those of series by name, if they are known.
-
-    Raises:
-        DataError: for what cannot be read, or a target that has the name of a column of forecasts.
     """
     table = read_series(
         path,

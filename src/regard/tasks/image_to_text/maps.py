@@ -43,11 +43,7 @@ class PlacedWords:
 
     @classmethod
     def read(cls, path: Path, entries: Sequence[Entry], reader: PictureReader, target: Field) -> PlacedWords:
-        """Reads a file for the pictures of a table; pictures that it does not name have no boxes.
-
-        Raises:
-            DataError: as `read_boxes`, or if none of its pictures is in the table.
-        """
+        """Reads a file for the pictures of a table; pictures that it does not name have no boxes."""
         boxes = read_boxes(path)
         if not any(entry.name in boxes for entry in entries):
             raise DataError(

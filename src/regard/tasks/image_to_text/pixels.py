@@ -59,9 +59,6 @@ class PictureReader:
 
         Args:
             report: is told what of a file was left out, as further pictures of an animation.
-
-        Raises:
-            DataError: for a file that is no picture, or an array of another shape.
         """
         if isinstance(image, Strokes):
             return self.rendering.draw(image)

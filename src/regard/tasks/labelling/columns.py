@@ -88,9 +88,6 @@ class Columns:
 
         Args:
             format, token_column, label_column: as in the configuration's `data`.
-
-        Raises:
-            ConfigError: for a column with a name, of a file that is not CoNLL-U.
         """
         examined = [line for line in islice(lines, EXAMINED) if not is_blank(line)]
         if format == "auto":

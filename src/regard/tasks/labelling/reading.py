@@ -77,11 +77,7 @@ class LabellingMaterial:
 
 
 def read_material(data: LabellingData) -> LabellingMaterial:
-    """Reads the sentences; without a file of held-out ones a hash of the text chooses them.
-
-    Raises:
-        DataError: for files that cannot be read, or without sentences on one of the sides.
-    """
+    """Reads the sentences; without a file of held-out ones a hash of the text chooses them."""
     options = form_options(data)
     columns, train = _read(data.train, options)
     every = train

@@ -68,11 +68,7 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         )
 
     def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: Findings) -> Plan[LabellingConfig]:
-        """Chooses sizes, batches and steps by the number of tokens, and the scheme of spans by the labels.
-
-        Raises:
-            ConfigError: if `select` is a metric of spans, and the labels mark none.
-        """
+        """Chooses sizes, batches and steps by the number of tokens, and the scheme of spans by the labels."""
         lengths = np.array([len(each.tokens) for each in material.train])
         lengths = lengths[lengths <= config.data.max_length]
         growth = (max(int(lengths.sum()), 1) / REFERENCE) ** 0.5

@@ -230,9 +230,6 @@ def samples_of(
 
     Args:
         report: is told what was changed.
-
-    Raises:
-        DataError: for a sound that cannot be read; the text names the sentence's line, too.
     """
     try:
         samples, _ = read_wave(item.sound, front_end.sample_rate, report=report)

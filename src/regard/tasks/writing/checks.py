@@ -72,11 +72,7 @@ def check_attentions(
 
 
 def load_field(folder: Path, side: str) -> Field:
-    """A field that was saved with a model.
-
-    Raises:
-        DataError: for a damaged file.
-    """
+    """A field that was saved with a model."""
     try:
         return Field.load(folder, side)
     except (DataError, UnsupportedError):

@@ -69,11 +69,7 @@ def encoded(
 
 
 def backwards(asked: Sequence[Constraints]) -> list[Constraints]:
-    """The constraints of outputs that are written from right to left.
-
-    Raises:
-        InputError: for a prefix, which is written last.
-    """
+    """The constraints of outputs that are written from right to left."""
     for index, each in enumerate(asked):
         if each.prefix:
             raise InputError(index, "constraints: the model writes from right to left, so no output has a prefix.")
@@ -88,9 +84,6 @@ def with_room(
 
     Args:
         most: the most symbols that the decoder can say.
-
-    Raises:
-        InputError: if `max_length` or `most` is too small.
     """
     largest = most if decoding.max_length is None else min(decoding.max_length, most)
     name = "max_length" if largest == decoding.max_length else "the decoder's greatest length"

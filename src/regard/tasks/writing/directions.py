@@ -72,9 +72,6 @@ def joint_hypotheses(
         batch: the numbers of these.
         loaded: their memory, which both directions read.
         alignment: whether hypotheses have their alignments, those of the direction that found them.
-
-    Raises:
-        InputError: for an output that must begin with a text, since one direction writes it last.
     """
     from regard.tasks.writing.constraints import backwards
 

@@ -31,9 +31,6 @@ def load_partner(path: Path, key: str, device: torch.device, *, task: str) -> An
 
     Args:
         task: the task that it must be of.
-
-    Raises:
-        ConfigError: if there is no such model, or it is one of another task.
     """
     from regard.tasks.loading import find, load
 
@@ -53,9 +50,6 @@ def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> E
     Args:
         models: two or more.
         options: those of `EnsembleDecoder`.
-
-    Raises:
-        ConfigError: for models that differ, with what differs.
     """
     first, *others = models
     for other in others:
