@@ -136,8 +136,11 @@ class AbstractModel(ABC, Generic[ConfigT]):
     config: ConfigT
     module: nn.Module
     name: str
+    """Shown in messages."""
     card: str
+    """A text about the model, its data and its limits."""
     fingerprints: dict[str, str]
+    """SHA-256 of the training and held-out files, by name; metrics on training files are refused."""
     trained_items: TrainedItems | None = None
     """The items that it was trained on; None if they were not recorded."""
     assets: ClassVar[tuple[str, ...]]
@@ -154,6 +157,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """Of models whose inputs are files: the suffixes of those that a folder may hold; none if `inputs` reads it."""
     most_inputs: ClassVar[int] = 0
     """Of models whose inputs are files: how many are predicted before their results are printed; 0: all."""
+    shown_sections: ClassVar[tuple[str, ...]] = ("model", "decoding")
+    """The sections of the configuration that `information` shows."""
     line_end: ClassVar[str] = " "
     """What stands for the end of a line within an output that is printed in one line."""
 
@@ -175,8 +180,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """Writes what belongs to the model beside weights and configuration, such as vocabularies; no code."""
 
     @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """What `information` has beside the name, the number of weights and the configuration, such as vocabularies."""
+
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""
+        named = {"name": self.name, "task": self.config.task, "parameters": self.num_parameters}
+        sections = {section: getattr(self.config, section).model_dump(mode="json") for section in self.shown_sections}
+        return {**named, **self.description(), **sections}
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
         """The vocabularies by name, each with the beginning of the names of the weights with a row for each symbol."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.errors import RegardError
 from regard.viz.document_page import document_page
-from regard.viz.files import ARRAYS, suffix_of
+from regard.viz.files import ARRAYS, check_highest, suffix_of
 from regard.viz.plot import PICTURES
 from regard.viz.weighted import Emphasis, WeightedDocument, largest_emphasis
 
@@ -58,8 +58,7 @@ def plot_document(
     items = [documents] if isinstance(documents, WeightedDocument) else list(documents)
     if not items:
         raise RegardError("There are no documents to draw; give at least one.")
-    if highest != "largest" and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
-        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
+    check_highest(highest)
     scale = largest_emphasis(items, emphasis) if highest == "largest" else highest
     if suffix == ".html":
         text = document_page(items, title=title, emphasis=emphasis, highest=scale)

@@ -17,6 +17,12 @@ FORMAT = "regard.alignment.1"
 ARRAYS = (".json", ".npz")
 
 
+def check_highest(highest: object) -> None:
+    """Refuses what is no weight of the darkest colour."""
+    if highest != "largest" and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
+        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
+
+
 def save_alignment(
     alignment: Any, path: str | Path, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]
 ) -> Path:

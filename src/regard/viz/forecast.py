@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regard.data.forecasts import Forecast, all_times
 from regard.errors import RegardError
 from regard.viz.colours import ramp
-from regard.viz.files import suffix_of
+from regard.viz.files import check_highest, suffix_of
 from regard.viz.labels import visible_words
 from regard.viz.plot import PICTURES
 
@@ -79,8 +79,7 @@ def plot_forecast(
             f"targets are some of {', '.join(map(repr, forecast.target_names))}; got "
             f"{repr(unknown[0]) if unknown else 'none'}."
         )
-    if highest != "largest" and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
-        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
+    check_highest(highest)
     title = forecast.series if title is None else title
     figure = draw_forecast(forecast, names, title, highest)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 
 from regard.errors import RegardError
 from regard.viz.aligned import Reading, largest_weight, read
-from regard.viz.files import suffix_of, write
+from regard.viz.files import check_highest, suffix_of, write
 from regard.viz.page import page
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -64,8 +64,7 @@ def plot_alignment(
     target = Path(path)
     suffix = suffix_of(target, (*PICTURES, ".html"))
     largest = highest == "largest"
-    if not largest and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
-        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
+    check_highest(highest)
     if data not in (None, "json", "npz"):
         raise RegardError(f"data must be 'json', 'npz' or None; got {data!r}.")
     items = read(alignment, source_tokens, target_tokens, **how)

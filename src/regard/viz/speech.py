@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.errors import RegardError
 from regard.viz.aligned_speech import AlignedSpeech
-from regard.viz.files import suffix_of
+from regard.viz.files import check_highest, suffix_of
 from regard.viz.plot import PICTURES
 
 
@@ -55,14 +55,9 @@ def plot_speech(
         raise RegardError("sentences is empty: there is nothing to draw.")
     if len(items) > 1 and suffix != ".html":
         raise RegardError(f"{target}: a picture shows one sentence; got {len(items)}. Write .html for several.")
-    if highest == "largest":
-        scale = (
-            max(float(np.max(item.alignment, where=np.isfinite(item.alignment), initial=0)) for item in items) or 1.0
-        )
-    elif isinstance(highest, int | float) and 0 < highest < float("inf"):
-        scale = highest
-    else:
-        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
+    check_highest(highest)
+    largest = (float(np.max(item.alignment, where=np.isfinite(item.alignment), initial=0)) for item in items)
+    scale = (max(largest) or 1.0) if highest == "largest" else highest
     target.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".html":
         from regard.viz.speech_page import speech_page

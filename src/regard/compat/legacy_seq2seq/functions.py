@@ -88,10 +88,7 @@ def embedding_attention_decoder(
         scope: the `EmbeddingAttentionDecoder` that holds the weights.
         initial_state_attention: as in `AttentionDecoder`.
 
-    Raises:
-        UnsupportedError: without such a scope.
-        ConfigError: for a cell, a size or a type that is not the scope's.
-        ShapeError: as there.
+    Raises: as `attention_decoder`.
     """
     call = "EmbeddingAttentionDecoder(cell, num_symbols, embedding_size, num_heads, …, attention_size=…)"
     module = _opened(scope, EmbeddingAttentionDecoder, call, dtype)
@@ -139,10 +136,7 @@ def embedding_attention_seq2seq(
         scope: the `EmbeddingAttentionSeq2Seq` that holds the weights.
         initial_state_attention: as in `AttentionDecoder`.
 
-    Raises:
-        UnsupportedError: without such a scope.
-        ConfigError: for a cell, a size or a type that is not the scope's.
-        ShapeError: as there.
+    Raises: as `attention_decoder`.
     """
     call = "EmbeddingAttentionSeq2Seq(cell, num_encoder_symbols, num_decoder_symbols, embedding_size, …)"
     module = _opened(scope, EmbeddingAttentionSeq2Seq, call, dtype)

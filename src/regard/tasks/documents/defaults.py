@@ -44,10 +44,8 @@ def resolve(
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         words, sentences: (documents,) of the training documents; those without words do not count.
         held_out: the number of held-out documents.
-        chosen: values that were chosen before, by dotted key (`TrainingData.chosen`).
     """
     kept = words > 0
     words, sentences = words[kept], sentences[kept]

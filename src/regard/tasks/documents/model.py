@@ -43,9 +43,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     Args:
         field: turns texts into sentences of ids.
         module: the network; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: DocumentsConfig
@@ -279,16 +277,11 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             for number, weights in enumerate(words if heads else words.mean(0, keepdim=True), start=1)
         ]
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         kind = "labels, of which a document may have several" if self.labels.several else "labels"
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "words": f"{len(self.field.words.vocabulary):,} {self.config.data.units} symbols",
             "labels": f"{len(self.labels):,} {kind}: {', '.join(self.labels.names)}",
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     def _warnings(self, encoded: EncodedDocument) -> tuple[str, ...]:

@@ -67,9 +67,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         scale: the scale of each training series.
         linear: the ridge regression of the training windows.
         module: the network; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out files, by name.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: ForecastingConfig
@@ -324,20 +322,14 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             files.append(plot_forecast(forecast, target, title=heading))
         return files
 
-    def information(self) -> dict[str, Any]:
-        data = self.config.data
+    def description(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "targets": ", ".join(self.facts.target_names),
             "known": ", ".join((*self.facts.known_names, *self.facts.features)),
             "series": len(self.scale.names),
             "step": str(self.facts.step),
-            "history": data.history,
-            "horizon": data.horizon,
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
+            "history": self.config.data.history,
+            "horizon": self.config.data.horizon,
         }
 
     @property

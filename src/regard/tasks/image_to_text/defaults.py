@@ -48,11 +48,9 @@ def resolve(
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         shapes: (texts, 2) height and width of the picture of each training text.
         lengths: (texts,) symbols of each.
         held_out: the number of held-out pictures that are validated.
-        chosen: values that were chosen before, by dotted key.
     """
     count = len(lengths)
     growth = max(count, 1) / REFERENCE

@@ -88,9 +88,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     Args:
         target: the field of the texts.
         module: encoder and decoder; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: ImageToTextConfig
@@ -414,15 +412,10 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         files = _numbered(path, len(shown))
         return [plot_captioned_image(item, file, **options) for item, file in zip(shown, files, strict=True)]
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "cells": f"{self.stride} × {self.stride} pixels",
             "target": size_of_field(self.target, self.config.data.target.units),
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     def _source(self, given: Any, number: int, *, keeps: bool) -> ImageSource:

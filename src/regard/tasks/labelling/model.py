@@ -37,7 +37,7 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     Args:
         module: set to evaluation mode.
-        name, card, fingerprints: as of every model.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: LabellingConfig
@@ -52,6 +52,7 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     assets = ("tokens.json", "characters.json", "labels.json")
     formats = ("tsv", "text", "jsonl", *tables.FORMATS)
+    shown_sections = ("model",)
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -206,14 +207,10 @@ class Tagger(AbstractModel[LabellingConfig]):
             weights, path, shown.tokens, outputs, title=title, data=data, highest=highest, sides=sides
         )
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "tokens": len(self.tokens.symbols),
             "characters": len(self.characters.symbols),
             "labels": ", ".join(self.labels.symbols),
             "spans": "none" if self.span_scheme is None else str(self.span_scheme),
-            "model": self.config.model.model_dump(mode="json"),
         }

@@ -43,10 +43,8 @@ def resolve(
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         num_tokens: of the training text.
         held_out: tokens of the held-out text.
-        chosen: values that were chosen before, by dotted key.
     """
     growth = max(num_tokens, 1) / REFERENCE
     open_ = OpenKeys(config, dict(chosen))

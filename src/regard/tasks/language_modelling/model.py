@@ -52,9 +52,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     Args:
         text: the field, which turns texts into ids and back.
         module: the network; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: LanguageModellingConfig
@@ -261,14 +259,9 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             prompt=(columns, columns - 1),
         )
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "text": f"{len(self.text.vocabulary):,} {self.config.data.units} symbols",
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     def _symbols(self, text: str) -> list[str]:

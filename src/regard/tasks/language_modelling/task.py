@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig
-from regard.data import Field, Findings, RunningText
+from regard.data import Findings, RunningText
 from regard.data.vocabulary import SPECIALS
-from regard.errors import DataError, RegardError, UnsupportedError
 from regard.models import AbstractLanguageModel
 from regard.tasks.contract import AbstractTask, DataFile, Metric
-from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.defaults import resolve
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
 from regard.tasks.plan import Plan
+from regard.tasks.writing.checks import load_field
 
 
 class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
@@ -76,9 +75,4 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         return TextTrainee(model, material)
 
     def restore(self, config: LanguageModellingConfig, folder: Path, *, name: str) -> LanguageModel:
-        try:
-            return LanguageModel.build(config, Field.load(folder, "text"), name=name)
-        except (DataError, UnsupportedError):
-            raise
-        except (RegardError, TypeError) as error:
-            raise DataError(f"{folder / 'text.json'}: {error}\n  {DAMAGED}") from None
+        return LanguageModel.build(config, load_field(folder, "text"), name=name)

@@ -57,9 +57,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
         durations: the mean durations of units in labelled training sentences, a baseline; None without labels.
         module: the network; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out tables, by name.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: TextToSpeechConfig
@@ -129,12 +127,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         mine, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
         return [f"data.front_end is {mine} here and {theirs} there"] if theirs not in (None, mine) else []
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         front_end = self.front_end
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "architecture": self.config.model.architecture,
             **({} if self.config.model.like is None else {"like": self.config.model.like}),
             "attention": self.config.model.attention.recipe,
@@ -143,8 +138,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             "front end": self.config.data.front_end,
             "sound": f"{front_end.sample_rate:,} Hz, {front_end.num_mels} mels, a frame every {front_end.hop_length} "
             "samples",
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     @property

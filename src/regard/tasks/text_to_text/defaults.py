@@ -137,11 +137,9 @@ def resolve(
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; those that training leaves out (longer
             than `data.max_length`, or with an empty side) do not count.
         held_out: the number of held-out pairs.
-        chosen: values that were chosen before, by dotted key (`TrainingData.chosen`).
     """
     kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
         np.minimum(source_lengths, target_lengths) > 0

@@ -98,9 +98,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     Args:
         source, target: the fields, which turn texts into ids and back.
         module: encoder and decoder; set to evaluation mode.
-        name: shown in messages.
-        card: a text about the model, its data and its limits.
-        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: TextToTextConfig
@@ -461,15 +459,10 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             generate=None,
         )
 
-    def information(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "task": self.config.task,
-            "parameters": self.num_parameters,
             "source": size_of_field(self.source, self.config.data.source.units),
             "target": size_of_field(self.target, self.config.data.target.units),
-            "model": self.config.model.model_dump(mode="json"),
-            "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
     def _longest(self, decoding: DecodingConfig) -> int:

@@ -60,28 +60,30 @@ class FunctionAlignment(AbstractAlignment):
 def with_function(
     mechanism: Mechanism, function: str | ProbabilityFunction, mask_value: float | None = None
 ) -> Mechanism:
-    """The mechanism with the weights of another function.
+    """The mechanism with the weights of another function, as `checked_function` returns it.
 
     Args:
-        function: a name or a function.
         mask_value: as in `FunctionAlignment`; None leaves padding out, which gives it a weight of 0.
-
-    Raises:
-        UnsupportedError: for an unknown name.
     """
     alignment: AbstractAlignment
     if not isinstance(function, str):
         alignment = FunctionAlignment(function, mask_value)
     else:
-        check_name(function)
         made, computed = NAMED[function]
         alignment = made() if mask_value is None else FunctionAlignment(computed, mask_value)
     return Mechanism(mechanism.score, alignment, mechanism.read, mechanism.window)
 
 
-def check_name(name: str) -> None:
-    """Refuses a name of no probability function."""
-    if name not in NAMED:
+def checked_function(function: str | ProbabilityFunction | None) -> str | ProbabilityFunction:
+    """The name of a probability function, softmax if None, or a function itself.
+
+    Raises:
+        UnsupportedError: for an unknown name.
+    """
+    function = function or "softmax"
+    if isinstance(function, str) and function not in NAMED:
+        names = ", ".join(map(repr, NAMED))
         raise UnsupportedError(
-            f"probability_fn={name!r} must be one of {', '.join(map(repr, NAMED))}, or a function of the scores (R, S)."
+            f"probability_fn={function!r} must be one of {names}, or a function of the scores (R, S)."
         )
+    return function

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import Mechanism, bahdanau
 from regard.attention.contract import Tree
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import Initialiser, fill, initialiser
-from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, check_name, with_function
+from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, checked_function, with_function
 from regard.compat.tfa.mechanisms.composed import ComposedAttention, units_of
 from regard.compat.tfa.mechanisms.functions import MonotonicMode
 from regard.compat.tfa.mechanisms.reading import ReadingAttention, reader
@@ -59,27 +59,12 @@ class BahdanauAttention(ComposedAttention):
         name: str = "BahdanauAttention",
         *,
         num_units: int | None = None,
-        score_mask_value: float | None = None,
-        query_size: int | None = None,
-        memory_size: int | None = None,
-        query_layer: nn.Module | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         initialiser(kernel_initializer)
-        probability_fn = probability_fn or "softmax"
-        if isinstance(probability_fn, str):
-            check_name(probability_fn)
-        super().__init__(
-            units_of(units, num_units),
-            dtype=dtype,
-            name=name,
-            score_mask_value=score_mask_value,
-            query_size=query_size,
-            memory_size=memory_size,
-            query_layer=query_layer,
-            memory_layer=memory_layer,
-        )
-        self.normalize, self.function, self.kernel_initializer = normalize, probability_fn, kernel_initializer
+        super().__init__(units_of(units, num_units), dtype=dtype, name=name, **options)
+        self.normalize, self.kernel_initializer = normalize, kernel_initializer
+        self.function = checked_function(probability_fn)
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
@@ -136,11 +121,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
         name: str = "BahdanauMonotonicAttention",
         *,
         num_units: int | None = None,
-        score_mask_value: float | None = None,
-        query_size: int | None = None,
-        memory_size: int | None = None,
-        query_layer: nn.Module | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         initialiser(kernel_initializer)
         super().__init__(
@@ -151,11 +132,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
             mode=mode,
             dtype=dtype,
             name=name,
-            score_mask_value=score_mask_value,
-            query_size=query_size,
-            memory_size=memory_size,
-            query_layer=query_layer,
-            memory_layer=memory_layer,
+            **options,
         )
         self.normalize, self.kernel_initializer = normalize, kernel_initializer
         self._begin(memory, memory_sequence_length)

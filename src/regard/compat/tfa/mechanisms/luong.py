@@ -11,7 +11,7 @@ from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import fill
-from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, check_name, with_function
+from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, checked_function, with_function
 from regard.compat.tfa.mechanisms.composed import ComposedAttention, units_of
 from regard.compat.tfa.mechanisms.functions import MonotonicMode
 from regard.compat.tfa.mechanisms.reading import ReadingAttention, reader
@@ -64,9 +64,6 @@ class LuongAttention(ComposedAttention):
         memory_size: int | None = None,
         memory_layer: nn.Module | None = None,
     ) -> None:
-        probability_fn = probability_fn or "softmax"
-        if isinstance(probability_fn, str):
-            check_name(probability_fn)
         super().__init__(
             units_of(units, num_units),
             dtype=dtype,
@@ -75,7 +72,7 @@ class LuongAttention(ComposedAttention):
             memory_size=memory_size,
             memory_layer=memory_layer,
         )
-        self.scale, self.function = scale, probability_fn
+        self.scale, self.function = scale, checked_function(probability_fn)
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
