@@ -27,7 +27,6 @@ from regard.data import (
 )
 from regard.data.calendar import DAY, HOUR, MINUTE, SECOND, WEEK
 from regard.data.series_checks import check_values
-from regard.data.time_texts import parse_time
 from regard.errors import DataError, UnsupportedError
 
 
@@ -168,9 +167,6 @@ def test_a_series_whose_step_is_given_may_have_one_row(tmp_path: Path) -> None:
 def test_times_have_offsets_formats_and_short_forms(tmp_path: Path) -> None:
     path = written(tmp_path, "t,a\n31.12.2023,1\n01.01.2024,2\n")
     assert read_series(path, time_format="%d.%m.%Y").step == Step(microseconds=DAY)
-    assert parse_time("2024-01-01T00:00Z") == np.datetime64("2024-01-01")
-    with pytest.raises(ValueError):
-        parse_time("soon")
 
 
 def test_parquet_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes
 from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text import model as image_model
-from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
+from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
@@ -649,6 +649,12 @@ def test_references_keep_their_order_and_are_distinct(tmp_path: Path) -> None:
     table.write_text("".join(f"a.png\t{text}\n" for text in ("a", "b", "A", "c", "B")), encoding="utf-8")
     (item,) = items_of(open_pictures(table), str.lower)
     assert item.references == ("a", "b", "c")
+
+
+def padding(batches, shapes) -> float:
+    """The share of pixels that are padding."""
+    size = sum(len(batch) * int(shapes[batch].max(0).prod()) for batch in batches)
+    return 1 - sum(int(shapes[batch].prod(1).sum()) for batch in batches) / size
 
 
 def test_batches_hold_every_item_once_with_little_padding() -> None:

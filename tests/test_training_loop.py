@@ -18,9 +18,8 @@ from regard.config.tasks.text_to_text import TextTrainingConfig
 from regard.errors import ConfigError, RegardError
 from regard.training import Loss, Outcome, Validation, train
 from regard.training.manifest import Manifest
-from regard.training.position import Position
 from regard.training.progress import Display
-from regard.training.report import RunReport
+from regard.training.report import Position, RunReport
 from training_toy import ITEMS, Toy, ToyTrainee, config
 
 

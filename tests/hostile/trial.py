@@ -17,7 +17,7 @@ from typing import Any
 
 import regard
 from regard.cli.application import UNREAD, run
-from regard.cli.failure import WRONG
+from regard.cli.standard import WRONG
 from regard.errors import RegardError
 
 PACKAGE = str(Path(regard.__file__).parent)

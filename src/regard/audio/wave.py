@@ -89,9 +89,6 @@ def write_wave(
         samples: in [-1, 1].
         loud: what happens to a sound that goes beyond: all of it is scaled down, or the peaks are cut.
 
-    Returns:
-        The path.
-
     Raises:
         ShapeError: for samples that are not (N,) real numbers.
         DataError: for samples that are not finite, or another suffix.

@@ -13,9 +13,8 @@ from typer.core import TyperGroup
 
 from regard.cli import align, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
-from regard.cli.failure import report
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, refuse_repeated, settings_help, with_settings
-from regard.cli.standard import hush, plain_warnings, prepare_streams, say, show, standard_output
+from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
 
 UNREAD = 141
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from regard.cli import inputs, options
-from regard.cli.failure import FAILED
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
 from regard.cli.progress import Meter, Progress, Unfinished, terminable
-from regard.cli.standard import BLANKS, check_output, format_of_output, plain, results, safe, say
+from regard.cli.standard import BLANKS, FAILED, check_output, format_of_output, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.conversion.joeynmt_sides import PROGRAM, side_options
-from regard.conversion.layers import layer_names
 from regard.conversion.options import Options
+from regard.conversion.transformers import layer_names
 from regard.models.named_weights import Names
 
 COMMON: Mapping[str, Any] = {"dropout": 0.1, "alpha": 1.0, "activation": "relu", "num_layers": 8, "num_heads": 4}

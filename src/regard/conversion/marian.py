@@ -18,11 +18,11 @@ from regard.conversion.files import (
     require_folder,
     tensors,
 )
-from regard.conversion.layers import layer_names
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
+from regard.conversion.transformers import layer_names
 from regard.data import Field, Normalisation
 from regard.data.pieces import SentencePieceUnits
 from regard.errors import DataError, UnsupportedError

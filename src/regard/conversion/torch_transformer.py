@@ -14,11 +14,11 @@ from torch import Tensor
 from regard.config.schema import Section, Size
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
-from regard.conversion.layers import layer_names
 from regard.conversion.options import validated
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
+from regard.conversion.transformers import layer_names
 from regard.data import Field, Normalisation
 from regard.data.field import PLAIN_UNITS
 from regard.data.pieces import SentencePieceUnits

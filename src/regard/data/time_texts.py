@@ -98,22 +98,6 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
     return Moment(wall, offset, zone, replace(form, offset=style, name=name_style))
 
 
-def parse_time(text: str, time_format: str | None = None) -> np.datetime64:
-    """A time in UTC from ISO 8601 or a format of `strptime`; a time without an offset stays as it is.
-
-    Raises:
-        ValueError: if the text is no such time.
-
-    >>> parse_time("2024-01-01T06:00+02:00"), parse_time("2024-03"), parse_time("01.02.2024", "%d.%m.%Y").item().month
-    (np.datetime64('2024-01-01T04:00:00.000000'), np.datetime64('2024-03-01T00:00:00.000000'), 2)
-    """
-    moment = read_moment(text, time_format)
-    wall = np.datetime64(moment.wall, "us")
-    if moment.offset is None and moment.zone:
-        return zone_named(moment.zone).instants(np.array([wall]))[0]
-    return wall - np.timedelta64(moment.offset or 0, "us")
-
-
 def shown(time: np.datetime64) -> str:
     """A time as text: its date, and the time of day unless it is midnight, with as many digits as it needs.
 

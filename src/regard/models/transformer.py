@@ -24,10 +24,16 @@ from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_by, cross_entropy_of
 from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
-from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
-from regard.models.transformer_options import DEFAULT_OPTIONS, RefinementOptions, TransformerOptions, initialise
+from regard.models.transformer_options import (
+    DEFAULT_OPTIONS,
+    Positions,
+    RefinementOptions,
+    TransformerOptions,
+    divide_positions,
+    initialise,
+)
 from regard.shapes import Bool, Int, keep_mask
 
 

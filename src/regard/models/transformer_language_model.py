@@ -16,9 +16,14 @@ from regard.attention.precision import widened
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
 from regard.models.language_model import AbstractLanguageModel, LanguageState, by_position, recorded_by_position
-from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import last_norm, residuals
-from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
+from regard.models.transformer_options import (
+    DEFAULT_OPTIONS,
+    Positions,
+    TransformerOptions,
+    divide_positions,
+    initialise,
+)
 from regard.shapes import Bool, Float, Int
 
 

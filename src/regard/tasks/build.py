@@ -1,4 +1,4 @@
-"""Builds encoders, decoders and mechanisms from the sections that tasks share.
+"""Builds encoders, decoders, mechanisms and the options of Transformers from the sections that tasks share.
 
 Weights are drawn from torch's global generator, in an order that never changes: a saved seed means the same model.
 """
@@ -16,11 +16,11 @@ from torch import nn
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
 from regard.config.place import KeyPath, dotted
-from regard.config.schema import AttentionConfig, DecoderConfig, EncoderConfig
+from regard.config.schema import AttentionConfig, DecoderConfig, EncoderConfig, TransformerLayersConfig
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.layers import RecurrentStack
-from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder, RecurrentEncoder
+from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder, RecurrentEncoder, TransformerOptions
 
 SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
 """Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
@@ -247,3 +247,45 @@ def _words(hint: Any) -> list[str]:
 
 def _is_part(hint: Any) -> bool:
     return AbstractWindow in getattr(hint, "__args__", ())
+
+
+def check_heads(config: TransformerLayersConfig, path: KeyPath, *, positions: str | None) -> None:
+    """Refuses sizes that heads do not divide.
+
+    Args:
+        path: of the section, for messages.
+        positions: the kind of positions.
+    """
+    if config.size % config.heads:
+        raise ConfigError(f"size is {config.size}; it must be a multiple of heads ({config.heads})", (*path, "size"))
+    if positions == "rotary" and config.size // config.heads % 2:
+        raise ConfigError(
+            f"size / heads is {config.size // config.heads}; positions: rotary rotates pairs, so it must be even",
+            (*path, "size"),
+        )
+    if config.key_value_heads is not None and config.heads % config.key_value_heads:
+        raise ConfigError(
+            f"key_value_heads is {config.key_value_heads}; it must divide heads ({config.heads})",
+            (*path, "key_value_heads"),
+        )
+    if config.query_key_norm and positions in ("relative", "transformer_xl"):
+        raise ConfigError(
+            f"query_key_norm has no effect with positions: {positions}, which compare queries with vectors of offsets, "
+            "too; leave one of them out",
+            (*path, "query_key_norm"),
+        )
+
+
+def transformer_options(config: TransformerLayersConfig) -> TransformerOptions:
+    """The options of a Transformer's layers."""
+    return TransformerOptions(
+        activation=config.activation,
+        activation_dropout=config.activation_dropout,
+        attention_dropout=config.attention_dropout,
+        norm_epsilon=config.norm_epsilon,
+        final_norm=config.final_norm,
+        scaled_embeddings=config.scaled_embeddings,
+        query_key_norm=config.query_key_norm,
+        projection_bias=config.projection_bias,
+        initialisation=config.initialisation,
+    )

@@ -21,8 +21,7 @@ from regard.training.accumulation import Accumulation, accumulations
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
 from regard.training.outcome import Outcome, StopReason
-from regard.training.position import Pace, Position
-from regard.training.report import RunReport
+from regard.training.report import Pace, Position, RunReport
 from regard.training.schedule import Plateau, Schedule
 from regard.training.selection import BestValidation
 from regard.training.step import Stepper

@@ -44,9 +44,6 @@ def plot_captioned_image(
             looked; "largest", that of all maps, so that words can be compared; or a number, so that files can be.
         end_symbol: False leaves out the map of the end symbol.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix, no caption, or several captions in a .png or .svg.
         UnsupportedError: for a caption too long for one picture.

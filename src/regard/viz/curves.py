@@ -29,9 +29,6 @@ def plot_curves(
     Args:
         curves: (x, y) by name, two sequences or tensors of the same length; points that are not finite are left out.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix, no curve, or x and y of different lengths.
     """

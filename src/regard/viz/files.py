@@ -35,9 +35,6 @@ def save_alignment(
     Args:
         alignment, source_tokens, target_tokens, **how: as in `plot_alignment`.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix.
     """

@@ -55,9 +55,6 @@ def plot_forecast(
         title: the text above the picture; the series' name if None.
         highest: the weight of the darkest colour, or "largest", the largest weight.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix, or a target that the forecast lacks.
 

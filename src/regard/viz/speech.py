@@ -35,9 +35,6 @@ def plot_speech(
         title: the text above everything; for a picture the sentence's text if None.
         highest: the weight of the darkest colour, or "largest", the largest weight of the sentences.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix, no sentence, or several sentences in a picture.
 

@@ -44,9 +44,6 @@ def plot_strokes(
         title: the text above everything; the caption's `text` if None.
         without_ink: symbols that are not written and so get no stroke.
 
-    Returns:
-        The path.
-
     Raises:
         RegardError: for another suffix, or strokes outside the image.
 

@@ -46,13 +46,6 @@ def bucket_pictures(shapes: NDArray[np.int64], *, batch_pixels: int, seed: int, 
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def padding(batches: list[NDArray[np.int64]], shapes: NDArray[np.int64]) -> float:
-    """The share of pixels that are padding."""
-    size = sum(len(batch) * int(shapes[batch].max(0).prod()) for batch in batches)
-    filled = sum(int(shapes[batch].prod(1).sum()) for batch in batches)
-    return 1 - filled / size if size else 0.0
-
-
 def _cut(order: NDArray[np.int64], shapes: NDArray[np.int64], batch_pixels: int) -> Iterator[NDArray[np.int64]]:
     start, height, width = 0, 0, 0
     for stop, (rows, columns) in enumerate(shapes[order].tolist()):

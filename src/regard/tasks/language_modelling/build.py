@@ -13,7 +13,7 @@ from regard.data import BOS, EOS, PAD
 from regard.errors import ConfigError, counted
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import AbstractLanguageModel, recurrent_language_model, transformer_language_model
-from regard.tasks.transformers import check_heads, transformer_options
+from regard.tasks.build import check_heads, transformer_options
 
 NEVER = (PAD, BOS, EOS)
 """Ids that are never predicted: a running text has no end."""

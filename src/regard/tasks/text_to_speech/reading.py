@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.audio import FrontEnd, Standardisation, read_wave, sounding
 from regard.config.tasks.text_to_speech import SpeechDataConfig, TextToSpeechConfig
-from regard.data import EOS, Field, Finding, Findings, Intervals, Normalisation, Vocabulary, read_intervals
+from regard.data import Field, Finding, Findings, Intervals, Normalisation, Vocabulary, read_intervals
 from regard.data.defects import is_collecting, item_or_defect
 from regard.data.field import PLAIN_UNITS
 from regard.data.finding import Severity, by_severity
@@ -307,11 +306,6 @@ def doubts(path: Path) -> Iterator[str]:
 def data_item(utterance: Utterance) -> DataItem:
     """A sentence by which it is found again: its text and its sound."""
     return DataItem(utterance.place, utterance.text, (content(utterance.sound),))
-
-
-def ids_of(field: Field, text: str) -> NDArray[np.int64]:
-    """The ids of a text, and the end symbol."""
-    return np.append(field.encode(text).ids, EOS)
 
 
 def labels_file(data: SpeechDataConfig, table: Path) -> Path:

@@ -19,9 +19,8 @@ from regard.errors import ConfigError
 from regard.layers import PositionedEmbedding, RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import RecurrentDecoder, RefinementOptions, TransformerDecoder, transformer_decoder
 from regard.models.peers import IMITATIONS
-from regard.models.positions import divide_positions
-from regard.tasks.build import build_decoder, build_mechanism
-from regard.tasks.transformers import check_heads, transformer_options
+from regard.models.transformer_options import divide_positions
+from regard.tasks.build import build_decoder, build_mechanism, check_heads, transformer_options
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 MULTI_HEAD = "multi_head"

@@ -39,11 +39,10 @@ from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered
 from regard.tasks.streaming import Pieces, Streamed
-from regard.tasks.writing.constraints import backwards, with_room
+from regard.tasks.writing.constraints import backwards, with_room, within
 from regard.tasks.writing.constraints import encoded as constraints_in_ids
 from regard.tasks.writing.directions import begin_symbol, joint_hypotheses
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
-from regard.tasks.writing.limits import within
 from regard.tasks.writing.partners import ensemble_of, load_partner, scored_by, unknown_to
 from regard.tasks.writing.source import Loaded, Source
 
