@@ -95,9 +95,6 @@ def named_inputs(
 
     Args:
         refuse: is told of a file that cannot be read, which does not stop the others.
-
-    Raises:
-        DataError: if none can be read, or for the first one without `refuse`.
     """
     from regard.data.pictures import natural
 
@@ -149,11 +146,7 @@ def parse_fields(text: str | None, option: str = "--source-field") -> Fields | N
 def of_pairs(
     file: Path | None, source: Path | None, target: object, source_field: str | None, target_field: str | None
 ) -> tuple[Path, Fields | None, str | int | None]:
-    """The file of pairs, or that of the sources, and the columns of both sides, of the options that name them.
-
-    Raises:
-        RegardError: for options that do not go together.
-    """
+    """The file of pairs, or that of the sources, and the columns of both sides, of the options that name them."""
     path = file or source
     if path is None or (file is None) != bool(source and target) or (file and (source or target)):
         raise RegardError("Give a file of pairs, or --source FILE --target FILE.")

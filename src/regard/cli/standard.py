@@ -236,9 +236,6 @@ def lines(path: Path) -> Iterator[str]:
     """The lines, without their ends, of a UTF-8 file, which may be compressed, of a pipe, or of stdin for `-`.
 
     The file is opened at once, and read lazily.
-
-    Raises:
-        DataError: for a line that is not UTF-8, or a file that cannot be read.
     """
     name = "stdin" if str(path) == "-" else str(path)
     if name == "stdin" and sys.stdin is None:

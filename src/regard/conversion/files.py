@@ -46,9 +46,6 @@ def read_checkpoint(
     Args:
         classes: further classes, or pairs of a class and its name in the file, that are as harmless as `HARMLESS`.
         advice: by the beginning of the name of a class that is not read, what to do about it; `RESAVE` for others.
-
-    Raises:
-        DataError: for a file that is missing or damaged, or that would run code.
     """
     require(path)
     with torch.serialization.safe_globals([*HARMLESS, *classes]), warnings.catch_warnings():

@@ -40,9 +40,6 @@ class Symbols:
             tokens: all symbols, the specials among them.
             padding, begin, end, unknown: which of them are the specials; None, or a symbol that is not there: none is.
                 One symbol may be several, as in Marian, whose outputs begin with the padding.
-
-        Raises:
-            DataError: for a symbol that is no text or occurs twice, or a vocabulary without an end symbol.
         """
         if others := [token for token in tokens if not isinstance(token, str)]:
             raise DataError(f"The vocabulary has {others[0]!r}, which is no symbol; expected texts.")

@@ -223,11 +223,7 @@ def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Sy
 
 
 def _check_positions(facts: Facts, tables: list[Tensor], size: int) -> int | None:
-    """The number of positions that are learned; None if none are.
-
-    Raises:
-        DataError: for a table of other positions, or none where there should be one.
-    """
+    """The number of positions that are learned; None if none are."""
     if facts.positions == "learned":
         if len(tables) not in (1, 2):
             raise DataError("positions: learned needs one table, or one of each side; names.positions says where.")

@@ -27,11 +27,7 @@ KNOWN = READ | NARROWER | LIMITS | {"batch_tokens"}
 
 
 def require_text_to_text(model: Any) -> TextToText:
-    """The model, if it turns texts into texts by an encoder and a decoder of its own.
-
-    Raises:
-        UnsupportedError: for another task, and for a pointer.
-    """
+    """The model, if it turns texts into texts by an encoder and a decoder of its own."""
     if not isinstance(model, TextToText):
         raise UnsupportedError(
             f"task: {model.config.task} cannot be exported yet; models of text_to_text can. Its parts are modules of "

@@ -161,9 +161,6 @@ def build_mechanism(
         defaults: values of further parameters, parts among them, which options of the configuration replace; a recipe
             gets those that it has parameters for.
         path: of the section, for messages.
-
-    Raises:
-        ConfigError: for an unknown recipe or option (the text has the nearest name), or a value of the wrong type.
     """
     recipe = RECIPES.get(config.recipe)
     if recipe is None:

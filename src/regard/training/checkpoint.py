@@ -75,11 +75,7 @@ class Checkpoints:
         )
 
     def progress(self, step: int) -> dict[str, Any]:
-        """Step, epoch, needed weights and checksums of a checkpoint, without reading its other files.
-
-        Raises:
-            DataError: if the file cannot be read.
-        """
+        """Step, epoch, needed weights and checksums of a checkpoint, without reading its other files."""
         path = self._checkpoint(step) / PROGRESS
         try:
             progress = json.loads(path.read_text(encoding="utf-8"))

@@ -15,11 +15,7 @@ from regard.training.processes import local_device, num_started
 
 
 def choose(name: str) -> torch.device:
-    """The device of a name: auto (a GPU if there is one), cpu, cuda or cuda:1.
-
-    Raises:
-        ConfigError: for another name, or a GPU that does not exist.
-    """
+    """The device of a name: auto (a GPU if there is one), cpu, cuda or cuda:1."""
     if name == "auto":
         return local_device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = name.partition(":")

@@ -81,11 +81,6 @@ def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
     Args:
         config: the section `training` of a configuration.
         trainee: the trainee; without one, only the configuration is checked.
-
-    Raises:
-        ConfigError: for a device that does not exist, learning rates that contradict each other, or TensorBoard that is
-            not installed.
-        RegardError: for training data without batches, or a module without parameters to train.
     """
     Precision(config.precision, device.choose(config.device))
     Schedule(config, total_steps=0)

@@ -202,11 +202,7 @@ class CaptionedImage:
 
 
 def as_pixels(image: Any) -> NDArray[np.uint8]:
-    """The image as (H, W, C) uint8.
-
-    Raises:
-        ShapeError: for other shapes or numbers.
-    """
+    """The image as (H, W, C) uint8."""
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
     try:

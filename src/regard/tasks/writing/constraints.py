@@ -88,11 +88,6 @@ def encoded(
         ids_of: the ids of an output of the input with this index.
         by_input: whether they depend on the input, as those of symbols that a pointer copies do.
         has_beam: whether texts can be included.
-
-    Raises:
-        DataError: for another number of them.
-        InputError: for an unknown key, something that is no text, or a text with symbols that no output can have.
-        ConfigError: for such a text of the configuration.
     """
     if given is not None and len(given) != count:
         raise DataError(f"constraints: give one for each of the {count} inputs, or None; got {len(given)}.")
