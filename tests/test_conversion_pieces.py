@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
-from regard.conversion.pieces import restricted
+from regard.conversion.pieces import of_pieces, read_rows, restricted, said_bias
 from regard.conversion.symbols import LEAST, Symbols
 from regard.data import Field, Normalisation
 from regard.data.pieces import SentencePieceUnits

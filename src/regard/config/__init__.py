@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.config.configuration import Configuration
+    from regard.config.configuration import ABSENT, Configuration, differences, dump, save
     from regard.config.description import json_schema
     from regard.config.reading import from_preset, from_values, load, presets
     from regard.config.reference import describe
     from regard.config.schema import Config
-    from regard.config.writing import ABSENT, differences, dump, save
 
 __all__ = [
     "ABSENT",

@@ -13,8 +13,7 @@ from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_text, read_yaml, require, require_folder, tensors
 from regard.conversion.joeynmt_sides import PROGRAM
 from regard.conversion.options import Options
-from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
-from regard.conversion.pieces import restricted
+from regard.conversion.pieces import of_pieces, read_rows, restricted, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
 from regard.data import Field, Normalisation

@@ -19,7 +19,7 @@ from regard.conversion.files import (
     tensors,
 )
 from regard.conversion.options import Options
-from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
+from regard.conversion.pieces import of_pieces, read_rows, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
 from regard.conversion.transformers import layer_names

@@ -15,7 +15,7 @@ from regard.config.schema import Section, Size
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
 from regard.conversion.options import validated
-from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
+from regard.conversion.pieces import of_pieces, read_rows, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
 from regard.conversion.transformers import layer_names

@@ -11,9 +11,8 @@ from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import fill
-from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, checked_function, with_function
 from regard.compat.tfa.mechanisms.composed import ComposedAttention, units_of
-from regard.compat.tfa.mechanisms.functions import MonotonicMode
+from regard.compat.tfa.mechanisms.functions import MonotonicMode, ProbabilityFunction, checked_function, with_function
 from regard.compat.tfa.mechanisms.reading import ReadingAttention, reader
 
 

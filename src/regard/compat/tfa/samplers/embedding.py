@@ -11,8 +11,7 @@ from torch.nn.functional import embedding as looked_up
 from torch.nn.functional import gumbel_softmax
 
 from regard.compat.tfa.layers.deferred import tensors
-from regard.compat.tfa.samplers.contract import Sampler, none_finished, tokens_and_end
-from regard.compat.tfa.samplers.draws import Draws
+from regard.compat.tfa.samplers.contract import Draws, Sampler, none_finished, tokens_and_end
 from regard.errors import ConfigError, RegardError, ShapeError
 from regard.shapes import Bool, Int
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from regard.compat.tfa.arrays import TensorArray
 from regard.compat.tfa.layers.deferred import tensors
-from regard.compat.tfa.samplers.contract import Sampler
-from regard.compat.tfa.samplers.draws import Draws
+from regard.compat.tfa.samplers.contract import Draws, Sampler
 from regard.compat.tfa.samplers.embedding import embedding_of
 from regard.compat.tfa.structure import flatten, map_structure
 from regard.errors import ConfigError, ShapeError
