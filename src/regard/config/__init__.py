@@ -29,11 +29,10 @@ __all__ = [
 __getattr__ = on_demand(  # the settings of searches are read without what reads files
     __name__,
     {
-        "configuration": ["Configuration"],
+        "configuration": ["ABSENT", "Configuration", "differences", "dump", "save"],
         "description": ["json_schema"],
         "reading": ["from_preset", "from_values", "load", "presets"],
         "reference": ["describe"],
         "schema": ["Config"],
-        "writing": ["ABSENT", "differences", "dump", "save"],
     },
 )

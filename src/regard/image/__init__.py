@@ -19,8 +19,8 @@ from regard.image.strokes import Strokes, Symbol
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.image.fitting import resize
     from regard.image.rendering import Placement, Rendering, pixel_strokes, render
+    from regard.image.resizing import resize
 
 __all__ = [
     "IMAGENET_MEAN",

@@ -191,7 +191,7 @@ class ImageAugmentation:
 
     def _warped(self, image: NDArray[np.uint8], matrix: NDArray[np.float64], move: NDArray[np.float64]) -> Any:
         """The picture under a matrix of columns (x, y) about its middle, and moved by (x, y)."""
-        from regard.image.fitting import warp  # torch, which options of augmentation do not need
+        from regard.image.resizing import warp  # torch, which options of augmentation do not need
 
         height, width = image.shape[:2]
         if self.fill == "edge":
