@@ -76,14 +76,23 @@ class DataSection(Section):
     )
 
 
+CellName = Literal["lstm", "gru", "rnn", "gru_reset_before"]
+CELL: Any = Field(
+    default="gru",
+    description="`rnn` is the vanilla tanh cell; `gru_reset_before`, TensorFlow 1's GRU, resets the state before it is "
+    "multiplied",
+)
+RESIDUAL: Any = Field(
+    default=False,
+    description="layers above the first add their input to their output",
+    json_schema_extra=only_with("layers", unless=1),
+)
+
+
 class EncoderConfig(Section):
     """The recurrent encoder."""
 
-    cell: Literal["lstm", "gru", "rnn", "gru_reset_before"] = Field(
-        default="gru",
-        description="`rnn` is the vanilla tanh cell; `gru_reset_before`, TensorFlow 1's GRU, resets the state "
-        "before it is multiplied",
-    )
+    cell: CellName = CELL
     size: Size = Field(default=256, description="state size of one direction", json_schema_extra=FROM_DATA)
     layers: Layers = Field(default=2, description="number of stacked layers")
     bidirectional: bool = Field(
@@ -91,21 +100,13 @@ class EncoderConfig(Section):
     )
     embedding_size: Size = Field(default=128, description="size of the vector of a symbol")
     dropout: Fraction = Field(default=0.3, description="on embeddings and between layers", json_schema_extra=FROM_DATA)
-    residual: bool = Field(
-        default=False,
-        description="layers above the first add their input to their output",
-        json_schema_extra=only_with("layers", unless=1),
-    )
+    residual: bool = RESIDUAL
 
 
 class DecoderConfig(Section):
     """The recurrent decoder."""
 
-    cell: Literal["lstm", "gru", "rnn", "gru_reset_before"] = Field(
-        default="gru",
-        description="`rnn` is the vanilla tanh cell; `gru_reset_before`, TensorFlow 1's GRU, resets the state "
-        "before it is multiplied",
-    )
+    cell: CellName = CELL
     size: Size = Field(default=256, description="state size", json_schema_extra=FROM_DATA)
     layers: Layers = Field(default=1, description="number of stacked layers")
     embedding_size: Size = Field(default=128, description="size of the vector of a symbol")
@@ -114,11 +115,7 @@ class DecoderConfig(Section):
         description="on embeddings, between layers and before the output layer",
         json_schema_extra=FROM_DATA,
     )
-    residual: bool = Field(
-        default=False,
-        description="layers above the first add their input to their output",
-        json_schema_extra=only_with("layers", unless=1),
-    )
+    residual: bool = RESIDUAL
     query: Literal["output", "state"] = Field(
         default="output",
         description="the query of attention: the output of the top layer, or the concatenated states of all layers "
@@ -231,6 +228,12 @@ class AttentionConfig(BaseModel):
     def options(self) -> dict[str, Any]:
         """The arguments of the recipe other than the sizes that follow from encoder and decoder."""
         return dict(self.model_extra or {})
+
+
+ATTENTION: Any = Field(
+    default=AttentionConfig(),
+    description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
+)
 
 
 class TrainingConfig(Section):

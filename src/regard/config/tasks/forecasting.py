@@ -8,6 +8,7 @@ from pydantic import Field, Strict, model_validator
 
 from regard.config.conditions import both, only_with
 from regard.config.schema import (
+    ATTENTION,
     COMMON,
     FROM_DATA,
     AttentionConfig,
@@ -186,10 +187,7 @@ class RecurrentForecasterConfig(Section):
     decoder: SeriesDecoderConfig = Field(
         default=SeriesDecoderConfig(), description="forecasts the horizon, step by step"
     )
-    attention: AttentionConfig | None = Field(
-        default=AttentionConfig(),
-        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
-    )
+    attention: AttentionConfig | None = ATTENTION
     channels: Literal["separate", "joint"] = Field(
         default="separate",
         description="one target at a time with the same weights for all, or all targets of a step together",

@@ -8,6 +8,7 @@ from pydantic import Field, Strict
 
 from regard.config.conditions import only_with
 from regard.config.schema import (
+    ATTENTION,
     COMMON,
     FROM_DATA,
     AttentionConfig,
@@ -256,10 +257,7 @@ class RecurrentConfig(Section):
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of decoder")
     encoder: ModelEncoder = Field(default=ResidualConfig(), discriminator="backbone", description="reads the picture")
     decoder: CaptionDecoderConfig = Field(default=CaptionDecoderConfig(), description="writes the text")
-    attention: AttentionConfig | None = Field(
-        default=AttentionConfig(),
-        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
-    )
+    attention: AttentionConfig | None = ATTENTION
 
 
 class TransformerConfig(Section):

@@ -8,6 +8,7 @@ from pydantic import Field, Strict, model_validator
 
 from regard.config.conditions import only_with
 from regard.config.schema import (
+    ATTENTION,
     COMMON,
     AlignmentLossConfig,
     AttentionConfig,
@@ -183,10 +184,7 @@ class RecurrentConfig(Section):
     decoder: RecurrentDecoderConfig | TransformerDecoderConfig = Field(
         default=RecurrentDecoderConfig(), discriminator="architecture", description="writes the output"
     )
-    attention: AttentionConfig | None = Field(
-        default=AttentionConfig(),
-        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
-    )
+    attention: AttentionConfig | None = ATTENTION
     pointer: PointerConfig | None = POINTER
     shared_embeddings: bool = SHARED_EMBEDDINGS
 
