@@ -7,9 +7,6 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo import maybe_mark_dynamic
-from torch._dynamo.exc import BackendCompilerFailed
-from torch.fx.experimental import _config
 
 from regard.attention import Mechanism
 from regard.config.schema import AlignmentTrainingConfig, FeedbackConfig, TrainingConfig
@@ -18,7 +15,6 @@ from regard.layers import RecurrentStack
 from regard.models import RecurrentDecoder
 from regard.training.device import choose
 
-SHAPES: Any = _config
 BACKEND: Any = "inductor"
 KEY_PATH = ("training", "compile")
 LOOPS: tuple[tuple[Any, str], ...] = (
@@ -72,6 +68,14 @@ class CompiledLoss:
         first: returns the batch to compile with, which has more than one row; called once.
     """
 
+    @classmethod
+    def of(
+        cls, config: TrainingConfig, loss: Callable[[Batch], Sums], module: nn.Module, first: Callable[[], Batch]
+    ) -> CompiledLoss | None:
+        """The compiled loss, of a training that compiles it; else None."""
+        check_compilable(config)
+        return cls(loss, module, first) if config.compile else None
+
     def __init__(self, loss: Callable[[Batch], Sums], module: nn.Module, first: Callable[[], Batch]) -> None:
         self._uncompiled = loss
         self._compiled = torch.compile(loss, dynamic=True, backend=BACKEND)
@@ -102,11 +106,16 @@ class CompiledLoss:
             torch.autograd.grad(self._run(batch)[0], parameters, allow_unused=True)
 
     def _run(self, batch: Batch) -> Sums:
+        from torch._dynamo import maybe_mark_dynamic  # slow to import
+        from torch._dynamo.exc import BackendCompilerFailed
+        from torch.fx.experimental import _config
+
+        shapes: Any = _config
         for tensor in batch.values():
             for axis in range(tensor.dim()):
                 maybe_mark_dynamic(tensor, axis)
         try:
-            with SHAPES.patch(use_duck_shape=False):
+            with shapes.patch(use_duck_shape=False):
                 return self._compiled(batch)
         except BackendCompilerFailed as error:
             reason = str(error.inner_exception).strip().partition("\n")[0]

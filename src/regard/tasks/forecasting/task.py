@@ -11,6 +11,7 @@ from regard.config.tasks.forecasting import ForecastingConfig
 from regard.data import TIME_FEATURES, Findings, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.files import read_array
+from regard.tasks.compilation import check_compilable
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.defaults import resolve, with_sizes
@@ -55,10 +56,7 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         )
         core = getattr(module.decoder, "core", module.decoder)
         check_teachable(core, config.model.attention, memory_size=module.encoder.output_size)
-        if config.training.compile:
-            from regard.tasks.compilation import check_compilable
-
-            check_compilable(config.training)
+        check_compilable(config.training)
         return module
 
     def files(self, config: ForecastingConfig) -> Sequence[DataFile]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from regard.data.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
 from regard.models import DecoderOutput
+from regard.tasks.compilation import CompiledLoss
 from regard.tasks.feeding import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
@@ -37,12 +38,8 @@ class ForecastTrainee:
         self.path = material.path
         self.windows = material.training_windows(self.config.data)
         self.held_out = material.validation_windows(self.config.data)
-        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
-        if self.config.training.compile:
-            from regard.tasks.compilation import CompiledLoss, check_compilable
-
-            check_compilable(self.config.training)
-            self._compiled_loss = CompiledLoss(lambda batch: self._loss(batch, None), self.module, self._first)
+        training, loss = self.config.training, lambda batch: self._loss(batch, None)
+        self._compiled_loss = CompiledLoss.of(training, loss, self.module, self._first)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of windows, in an order that follows from seed and epoch."""

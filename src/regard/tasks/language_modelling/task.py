@@ -12,6 +12,7 @@ from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.data import Findings, RunningText
 from regard.data.vocabulary import SPECIALS
 from regard.models import AbstractLanguageModel
+from regard.tasks.compilation import check_compilable
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.defaults import resolve
@@ -34,10 +35,7 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
 
     def draft(self, config: LanguageModellingConfig) -> AbstractLanguageModel:
         module = build_model(config, num_tokens=2 * len(SPECIALS))
-        if config.training.compile:
-            from regard.tasks.compilation import check_compilable
-
-            check_compilable(config.training)
+        check_compilable(config.training)
         return module
 
     def files(self, config: LanguageModellingConfig) -> Sequence[DataFile]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.data import Likelihood, RunningText, TextBatch, TextWindows
 from regard.data.running_text import decode
+from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
@@ -46,12 +47,7 @@ class TextTrainee:
         length = training.window + 1 - training.context
         self.windows = TextWindows(text, text.train, length=length, context=training.context)
         self.dev = model.windows(text, text.held_out)
-        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
-        if training.compile:
-            from regard.tasks.compilation import CompiledLoss, check_compilable
-
-            check_compilable(training)
-            self._compiled_loss = CompiledLoss(self._loss, self.module, self._first)
+        self._compiled_loss = CompiledLoss.of(training, self._loss, self.module, self._first)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         return self.windows.shuffled(self.config.training.batch_size, seed=self.config.seed, epoch=epoch)

@@ -15,6 +15,7 @@ from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
+from regard.tasks.compilation import check_compilable
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.plan import Plan
 from regard.tasks.text_to_text import copying
@@ -56,10 +57,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         check_pointer(config)
         _check_attentions(config, module)
         _check_teachable(config, module)
-        if config.training.compile:
-            from regard.tasks.compilation import check_compilable
-
-            check_compilable(config.training)
+        check_compilable(config.training)
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:

@@ -19,6 +19,7 @@ from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
 from regard.tasks.alignment_losses import aligned_cross_entropy
+from regard.tasks.compilation import CompiledLoss
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
 from regard.tasks.writing.decoders import NEVER
@@ -48,16 +49,12 @@ class AbstractWriterTrainee(ABC):
         self.config = model.config
         self.items = items
         self.smoothing = smoothing_over_all(self._training, len(model.target.vocabulary) - len(NEVER))
-        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
-        if self._training.compile:
-            from regard.tasks.compilation import CompiledLoss, check_compilable
-
-            check_compilable(self._training)
-            self._compiled_loss = CompiledLoss(
-                lambda batch: self._loss(batch, None, self.smoothing),
-                self.module,
-                lambda: self._on_device(self.first()),
-            )
+        self._compiled_loss = CompiledLoss.of(
+            self._training,
+            lambda batch: self._loss(batch, None, self.smoothing),
+            self.module,
+            lambda: self._on_device(self.first()),
+        )
 
     @abstractmethod
     def descriptions(self, epoch: int) -> Sequence[Any]:
