@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from regard import ops
-from regard.ops.linear import Product, linear, onednn, outer
+from regard.ops.linear import linear, onednn, outer
+from regard.ops.linear.shared import PackedProduct
 
 missing = onednn.refuse(packs=True)
 
@@ -48,8 +49,7 @@ def test_products_are_those_of_torch(kind, biased):
     bias = bias if biased else None
     assert onednn.refuse(x, weight, bias) is None
     expected = torch.nn.functional.linear(x.double(), weight.double(), bias.double() if biased else None)
-    packed = Product(weight, 130)
-    assert packed.packed
+    packed = PackedProduct(weight)
     for found in (linear(x, weight, bias), packed(x, bias), packed(x[:7], bias)):
         torch.testing.assert_close(found.double(), expected[: len(found)], rtol=0, atol=3e-5)
 
@@ -61,7 +61,7 @@ def test_narrow_products_are_of_rounded_numbers_and_sums_of_whole_ones(kind, row
     x = x[:rows]
     rounded = (one.bfloat16().double() for one in (x, weight))
     expected = torch.nn.functional.linear(*rounded)
-    for found in (linear(x, weight, bias, bfloat16=True), Product(weight, rows, bfloat16=True)(x, bias)):
+    for found in (linear(x, weight, bias, bfloat16=True), PackedProduct(weight, bfloat16=True)(x, bias)):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found.double() - bias.double(), expected, rtol=2**-7, atol=1e-4)
     if x.dim() == 2:
@@ -120,9 +120,7 @@ def test_without_wide_vectors_only_large_packed_weights_are_onednns(monkeypatch)
     assert "without AVX-512" in onednn.refuse(x, weight)
     assert "without AVX-512" in onednn.refuse_outer(x, x)
     assert "weight is too small" in onednn.refuse(x, weight[:256], packs=True)
-    assert not Product(weight[:256], 64).packed
-    large = Product(weight, 64)
-    assert large.packed
+    large = PackedProduct(weight)
     torch.testing.assert_close(large(x, bias), torch.nn.functional.linear(x, weight, bias), rtol=0, atol=1e-3)
 
 
@@ -130,14 +128,13 @@ def test_without_onednn_torch_computes(monkeypatch):
     x, weight, bias = inputs("plain")
     with torch.backends.mkldnn.flags(enabled=False):
         assert "switched off" in onednn.refuse(x, weight)
-        assert not Product(weight, 130).packed
         torch.testing.assert_close(linear(x, weight, bias), torch.nn.functional.linear(x, weight, bias))
     monkeypatch.setattr(onednn, "_multiply", None)
     assert "without oneDNN" in onednn.refuse()
 
 
 def test_nothing_is_multiplied_by_nothing():
-    assert Product(torch.ones(3, 2), 0)(torch.ones(0, 2)).shape == (0, 3)
+    assert PackedProduct(torch.ones(3, 2))(torch.ones(0, 2)).shape == (0, 3)
     assert linear(torch.ones(4, 0), torch.ones(3, 0), torch.ones(3)).tolist() == [[1.0] * 3] * 4
 
 

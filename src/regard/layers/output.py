@@ -17,6 +17,8 @@ from regard.shapes import Bool, Float, Int
 
 FEW = 8
 """So many tokens are forbidden one by one."""
+MIN_LOGITS = 1 << 14
+"""Logits from which on log-probabilities are made by our kernel, in their place."""
 
 
 class TokenHead(nn.Module):
@@ -63,7 +65,7 @@ class TokenHead(nn.Module):
         """Log-probabilities of the next token, in float32 at least."""
         logits = self.projection(self.adapter(features))
         logits = logits.float() if logits.element_size() < 4 else logits
-        if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and logits.numel() >= MIN_LOGITS:
             # a copy, as others may hold the logits; it is written over
             logits = logits.clone() if self.says_all or self.never_counts else self._without_forbidden(logits)
             result = log_softmax(logits)

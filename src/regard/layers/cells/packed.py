@@ -16,7 +16,8 @@ from torch import Tensor
 
 from regard.layers.cells.cell import CELLS
 from regard.layers.packing import Packing
-from regard.ops.linear import Product, linear, outer
+from regard.ops.linear import linear, outer
+from regard.ops.linear.shared import PackedProduct
 
 KERNELS = "regard.ops.cells.numba.packed"
 BLOCK_ELEMENTS = 1 << 18
@@ -133,7 +134,7 @@ def _run_forward(
     w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
     # an LSTM's gates are sums of x and s, so x has both biases; a GRU's r comes between s_n and its sum with x_n
     of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if spec.cell == "lstm" else (b_ih, b_hh)
-    product = Product(w_hh, max(counts, default=1), bfloat16=spec.bfloat16)
+    product = PackedProduct(w_hh, bfloat16=spec.bfloat16)
     hidden, size = state[0], w_hh.shape[1]
     fixed = packing.sorted_indices.numpy(), outputs.numpy(), direction * size
     arrays = [state[1].numpy(), hidden.numpy()]
@@ -175,7 +176,7 @@ def _run_backward(
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
     step = import_module(KERNELS).STEPS_BACKWARD[spec.cell]
     w_hh = weights[1].detach()
-    product = Product(w_hh.t(), max(counts, default=1), bfloat16=spec.bfloat16)
+    product = PackedProduct(w_hh.t(), bfloat16=spec.bfloat16)
     grad_hidden, grad_recurrent = grad_state[0], tape.recurrent if spec.cell == "gru" else tape.gates
     fixed = packing.sorted_indices.numpy(), grad_outputs.numpy(), direction * w_hh.shape[1]
     buffers = [*tape.arrays(), grad_state[1].numpy(), grad_hidden.numpy()]

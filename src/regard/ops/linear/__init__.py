@@ -8,6 +8,7 @@ from torch import Tensor
 from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.ops.linear import autograd, onednn, reference, shared
+from regard.ops.linear.shared import PackedProduct
 from regard.shapes import Float
 
 LINEAR = (
@@ -35,12 +36,12 @@ def linear(
             [3.]])
     """
     if bfloat16:
-        return _multiply_bfloat16(x, weight.bfloat16(), bias)
+        return shared.rounded(reference.linear, x, weight.bfloat16(), bias=bias)
     if (loop := over_steps.current(x, weight)) is not None:
         if loop.collects and weight.requires_grad and shared.pays(x, weight):
             return shared.linear(loop, x, weight, bias)
         if not loop.collects and shared.packs(loop, x, weight):
-            return loop.shared(shared.PackedProduct, weight, as_bytes=loop.stores_bytes)(x, bias)
+            return loop.shared(PackedProduct, weight, as_bytes=loop.stores_bytes)(x, bias)
     is_small = not onednn.IS_WIDE or x.numel() * weight.shape[0] < onednn.MIN_WORK
     if torch.compiler.is_compiling() or not x.is_cpu or is_small:
         return reference.linear(x, weight, bias)
@@ -52,38 +53,3 @@ def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: 
     if bfloat16:
         return (left.bfloat16().t() @ right.bfloat16()).float()
     return choose(OUTER, left, right).function(left, right)
-
-
-class Product:
-    """x Wᵀ for many x of as many rows; without autograd.
-
-    Args:
-        weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
-        rows: of x.
-        bfloat16: as in `linear`.
-    """
-
-    def __init__(self, weight: Tensor, rows: int, *, bfloat16: bool = False) -> None:
-        self.bfloat16 = bfloat16
-        self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
-        packs = weight.is_contiguous() and (onednn.IS_WIDE or not bfloat16)
-        with torch.no_grad():
-            # what is taken for such products, so that calls need not ask again
-            example = weight.new_empty(rows, weight.shape[1])
-            self.packed = choose(LINEAR, example, weight.detach(), packs=packs).name == "onednn"
-        if self.packed and packs:
-            self.weight = onednn.pack(self.weight, rows)
-
-    def __call__(
-        self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
-    ) -> Float[Tensor, "*rows N"]:
-        """x Wᵀ + b."""
-        if self.bfloat16:
-            return _multiply_bfloat16(x, self.weight, bias, packed=self.packed)
-        return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
-
-
-def _multiply_bfloat16(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
-    # the product is rounded to bfloat16; the bias is added in float32, as it need not be rounded
-    product = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
-    return product if bias is None else product.add_(bias)

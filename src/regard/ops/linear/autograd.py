@@ -14,10 +14,10 @@ from regard.ops.linear import onednn, reference
 from regard.ops.precision import without_autocast
 
 
-def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool = False) -> str | None:
+def refuse(x: Any = None, weight: Any = None, bias: Any = None) -> str | None:
     """Why oneDNN does not compute x Wᵀ and its gradients, or None."""
     with torch.no_grad():  # gradients are no obstacle here
-        reason = onednn.refuse(x, weight, bias, packs=packs)
+        reason = onednn.refuse(x, weight, bias)
     if reason is None and x is not None and torch.is_autocast_enabled("cpu"):
         return "autocast asks for half types"
     return reason

@@ -24,7 +24,7 @@ MIN_WORK = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
 MIN_WORK_PACKED = 1 << 19
 """The same for a weight that is packed."""
-MIN_WEIGHT = 3 << 16
+MIN_WEIGHT = 3 << 17
 """Numbers of a packed weight from which on a call is worth its preparation with AVX2 only."""
 IS_WIDE = torch.backends.cpu.get_cpu_capability() != "AVX2"
 """Whether the processor has wider vectors than AVX2, which MKL uses only on Intel's processors."""
@@ -59,7 +59,7 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool =
     return (
         refuse_kernels(x, weight, bias)
         or refuse_device("cpu", x)
-        or refuse_types(x, weight, types=(torch.float32,))
+        or refuse_types(x, weight, types=(torch.float32, torch.bfloat16) if packs and IS_WIDE else (torch.float32,))
         or refuse_gradients(x, weight, bias)
     )
 

@@ -5,7 +5,7 @@ grad_x_t = grad_y_t W,  grad_W = Σ_t grad_y_tᵀ x_t,  grad_b = Σ_t Σ rows of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from regard.ops.eligibility import (
 from regard.ops.linear import onednn, reference
 from regard.ops.precision import without_autocast
 
-BYTES = "regard.ops.linear.numba"
+KERNELS = "regard.ops.linear.numba"
 
 
 class PackedProduct:
@@ -36,17 +36,23 @@ class PackedProduct:
     Args:
         weight: (N, K).
         as_bytes: store the weight as bytes.
+        bfloat16: as in `ops.linear`.
 
     Raises:
         UnsupportedError: if there are no kernels for bytes.
     """
 
-    def __init__(self, weight: Tensor, *, as_bytes: bool = False) -> None:
-        self.weight = weight.detach()
+    def __init__(self, weight: Tensor, *, as_bytes: bool = False, bfloat16: bool = False) -> None:
+        self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
+        self._bfloat16 = bfloat16
         self._of_bytes = byte_product(self.weight) if as_bytes else None
         self._packed: list[Tensor] = []
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x Wᵀ + b."""
+        return rounded(self._multiply, x, bias=bias) if self._bfloat16 else self._multiply(x, bias)
+
+    def _multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x Wᵀ + b, by what is fastest for so many rows."""
         if self._of_bytes is not None:
             product: Tensor = self._of_bytes(x, bias)
@@ -61,9 +67,15 @@ class PackedProduct:
             if reason is not None:
                 return reference.linear(x, self.weight, bias)
             self._packed.append(onednn.pack(self.weight, x.shape[:-1].numel()) if packs else self.weight)
-        if x.numel() * len(self.weight) < onednn.MIN_WORK_PACKED:
+        if x.numel() * self.weight.shape[0] < onednn.MIN_WORK_PACKED:
             return reference.linear(x, self.weight, bias)
         return onednn.linear(x, self._packed[0], bias)
+
+
+def rounded(multiply: Callable[..., Tensor], x: Tensor, *weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A product that is rounded to bfloat16, as x is; the bias is added in float32, as it need not be rounded."""
+    product = multiply(x.bfloat16(), *weight, None).float()
+    return product if bias is None else product.add_(bias)
 
 
 def byte_product(weight: Tensor) -> Any:
@@ -74,13 +86,13 @@ def byte_product(weight: Tensor) -> Any:
     """
     reason = (
         refuse_kernels(weight)
-        or refuse_numba(BYTES, weight)
+        or refuse_numba(KERNELS, weight)
         or refuse_device("cpu", weight)
         or refuse_types(weight, types=(torch.float32,))
     )
     if reason is not None:
         raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
-    return loaded(BYTES, "ByteProduct")(weight)
+    return loaded(KERNELS, "ByteProduct")(weight)
 
 
 class SharedProduct(over_steps.Shared):

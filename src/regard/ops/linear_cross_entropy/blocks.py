@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.ops import second_order
-from regard.ops.linear import Product, linear, outer
+from regard.ops.linear import linear, outer
+from regard.ops.linear.shared import PackedProduct
 from regard.ops.linear_cross_entropy import reference
 
 BLOCK_ELEMENTS = 5 << 18
@@ -108,7 +109,7 @@ def _in_blocks(
     count, num_tokens = len(features), len(weight)
     # as many rows as `BLOCK_ELEMENTS` allows, a multiple of `MIN_ROWS`; W is packed when several blocks use it
     rows = min(max(MIN_ROWS, BLOCK_ELEMENTS // num_tokens // MIN_ROWS * MIN_ROWS), count)
-    multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
+    multiply = PackedProduct(weight) if rows < count else partial(linear, weight=weight)
     grad_weights: list[Tensor] = []
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None
     grad_features: list[Tensor] = []
