@@ -8,7 +8,8 @@
 Each version is a process of its own, which prepares a case and then has its turn while the other one waits. As memory
 lies elsewhere in every process, which alone makes some loops faster or slower, the processes are started anew several
 times. Commands are whole processes: their CPU seconds and their largest memory. `--check` compares the losses of 50
-steps of every preset, and the outputs of `g2p-en` for 3,000 words. Both versions do the cases of this checkout.
+steps of plain gradient descent of every preset, and the outputs of `g2p-en` for 3,000 words. Both versions do the cases
+of this checkout.
 """
 
 from __future__ import annotations
