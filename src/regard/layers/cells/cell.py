@@ -114,5 +114,5 @@ CELLS: dict[str, AbstractCell] = {
 
 
 def zeros(cell: str, x: Float[Tensor, "B ..."], size: int) -> State:
-    """A state of zeros, (B, D) each."""
-    return (x.new_zeros(x.shape[0], size),) * CELLS[cell].num_tensors
+    """A state of zeros, (B, D) each; no tensor twice, of which torch's scan would make one."""
+    return tuple(x.new_zeros(x.shape[0], size) for _ in range(CELLS[cell].num_tensors))

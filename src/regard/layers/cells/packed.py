@@ -151,7 +151,7 @@ def _run_forward(
         for t in reversed(block) if direction else block:
             # s (count, G) = h_{t-1} W_hhᵀ + b of the rows that are alive, the first ones; b for a state of zeros
             if t == from_zero:
-                recurrent = of_state.expand(counts[t], -1).contiguous()
+                recurrent = of_state.repeat(counts[t], 1)
             else:
                 recurrent = product(hidden[: _rounded(counts[t])], of_state)
             step(t, offsets[t] - low, counts[t], *fixed, recurrent.numpy(), *buffers)
