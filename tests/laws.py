@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import tree
-from regard.decoding import Hypothesis, Search, beam_search, rescore
+from regard.decoding import Hypothesis, Search, rescore, search
 
 BOS, EOS = 1, 2
 Encode = Callable[..., Any]
@@ -84,7 +84,7 @@ def beams_are_alone_and_forced(encode: Encode, decoder: Any, sources: Sequence[A
     memory = decoder.prepare(encode(sources))
     assert tree.rows(memory) == len(sources)
     assert tree.rows(decoder.initial_state(memory, 5)) == len(sources) * 5
-    found = beam_search(decoder, memory, options, bos=BOS, eos=EOS, max_length=length, alignment=True)
+    found = search(decoder, memory, options, bos=BOS, eos=EOS, max_length=length, alignment=True)
     assert len({tuple(h.tokens.tolist()) for ranked in found for h in ranked}) > 5
     for ranked, forced in zip(found, rescore(decoder, memory, found, bos=BOS), strict=True):
         for ours, theirs in zip(ranked, forced, strict=True):
@@ -94,7 +94,7 @@ def beams_are_alone_and_forced(encode: Encode, decoder: Any, sources: Sequence[A
                 close(weights, theirs.alignments[name])
     for source, ranked in zip(sources, found, strict=True):
         own = decoder.prepare(encode([source]))
-        alone = beam_search(decoder, own, options, bos=BOS, eos=EOS, max_length=length, alignment=True)[0]
+        alone = search(decoder, own, options, bos=BOS, eos=EOS, max_length=length, alignment=True)[0]
         assert [h.tokens.tolist() for h in alone] == [h.tokens.tolist() for h in ranked]
         for ours, theirs in zip(ranked, alone, strict=True):
             assert math.isclose(ours.score, theirs.score, abs_tol=1e-9)
@@ -116,5 +116,5 @@ def a_wide_beam_is_exhaustive(decoder: Any, memory: Any, num_tokens: int, length
         if total > -math.inf:
             expected.append((tokens[cut - 1] != EOS, -total, list(tokens[:cut])))
     options = Search(beam=num_tokens * (num_tokens - 1) ** (length - 1), num_best=20, length_penalty="none")
-    found: list[Hypothesis] = beam_search(decoder, memory, options, bos=BOS, eos=EOS, max_length=length)[0]
+    found: list[Hypothesis] = search(decoder, memory, options, bos=BOS, eos=EOS, max_length=length)[0]
     assert [h.tokens.tolist() for h in found] == [tokens for _, _, tokens in sorted(expected)[:20]]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard.attention import AbstractScore, Mechanism, SoftmaxAlignment, WeightedSum, cite
-from regard.decoding import Search, beam_search
+from regard.decoding import Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.losses import cross_entropy
 from regard.models import Bridge, EncoderDecoder, RecurrentDecoder, RecurrentEncoder
@@ -71,7 +71,7 @@ def test_it_trains_and_decodes_with_a_beam():
         optimizer.step()
     source = drawn(20)
     memory = model.eval().decoder.prepare(model.encoder.encode(source))
-    found = beam_search(model.decoder, memory, Search(beam=4), bos=BOS, eos=EOS, max_length=8, alignment=True)
+    found = search(model.decoder, memory, Search(beam=4), bos=BOS, eos=EOS, max_length=8, alignment=True)
     right = [hypotheses[0].tokens.tolist() == row.tolist() for hypotheses, row in zip(found, source)]
     assert sum(right) >= 19
     assert found[0][0].alignments["attention"].shape == (1, 5, 5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, outputs, sources
 from regard.data.scoring import edit_distance
-from regard.decoding import Search, beam_search, mbr_search, minimum_bayes_risk, rescore, sample, search, utilities
+from regard.decoding import Search, minimum_bayes_risk, rescore, search, utilities
 from regard.errors import ConfigError, ShapeError
 
 torch.set_num_threads(1)
@@ -105,7 +105,7 @@ def test_the_search_is_the_mean_over_its_own_samples_in_plain_python(name, scale
     memory = decoder.prepare(batch)
     options = Search(method="mbr", num_samples=25, num_best=3, utility=name, seed=2)
     found = search(decoder, memory, options, alignment=True, **ARGUMENTS)
-    drawn = sample(decoder, memory, Search(method="sampling", num_best=25, seed=2), **ARGUMENTS)
+    drawn = search(decoder, memory, Search(method="sampling", num_best=25, seed=2), **ARGUMENTS)
     assert any(len({tuple(h.tokens.tolist()) for h in samples}) < 25 for samples in drawn)
     forced = rescore(decoder, memory, found, bos=BOS)
     for ours, samples, checked in zip(found, drawn, forced, strict=True):
@@ -134,7 +134,7 @@ def test_it_differs_from_the_most_probable_output_where_the_others_agree():
     memory = decoder.prepare(sources(30))
     options = Search(method="mbr", num_samples=60, utility="edit_distance", seed=0)
     found = search(decoder, memory, options, **ARGUMENTS)
-    beams = beam_search(decoder, memory, Search(beam=30, length_penalty="none"), **ARGUMENTS)
+    beams = search(decoder, memory, Search(beam=30, length_penalty="none"), **ARGUMENTS)
     seen = {ours[0].tokens.tolist() == best[0].tokens.tolist() for ours, best in zip(found, beams, strict=True)}
     assert seen == {True, False}
 
@@ -142,9 +142,9 @@ def test_it_differs_from_the_most_probable_output_where_the_others_agree():
 def test_a_sentence_alone_is_the_sentence_in_a_batch():
     decoder, batch = HistoryDecoder(5, 6), sources(5)
     options = Search(method="mbr", num_samples=12, seed=4)
-    together = mbr_search(decoder, decoder.prepare(batch), options, **ARGUMENTS)
+    together = search(decoder, decoder.prepare(batch), options, **ARGUMENTS)
     for b, source in enumerate(batch):
-        ((alone,),) = mbr_search(decoder, decoder.prepare([source]), options, items=torch.tensor([b]), **ARGUMENTS)
+        ((alone,),) = search(decoder, decoder.prepare([source]), options, items=torch.tensor([b]), **ARGUMENTS)
         assert alone.tokens.tolist() == together[b][0].tokens.tolist()
         assert alone.score == pytest.approx(together[b][0].score)
 
@@ -152,8 +152,8 @@ def test_a_sentence_alone_is_the_sentence_in_a_batch():
 def test_hypotheses_of_a_beam_are_judged_by_samples():
     decoder = HistoryDecoder(5, 8, scale=1.0)
     memory = decoder.prepare(sources(3))
-    beams = beam_search(decoder, memory, Search(beam=6, num_best=6), **ARGUMENTS)
-    drawn = sample(decoder, memory, Search(method="sampling", num_best=40, seed=1), **ARGUMENTS)
+    beams = search(decoder, memory, Search(beam=6, num_best=6), **ARGUMENTS)
+    drawn = search(decoder, memory, Search(method="sampling", num_best=40, seed=1), **ARGUMENTS)
     found = minimum_bayes_risk(beams, drawn, utility="edit_distance", num_best=6)
     for ours, candidates, samples in zip(found, beams, drawn, strict=True):
         expected = expected_in_plain_python(candidates, samples, lambda c, r: -edit_distance(c, r))
@@ -172,7 +172,7 @@ def test_chrf_and_a_users_own_utility_see_texts_and_other_utilities_symbols():
         shown.append((candidates, references))
         return np.array([[float(len(c)) for _ in references] for c in candidates])
 
-    drawn = sample(decoder, memory, Search(method="sampling", num_best=20, seed=1), **ARGUMENTS)
+    drawn = search(decoder, memory, Search(method="sampling", num_best=20, seed=1), **ARGUMENTS)
     for found, samples in zip(minimum_bayes_risk(drawn, text=text), drawn, strict=True):
         expected = expected_in_plain_python(
             samples, samples, lambda c, r: utility_in_plain_python("chrf", text(c), text(r))
@@ -188,15 +188,13 @@ def test_chrf_and_a_users_own_utility_see_texts_and_other_utilities_symbols():
 
 def test_what_cannot_be_judged_is_refused():
     decoder = HistoryDecoder(5, 3)
-    drawn = sample(decoder, decoder.prepare(sources(2)), Search(method="sampling", num_best=3, seed=1), **ARGUMENTS)
+    drawn = search(decoder, decoder.prepare(sources(2)), Search(method="sampling", num_best=3, seed=1), **ARGUMENTS)
     with pytest.raises(ShapeError, match="as many sentences; got 2, 1"):
         minimum_bayes_risk(drawn, drawn[:1])
     with pytest.raises(ConfigError, match="Sentence 1 has candidates and no references"):
         minimum_bayes_risk(drawn, [drawn[0], []])
     with pytest.raises(ShapeError, match=r"\(candidates, references\) = \(\d, \d\); got \(1,\)"):
         minimum_bayes_risk(drawn, utility=lambda candidates, references: np.zeros(1))
-    with pytest.raises(ConfigError, match="method mbr; got method='beam'"):
-        mbr_search(decoder, decoder.prepare(sources(1)), Search(), **ARGUMENTS)
     with pytest.raises(
         ConfigError, match="num_best is 9, but the outputs are chosen among num_samples samples; raise num_samples"
     ):

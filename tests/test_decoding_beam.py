@@ -11,17 +11,7 @@ from hypothesis import strategies as st
 
 from decoders import BOS, Altered, HistoryDecoder, next_step, outputs, score, sources, without
 from regard import tree
-from regard.decoding import (
-    AbstractPenalty,
-    AveragePenalty,
-    GnmtPenalty,
-    NoPenalty,
-    Search,
-    beam_search,
-    greedy_search,
-    rescore,
-    search,
-)
+from regard.decoding import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, Search, rescore, search
 from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 
@@ -76,7 +66,7 @@ def test_a_beam_wide_enough_is_exhaustive_search(num_tokens, length, seed, penal
         alpha=penalty[1],
     )
     memory = decoder.prepare(batch)
-    found = beam_search(decoder, memory, options, bos=BOS, eos=eos, max_length=length)
+    found = search(decoder, memory, options, bos=BOS, eos=eos, max_length=length)
     for source, hypotheses in zip(batch, found, strict=True):
         all_outputs = [
             (tokens[-1] != eos, -score(total, len(tokens), *penalty), tokens)
@@ -113,7 +103,7 @@ def plain_beam(decoder, source, eos, beam, num_best, penalty, max_length):
 def test_a_narrow_beam_equals_a_plain_one(num_tokens, beam, num_best, max_length, seed, penalty):
     decoder, batch, eos = HistoryDecoder(num_tokens, seed), sources(2, seed), seed % num_tokens
     options = Search(beam=beam, num_best=num_best, length_penalty=penalty[0], alpha=penalty[1])
-    found = beam_search(decoder, decoder.prepare(batch), options, bos=BOS, eos=eos, max_length=max_length)
+    found = search(decoder, decoder.prepare(batch), options, bos=BOS, eos=eos, max_length=max_length)
     for source, hypotheses in zip(batch, found, strict=True):
         expected = plain_beam(decoder, source, eos, beam, num_best, penalty, max_length)
         assert [h.tokens.tolist() for h in hypotheses] == [tokens for _, tokens in expected]
@@ -187,7 +177,7 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
         consistent(
             decoder,
             memory,
-            beam_search(decoder, memory, options, bos=BOS, eos=5, max_length=9, alignment=True),
+            search(decoder, memory, options, bos=BOS, eos=5, max_length=9, alignment=True),
             5,
             options,
         )
@@ -239,7 +229,7 @@ def test_stopping_early_never_changes_a_result(penalty, num_best):
                 return said
 
             options, told = Search(beam=3, num_best=num_best), {"bos": BOS, "eos": 4, "max_length": 14}
-            results[name] = beam_search(Altered(decoder, count), memory, options, penalty=chosen, **told)
+            results[name] = search(Altered(decoder, count), memory, options, penalty=chosen, **told)
         for early, late in zip(results["early"], results["late"], strict=True):
             assert [h.tokens.tolist() for h in early] == [h.tokens.tolist() for h in late]
     assert steps["early"] < steps["late"] or penalty in (AveragePenalty(), GnmtPenalty(2.0))  # long hopes
@@ -264,7 +254,7 @@ def test_finished_sentences_leave_and_the_source_is_never_tiled():
         seen.append((len(inputs), tree.rows(memory), tree.rows(state))) or step(inputs, memory, state, **kw)
     )
     limits = torch.tensor([2, 5, 9])
-    beam_search(decoder, decoder.prepare(sources(3)), Search(beam=4), bos=BOS, eos=5, max_length=limits)
+    search(decoder, decoder.prepare(sources(3)), Search(beam=4), bos=BOS, eos=5, max_length=limits)
     assert seen[0] == (3, 3, 3)  # all hypotheses begin alike
     assert all(rows == 4 * sentences == state for rows, sentences, state in seen[1:])
     assert seen[2][1] < 3
@@ -277,7 +267,7 @@ def test_the_end_is_admitted_even_when_it_ranks_behind_all_continuations():
 
     decoder = Altered(HistoryDecoder(3, 0), change)
     options = Search(beam=2, length_penalty="none")
-    (best,) = beam_search(decoder, decoder.prepare(sources(1)), options, bos=BOS, eos=2, max_length=3)[0]
+    (best,) = search(decoder, decoder.prepare(sources(1)), options, bos=BOS, eos=2, max_length=3)[0]
     assert best.tokens.tolist() == [2]
     assert best.log_probability == pytest.approx(math.log(0.1))
 
@@ -321,14 +311,14 @@ def test_a_beam_wider_than_the_vocabulary_returns_what_there_is():
     decoder = HistoryDecoder(3, 6)
     memory = decoder.prepare(sources(2))
     options = Search(beam=50, num_best=100)
-    found = beam_search(decoder, memory, options, bos=BOS, eos=2, max_length=2)
+    found = search(decoder, memory, options, bos=BOS, eos=2, max_length=2)
     assert [len(hypotheses) for hypotheses in found] == [3 + 4, 3 + 4]
     consistent(decoder, memory, found, 2, options)
 
 
 def test_a_vocabulary_of_the_end_alone_ends():
     decoder = HistoryDecoder(1, 0)
-    found = beam_search(decoder, decoder.prepare(sources(2)), Search(beam=3, num_best=2), bos=0, eos=0, max_length=3)
+    found = search(decoder, decoder.prepare(sources(2)), Search(beam=3, num_best=2), bos=0, eos=0, max_length=3)
     assert [[h.tokens.tolist() for h in hypotheses] for hypotheses in found] == [[[0]], [[0]]]
 
 
@@ -365,7 +355,7 @@ def test_impossible_tokens_are_never_returned_and_may_differ_by_sentence():
     decoder.initial_state = lambda memory, k=1: HistoryDecoder.initial_state(decoder, memory["source"], k)
     memory = {"source": decoder.prepare(sources(3)), "allowed": allowed}
     limits = torch.tensor([2, 5, 3])
-    found = beam_search(decoder, memory, Search(beam=7, num_best=7), bos=BOS, eos=5, max_length=limits)
+    found = search(decoder, memory, Search(beam=7, num_best=7), bos=BOS, eos=5, max_length=limits)
     for hypotheses, row in zip(found, allowed, strict=True):
         assert all(row[h.tokens].all() and math.isfinite(h.score) for h in hypotheses)
     assert [h.tokens.tolist() for h in found[2]] == [[1, 1, 1]]
@@ -392,22 +382,20 @@ def test_equal_scores_are_ordered_by_earlier_hypothesis_and_lower_token():
     decoder = Altered(HistoryDecoder(5, 0), lambda said, step: torch.zeros_like(said).log_softmax(1))
     memory = decoder.prepare(sources(3))
     options = Search(beam=2, num_best=5, length_penalty="none")
-    for hypotheses in beam_search(decoder, memory, options, bos=BOS, eos=3, max_length=3):
+    for hypotheses in search(decoder, memory, options, bos=BOS, eos=3, max_length=3):
         assert [h.tokens.tolist() for h in hypotheses] == [[3], [0, 3], [1, 3], [0, 0, 3], [0, 1, 3]]
 
 
 def test_width_one_is_greedy_search_and_ends_only_where_the_end_is_most_probable():
     decoder, batch = HistoryDecoder(5, 7), sources(5)
     memory = decoder.prepare(batch)
-    one = beam_search(decoder, memory, Search(beam=1), bos=BOS, eos=4, max_length=12)
-    greedy = greedy_search(decoder, memory, bos=BOS, eos=4, max_length=12)
-    for source, (ours,), (theirs,) in zip(batch, one, greedy, strict=True):
+    one = search(decoder, memory, Search(beam=1), bos=BOS, eos=4, max_length=12)
+    for source, (ours,) in zip(batch, one, strict=True):
         fed = [BOS]
         while len(fed) <= 12 and (fed[-1] != 4 or len(fed) == 1):
             said = decoder.forward(torch.tensor([fed]), decoder.prepare([source])).log_probabilities[0, -1]
             fed.append(int(said.argmax()))
-        assert ours.tokens.tolist() == theirs.tokens.tolist() == fed[1:]
-        assert ours.score == theirs.score
+        assert ours.tokens.tolist() == fed[1:]
 
 
 def test_threads_may_share_a_decoder():
@@ -416,7 +404,7 @@ def test_threads_may_share_a_decoder():
 
     def run(batch):
         memory = decoder.prepare(batch)
-        found = beam_search(decoder, memory, Search(beam=4), bos=BOS, eos=6, max_length=12, alignment=True)
+        found = search(decoder, memory, Search(beam=4), bos=BOS, eos=6, max_length=12, alignment=True)
         return [(h.tokens.tolist(), h.score, h.alignments["main"].sum().item()) for (h,) in found]
 
     expected = [run(batch) for batch in batches]
@@ -427,7 +415,7 @@ def test_threads_may_share_a_decoder():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_half_precision_outputs_are_summed_exactly(dtype):
     decoder = HistoryDecoder(6, 1, dtype=dtype)
-    found = beam_search(decoder, decoder.prepare(sources(3)), Search(), bos=BOS, eos=5, max_length=20)
+    found = search(decoder, decoder.prepare(sources(3)), Search(), bos=BOS, eos=5, max_length=20)
     for (h,) in found:
         assert h.token_log_probabilities.dtype == torch.float32
         assert h.score == pytest.approx(

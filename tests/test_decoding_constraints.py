@@ -23,7 +23,6 @@ from regard.decoding import (
     SearchState,
     UnknownPenalty,
     rescore,
-    sample,
     search,
 )
 from regard.decoding.banks import allocate
@@ -121,7 +120,7 @@ def test_samples_and_greedy_search_keep_prefixes_and_exclusions():
     for options in (Search(method="sampling", num_best=50, seed=1), Search(beam=1)):
         found = run(decoder, batch, options, eos=EOS, limits=[9] * 4, constraints=asked)
         kept(found, asked)
-    drawn = sample(
+    drawn = search(
         decoder,
         decoder.prepare(batch),
         Search(method="sampling", num_best=50, seed=1, unknown_penalty=1000.0),

@@ -6,19 +6,7 @@ import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, sources
-from regard.decoding import (
-    NoPenalty,
-    NoRepeat,
-    Prediction,
-    Search,
-    beam_search,
-    force_align,
-    greedy_search,
-    main_alignment,
-    rescore,
-    sample,
-    search,
-)
+from regard.decoding import NoPenalty, NoRepeat, Prediction, Search, force_align, main_alignment, rescore, search
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import DecoderOutput
 
@@ -107,19 +95,13 @@ def test_greedy_search_refuses_more_than_one_hypothesis():
     with pytest.raises(ConfigError, match=r"num_best is 3.*raise beam") as caught:
         Search(beam=1, num_best=3)
     assert caught.value.path == ("decoding", "num_best")
-    decoder = HistoryDecoder(4, 0)
-    for options, got in ((Search(beam=2), "beam=2"), (Search(method="sampling"), "method='sampling'")):
-        with pytest.raises(ConfigError, match=f"{got}. Call search"):
-            greedy_search(decoder, decoder.prepare(sources(1)), options, bos=BOS, eos=3, max_length=2)
 
 
 def test_a_search_refuses_the_options_of_another_one():
     decoder = HistoryDecoder(4, 0)
     memory, told = decoder.prepare(sources(1)), {"bos": BOS, "eos": 3, "max_length": 2}
-    with pytest.raises(ConfigError, match="Beam search is method beam; got method='sampling'"):
-        beam_search(decoder, memory, Search(method="sampling"), **told)
-    with pytest.raises(ConfigError, match="Sampling is method sampling; got method='beam'"):
-        sample(decoder, memory, Search(), **told)
+    with pytest.raises(ConfigError, match="A generator draws samples; method beam draws nothing"):
+        search(decoder, memory, Search(), generator=torch.Generator(), **told)
     with pytest.raises(ConfigError, match="A penalty ranks the hypotheses of method beam"):
         search(decoder, memory, Search(method="sampling"), penalty=NoPenalty(), **told)
     with pytest.raises(ShapeError, match=r"items must be \(B=1,\) numbers of type long; got \(2,\)"):
@@ -130,7 +112,7 @@ def test_a_seed_and_a_generator_together_are_refused():
     decoder = HistoryDecoder(4, 0)
     options = {"bos": BOS, "eos": 3, "max_length": 2, "generator": torch.Generator()}
     with pytest.raises(ConfigError, match="not both"):
-        sample(decoder, decoder.prepare(sources(1)), Search(method="sampling", seed=1), **options)
+        search(decoder, decoder.prepare(sources(1)), Search(method="sampling", seed=1), **options)
 
 
 def test_no_repeat_refuses_runs_of_nothing():

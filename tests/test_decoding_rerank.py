@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from decoders import BOS, HistoryDecoder, score, sources
-from regard.decoding import GnmtPenalty, Search, beam_search, force_align, rerank, rescore, reverse
+from regard.decoding import GnmtPenalty, Search, force_align, rerank, rescore, reverse, search
 from regard.errors import ConfigError, ShapeError
 
 torch.set_num_threads(1)
@@ -14,7 +14,7 @@ EOS = 4
 def found_by_two():
     first, second, batch = HistoryDecoder(5, 6, scale=1.0), HistoryDecoder(5, 7, scale=1.0), sources(6)
     options = Search(beam=5, num_best=25)
-    found = beam_search(first, first.prepare(batch), options, bos=BOS, eos=EOS, max_length=5, alignment=True)
+    found = search(first, first.prepare(batch), options, bos=BOS, eos=EOS, max_length=5, alignment=True)
     return batch, found, second, rescore(second, second.prepare(batch), reverse(found), bos=BOS)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, outputs, sources, without
-from regard.decoding import Search, beam_search, force_align, rescore, sample, search
+from regard.decoding import Search, force_align, rescore, search
 
 torch.set_num_threads(1)
 DRAWS = 4000
@@ -17,7 +17,7 @@ drawing = partial(Search, method="sampling")
 
 def drawn(decoder, source, options, eos, max_length):
     """How often each output was drawn, as a share."""
-    (found,) = sample(decoder, decoder.prepare([source]), options, bos=BOS, eos=eos, max_length=max_length)
+    (found,) = search(decoder, decoder.prepare([source]), options, bos=BOS, eos=eos, max_length=max_length)
     counts = Counter(tuple(h.tokens.tolist()) for h in found)
     return {tokens: count / len(found) for tokens, count in counts.items()}, found
 
@@ -96,7 +96,7 @@ def test_a_seed_repeats_a_call_and_leaves_the_global_state_alone():
     memory = decoder.prepare(sources(4))
 
     def run(seed):
-        found = sample(decoder, memory, drawing(num_best=3, seed=seed), bos=BOS, eos=7, max_length=12)
+        found = search(decoder, memory, drawing(num_best=3, seed=seed), bos=BOS, eos=7, max_length=12)
         return [[h.tokens.tolist() for h in hypotheses] for hypotheses in found]
 
     before = torch.get_rng_state()
@@ -135,7 +135,15 @@ def test_a_decoder_that_draws_is_given_the_generator():
 
     decoder.step = watched
     generator = torch.Generator()
-    sample(decoder, decoder.prepare(sources(1)), bos=BOS, eos=3, max_length=2, generator=generator)
+    search(
+        decoder,
+        decoder.prepare(sources(1)),
+        Search(method="sampling"),
+        bos=BOS,
+        eos=3,
+        max_length=2,
+        generator=generator,
+    )
     assert set(given) == {generator}
 
 
@@ -227,7 +235,7 @@ def test_forced_targets_are_scored_and_aligned_token_by_token():
 def test_rescoring_with_another_model_keeps_the_ranks_and_gives_its_log_probabilities():
     ours, other = HistoryDecoder(5, 1), HistoryDecoder(5, 2)
     memory = ours.prepare(sources(3))
-    found = beam_search(ours, memory, Search(beam=3, num_best=3), bos=BOS, eos=4, max_length=5)
+    found = search(ours, memory, Search(beam=3, num_best=3), bos=BOS, eos=4, max_length=5)
     again = rescore(other, memory, found, bos=BOS)
     for before, after in zip(found, again, strict=True):
         assert [h.score for h in before] == [h.score for h in after]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, sources, without
-from regard.decoding import Search, beam_search, search, stream
+from regard.decoding import Search, search, stream
 from regard.errors import ConfigError, RegardError
 
 torch.set_num_threads(1)
@@ -97,7 +97,7 @@ def test_a_beam_gives_tokens_as_soon_as_all_hypotheses_agree_on_them():
             if each.hypothesis is not None or at == longest:
                 break
             everything = Search(beam=3, num_best=99, length_penalty="none")
-            (alive,) = beam_search(seldom, memory, everything, bos=BOS, eos=EOS, max_length=at)
+            (alive,) = search(seldom, memory, everything, bos=BOS, eos=EOS, max_length=at)
             finished = [h.tokens.tolist() for h in alive if h.stop_reason == "eos"][:1]
             open_ones = [h.tokens.tolist() for h in alive if h.stop_reason != "eos"]
             agreed = [

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, sources
-from regard.decoding import Search, sample
+from regard.decoding import Search, search
 from regard.decoding.sampling import heated
 from regard.decoding.truncation import FEW, keep_min_p, keep_top_p, keep_typical, truncated
 from statistics_of_draws import FALSE_ALARM, improbable
@@ -108,8 +108,8 @@ def test_draws_are_as_frequent_as_the_truncated_distribution_says(options):
     decoder, draws = HistoryDecoder(9, 7, scale=1.2), 4000
     memory = decoder.prepare(sources(1))
     model = decoder.forward(torch.tensor([[BOS]]), memory).log_probabilities[0, 0]
-    search = Search(method="sampling", num_best=draws, seed=5, **options)
-    (found,) = sample(decoder, memory, search, bos=BOS, eos=8, max_length=1)
+    drawing = Search(method="sampling", num_best=draws, seed=5, **options)
+    (found,) = search(decoder, memory, drawing, bos=BOS, eos=8, max_length=1)
     cuts = {name: value for name, value in options.items() if name != "temperature"}
     hot = heated(model[None], options.get("temperature", 1.0))[0].softmax(0).tolist()
     kept = kept_in_plain_python(hot, **cuts)
@@ -131,9 +131,9 @@ def test_the_false_alarm_probability_is_what_is_said():
 @pytest.mark.parametrize("options", [{"min_p": 0.1}, {"typical_p": 0.7}])
 def test_a_sentence_alone_has_the_samples_that_it_has_in_a_batch(options):
     decoder, batch = HistoryDecoder(8, 3), sources(4)
-    search = Search(method="sampling", num_best=5, seed=9, **options)
+    drawing = Search(method="sampling", num_best=5, seed=9, **options)
     arguments = {"bos": BOS, "eos": 7, "max_length": 9}
-    together = sample(decoder, decoder.prepare(batch), search, **arguments)
+    together = search(decoder, decoder.prepare(batch), drawing, **arguments)
     for b, source in enumerate(batch):
-        (alone,) = sample(decoder, decoder.prepare([source]), search, items=torch.tensor([b]), **arguments)
+        (alone,) = search(decoder, decoder.prepare([source]), drawing, items=torch.tensor([b]), **arguments)
         assert [h.tokens.tolist() for h in alone] == [h.tokens.tolist() for h in together[b]]

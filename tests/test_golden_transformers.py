@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import laws
 from golden import archive
-from regard.decoding import greedy_search
+from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
 from regard.layers import LearnedPositions, SinusoidalPositions
 from regard.models import EncoderDecoder
@@ -58,7 +58,7 @@ def test_a_greedy_search_of_marian_speaks_as_transformers_does() -> None:
     spoken = golden.outputs["spoken"].long()
     begin, end = config["decoder_start_token_id"], config["eos_token_id"]
     memory = model.prepare(golden.inputs["source"], real(golden))
-    found = greedy_search(model.decoder, memory, bos=begin, eos=end, max_length=spoken.shape[1] - 1)
+    found = search(model.decoder, memory, Search(beam=1), bos=begin, eos=end, max_length=spoken.shape[1] - 1)
     for (hypothesis, *_), row in zip(found, spoken, strict=True):
         tokens = row[1:].tolist()
         expected = tokens[: tokens.index(end)] if end in tokens else tokens
@@ -136,7 +136,7 @@ def test_torchs_transformer_says_the_same(norm_first: bool, activation: Any, bia
         memory = model.prepare(source, mask)
         torch.testing.assert_close(model.decoder(inputs, memory).log_probabilities, theirs, **CLOSE)
         begin, end = 1, 2
-        found = greedy_search(model.decoder, memory, bos=begin, eos=end, max_length=4)
+        found = search(model.decoder, memory, Search(beam=1), bos=begin, eos=end, max_length=4)
         for row, (hypothesis, *_) in enumerate(found):
             fed = torch.tensor([[begin]])
             for token in [*hypothesis.tokens.tolist(), *[end] * (hypothesis.stop_reason == "eos")]:

@@ -7,7 +7,7 @@ import torch
 
 from decoders import BOS, Altered, HistoryDecoder, next_step, sources, without
 from regard import attention
-from regard.decoding import Search, force_align, greedy_search, main_alignment, rescore, sample, search
+from regard.decoding import Search, force_align, main_alignment, rescore, search
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models import DecoderOutput, EnsembleDecoder, EnsembleEncoder, TransformerDecoder
 from regard.ops.eligibility import refuse_numba
@@ -39,7 +39,7 @@ def test_greedy_search_and_scores_are_those_of_a_loop_over_the_members(average, 
     each, batch = members(), sources(4)
     ensemble = EnsembleDecoder(each, weights=weights, average=average)
     memory = ensemble.prepare([batch] * 3)
-    found = greedy_search(ensemble, memory, **ARGUMENTS)
+    found = search(ensemble, memory, Search(beam=1), **ARGUMENTS)
     for source, (h,) in zip(batch, found, strict=True):
         tokens, total = [], 0.0
         while len(tokens) < 5 and 4 not in tokens:
@@ -208,7 +208,7 @@ def test_samples_are_those_of_the_mixture():
     ]
     ensemble = EnsembleDecoder(certain, weights=(1, 3))
     memory = ensemble.prepare([sources(1)] * 2)
-    (found,) = sample(ensemble, memory, Search(method="sampling", num_best=4000, seed=0), bos=BOS, eos=4, max_length=1)
+    (found,) = search(ensemble, memory, Search(method="sampling", num_best=4000, seed=0), bos=BOS, eos=4, max_length=1)
     share = sum(h.tokens.tolist() == [1] for h in found) / 4000
     assert abs(share - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 4000)
     assert {tuple(h.tokens.tolist()) for h in found} == {(1,), (2,)}

@@ -5,7 +5,7 @@ import torch
 
 import laws
 from regard.attention import Parallel, bahdanau, location_sensitive, multi_head
-from regard.decoding import Search, beam_search, main_alignment
+from regard.decoding import Search, main_alignment, search
 from regard.errors import UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder, RecurrentEncoder
@@ -103,7 +103,7 @@ def test_alignments_have_a_name_a_memory_and_the_first_is_shown(hierarchical):
     model = make(hierarchical=hierarchical)
     decoder = model["decoder"]
     memory = decoder.prepare(encoding(model)(SOURCES))
-    (best, *_), *_ = beam_search(decoder, memory, Search(beam=2), bos=1, eos=2, max_length=4, alignment=True)
+    (best, *_), *_ = search(decoder, memory, Search(beam=2), bos=1, eos=2, max_length=4, alignment=True)
     widths = {name: tuple(weights.shape[::2]) for name, weights in best.alignments.items()}
     over_memories = {"attention.2": (2, 2)} if hierarchical else {}
     assert widths == {"attention.0": (1, 5), "attention.1": (1, 7)} | over_memories

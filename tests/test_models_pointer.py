@@ -21,7 +21,7 @@ from regard.attention import (
     luong,
     mocha,
 )
-from regard.decoding import Search, beam_search
+from regard.decoding import Search, search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import (
@@ -152,7 +152,7 @@ def test_a_beam_copies_only_what_its_own_source_has():
     with torch.no_grad():
         model["decoder"].gate.bias.fill_(-4.0)
     memory = model["decoder"].prepare(encoding(model)(SOURCES))
-    found = beam_search(model["decoder"], memory, Search(beam=6, num_best=6), bos=1, eos=2, max_length=6)
+    found = search(model["decoder"], memory, Search(beam=6, num_best=6), bos=1, eos=2, max_length=6)
     said = [{token for h in ranked for token in h.tokens.tolist() if token >= TOKENS} for ranked in found]
     assert said == [{6, 7}, {6}, set()]
 

@@ -10,7 +10,7 @@ from torch.export import export
 
 import laws
 from regard.attention import FullWindow, ScaledDotScore
-from regard.decoding import Search, beam_search
+from regard.decoding import Search, search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import (
     BlockedSinusoidalPositions,
@@ -111,7 +111,7 @@ def test_a_search_beyond_the_learned_positions_says_how_many_there_are():
         model.decoder.head.projection.bias[laws.EOS] = -1e3
     memory = model.prepare(SOURCES[0][None])
     with pytest.raises(ShapeError, match=r"length 7 is longer than max_length=6"):
-        beam_search(model.decoder, memory, Search(beam=2), bos=laws.BOS, eos=laws.EOS, max_length=9)
+        search(model.decoder, memory, Search(beam=2), bos=laws.BOS, eos=laws.EOS, max_length=9)
     with pytest.raises(ShapeError, match=r"length 8 is longer than max_length=6"):
         model.prepare(torch.full((1, 8), 3))
 

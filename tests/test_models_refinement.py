@@ -12,7 +12,7 @@ from regard import plain, tree
 from regard.attention import Correction, Mechanism, Parallel, Refined, bahdanau, location_sensitive, multi_head
 from regard.attention.running_sum import reference, sums_before
 from regard.config.search import Search
-from regard.decoding import beam_search
+from regard.decoding import search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import Encoded, RefinementOptions
@@ -159,7 +159,7 @@ def test_a_continued_pass_is_the_whole_pass():
 def test_hypotheses_take_their_coverage_with_them():
     decoder = two_dimensional().eval()
     memory = decoder.prepare(encode_images(images(), 0))
-    hypotheses = beam_search(decoder, memory, Search(beam=3, num_best=3), bos=0, eos=1, max_length=6, alignment=True)
+    hypotheses = search(decoder, memory, Search(beam=3, num_best=3), bos=0, eos=1, max_length=6, alignment=True)
     for b, ranked in enumerate(hypotheses):
         one = decoder.prepare(encode_images(images()[b : b + 1], 0))
         for hypothesis in ranked:

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, search
+    from regard.decoding import Prediction, Search, SimpleDecoder, force_align, search
     from regard.decoding.free_run import free_run  # the package's name is also that of a module
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "decoding": ("Prediction", "Search", "SimpleDecoder", "beam_search", "force_align", "free_run", "search"),
+    "decoding": ("Prediction", "Search", "SimpleDecoder", "force_align", "free_run", "search"),
     "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
     "record": ("record_attention",),
@@ -47,7 +47,6 @@ __all__ = [
     "TextToText",
     "UnsupportedError",
     "__version__",
-    "beam_search",
     "force_align",
     "free_run",
     "load",

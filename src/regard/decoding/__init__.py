@@ -2,14 +2,12 @@
 
 from regard.config.search import Search
 from regard.decoding.aligned import AlignedPair
-from regard.decoding.bayes_risk import mbr_search, minimum_bayes_risk
-from regard.decoding.beam import beam_search
+from regard.decoding.bayes_risk import minimum_bayes_risk
 from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
 from regard.decoding.directions import join_directions
 from regard.decoding.ending import AttentionStop, EosThreshold
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
-from regard.decoding.greedy import greedy_search
 from regard.decoding.penalty import (
     AbstractPenalty,
     AveragePenalty,
@@ -24,7 +22,6 @@ from regard.decoding.repetition import NoRepeat, RepetitionPenalty, UnknownPenal
 from regard.decoding.rerank import rerank, reverse
 from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
-from regard.decoding.sampling import sample
 from regard.decoding.simple import SimpleDecoder
 from regard.decoding.stops import stop_at_logit, stop_at_silence
 from regard.decoding.stream import Increment, stream
@@ -59,22 +56,18 @@ __all__ = [
     "Trajectory",
     "UnknownPenalty",
     "WordAlignment",
-    "beam_search",
     "chosen_heads",
     "force_align",
     "free_run",
-    "greedy_search",
     "hard_links",
     "join_directions",
     "main_alignment",
-    "mbr_search",
     "merge_words",
     "minimum_bayes_risk",
     "penalty_of",
     "rerank",
     "rescore",
     "reverse",
-    "sample",
     "search",
     "stop_at_logit",
     "stop_at_silence",

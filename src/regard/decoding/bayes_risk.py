@@ -8,78 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Generator, Tensor
 
-from regard.config.search import Search, UtilityName
-from regard.decoding.constraint import Constraints
-from regard.decoding.processor import Processor, SearchSource
-from regard.decoding.request import Request
+from regard.config.search import UtilityName
 from regard.decoding.result import Hypothesis
-from regard.decoding.sampling import drawing_steps
-from regard.decoding.steps import exhausted
 from regard.decoding.utility import Output, Utility, utilities
 from regard.errors import ConfigError, ShapeError
-from regard.models.contract import Decoder, Tree
 
 Text = Callable[[Sequence[int]], str]
 """From the tokens of an output, without the end of sentence, to its text."""
 Texts = Text | Sequence[Text]
 """One for all sentences, or one for each."""
-
-
-def mbr_search(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search | None = None,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-    text: Texts | None = None,
-    generator: Generator | None = None,
-) -> list[list[Hypothesis]]:
-    """Draws `num_samples` outputs of every sentence and returns the `num_best` of them with the least expected risk.
-
-    The samples are those of `sample` for the same seed, both candidates and references.
-
-    Source: Eikema and Aziz 2020, Is MAP Decoding All You Need? (arXiv 2005.10283), section 7.
-
-    Args and Raises: as in `search`.
-        text, utility: as in `minimum_bayes_risk`.
-        generator: as in `sample`.
-    """
-    options = Search(method="mbr") if options is None else options
-    if options.method != "mbr":
-        raise ConfigError(f"Minimum Bayes risk is method mbr; got method={options.method!r}.", ("decoding", "method"))
-    drawn = exhausted(
-        drawing_steps(
-            Request(
-                decoder=decoder,
-                memory=memory,
-                bos=bos,
-                eos=eos,
-                max_length=max_length,
-                alignment=alignment,
-                processors=processors,
-                items=items,
-                source=source,
-                min_length=min_length,
-                unk=unk,
-                constraints=constraints,
-                generator=generator,
-            ),
-            options,
-            options.num_samples,
-        )
-    )
-    return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)
 
 
 def minimum_bayes_risk(

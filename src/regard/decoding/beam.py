@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from math import ceil, inf
 
 import torch
@@ -11,40 +11,20 @@ from torch import Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.banks import Banks
-from regard.decoding.constraint import Constraints, checked
+from regard.decoding.constraint import checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
-from regard.decoding.greedy import greedy_steps
 from regard.decoding.history import ROOT, History
-from regard.decoding.kept_beam import kept_steps
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
-from regard.decoding.processor import Processor, SearchSource, process, uses_weights
+from regard.decoding.processor import Processor, process, uses_weights
 from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.steps import Ended, Progress, Steps, exhausted
-from regard.errors import ConfigError
-from regard.models.contract import Decoder, Tree
+from regard.decoding.steps import Ended, Progress, Steps
 from regard.ops import largest
 
 
-def beam_search(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search | None = None,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    penalty: AbstractPenalty | None = None,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-) -> list[list[Hypothesis]]:
-    """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
+def beam_steps(request: Request, options: Search) -> Steps:
+    """Follows the `beam` most probable unfinished hypotheses, 2 or more, of every sentence at once.
 
     At each step every hypothesis of the beam may end: its end of sentence is admitted whatever its rank, and the
     `num_best` finished hypotheses with the highest penalised scores are kept. Besides, the `beam` most probable
@@ -59,45 +39,7 @@ def beam_search(
 
     With `keep_finished` the end of sentence is a token among others, and what has finished competes for its place in
     the beam (`regard.decoding.kept_beam`).
-
-    Args and Raises: as in `search`.
     """
-    options = Search() if options is None else options
-    if options.method != "beam":
-        raise ConfigError(
-            f"Beam search is method beam; got method={options.method!r}. Call search.", ("decoding", "method")
-        )
-    return exhausted(
-        steps_of(options)(
-            Request(
-                decoder=decoder,
-                memory=memory,
-                bos=bos,
-                eos=eos,
-                max_length=max_length,
-                alignment=alignment,
-                penalty=penalty,
-                processors=processors,
-                items=items,
-                source=source,
-                min_length=min_length,
-                unk=unk,
-                constraints=constraints,
-            ),
-            options,
-        )
-    )
-
-
-def steps_of(options: Search) -> Callable[[Request, Search], Steps]:
-    """The steps of method beam that options ask for."""
-    if options.keep_finished:
-        return kept_steps
-    return greedy_steps if options.beam == 1 else beam_steps
-
-
-def beam_steps(request: Request, options: Search) -> Steps:
-    """Beam search with a beam of 2 or more, step by step."""
     if tree.rows(request.memory) == 0:
         return list
     penalty = penalty_of(options, request.penalty)

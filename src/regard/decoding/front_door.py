@@ -1,20 +1,24 @@
-"""`search`, which calls the search that its options ask for."""
+"""`search`: by a beam, greedily, by samples or by minimum Bayes risk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from torch import Tensor
+from torch import Generator, Tensor
 
 from regard.config.search import Search
-from regard.decoding.bayes_risk import Texts, mbr_search
-from regard.decoding.beam import beam_search
+from regard.decoding.bayes_risk import Texts, minimum_bayes_risk
+from regard.decoding.beam import beam_steps
 from regard.decoding.constraint import Constraints
-from regard.decoding.penalty import AbstractPenalty, refuse_penalty
+from regard.decoding.greedy import greedy_steps
+from regard.decoding.kept_beam import kept_steps
+from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis
-from regard.decoding.sampling import sample
+from regard.decoding.sampling import drawing_steps
+from regard.decoding.steps import Steps, exhausted
+from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 
 
@@ -35,6 +39,7 @@ def search(
     min_length: int | Tensor | None = None,
     unk: int | None = None,
     constraints: Sequence[Constraints | None] | None = None,
+    generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
@@ -52,7 +57,7 @@ def search(
         penalty: ranks hypotheses instead of the options' `length_penalty`, beside their `coverage_penalty`; for method
             beam only.
         processors: change the log-probabilities of the next token, in order, after the blocking of n-grams.
-        items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed (`sample`); if None, the
+        items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed; if None, the
             sentences are numbered from 0.
         source: ids and mask of the sources, for processors and for penalties that read the attention.
         text: for method mbr, makes texts of tokens (`minimum_bayes_risk`).
@@ -61,6 +66,8 @@ def search(
         unk: the id of the unknown token, for the options' penalty of it.
         constraints: for each sentence what its output must be like, or None; phrases that are to be included need a
             beam.
+        generator: for samples, instead of a seed; of the memory's device. A decoder that draws itself (hard attention)
+            gets it, or one with the seed; such draws do depend on the batch.
 
     Returns:
         For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
@@ -72,24 +79,34 @@ def search(
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
     options = Search() if options is None else options
-    chosen: Callable[..., list[list[Hypothesis]]]
-    if options.method == "beam":
-        chosen = partial(beam_search, penalty=penalty)
-    else:
-        refuse_penalty(penalty, options)
-        chosen = sample if options.method == "sampling" else partial(mbr_search, text=text)
-    return chosen(
-        decoder,
-        memory,
-        options,
+    if generator is not None and options.method == "beam":
+        raise ConfigError("A generator draws samples; method beam draws nothing.", ("decoding", "method"))
+    request = Request(
+        decoder=decoder,
+        memory=memory,
         bos=bos,
         eos=eos,
         max_length=max_length,
         alignment=alignment,
+        penalty=penalty,
         processors=processors,
         items=items,
         source=source,
         min_length=min_length,
         unk=unk,
         constraints=constraints,
+        generator=generator,
     )
+    if options.method != "mbr":
+        return exhausted(steps_of(request, options))
+    drawn = exhausted(drawing_steps(request, options, options.num_samples))
+    return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)
+
+
+def steps_of(request: Request, options: Search) -> Steps:
+    """The steps of a search by beams or of samples."""
+    if options.method == "sampling":
+        return drawing_steps(request, options, options.num_best)
+    if options.keep_finished:
+        return kept_steps(request, options)
+    return greedy_steps(request, options) if options.beam == 1 else beam_steps(request, options)

@@ -19,8 +19,7 @@ class Request:
 
     Args:
         decoder, memory, bos, eos, max_length, alignment, penalty, processors, items, source, min_length, unk,
-            constraints: as in `search`.
-        generator: as in `sample`.
+            constraints, generator: as in `search`.
         streaming: whether the search yields what a stream looks at.
     """
 

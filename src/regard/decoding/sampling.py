@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import tree
 from regard.config.search import Search
-from regard.decoding.constraint import Constraints, checked
+from regard.decoding.constraint import checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import NoPenalty, refuse_penalty
-from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.request import Request
-from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
-from regard.decoding.steps import Steps, exhausted
+from regard.decoding.steps import Steps
 from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
-from regard.models.contract import Decoder, Tree
+from regard.models.contract import Tree
 from regard.ops.dropout.reference import LOW, philox
 from regard.shapes import Float, Int
 
@@ -31,63 +29,15 @@ SITE = 0x53414D50
 """Tells these hashes from those of dropout."""
 
 
-def sample(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search | None = None,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-    generator: Generator | None = None,
-) -> list[list[Hypothesis]]:
-    """Draws `num_best` hypotheses per sentence and sorts them, best first.
+def drawing_steps(request: Request, options: Search, width: int) -> Steps:
+    """Draws `width` samples per sentence, whatever the method of the options, and sorts them, best first.
 
-    As they are sorted, the first of several is not a fair draw; `num_best=1` gives one. Log-probabilities are those
-    of the model, before temperature and truncations, which follow it (`regard.decoding.truncation`).
+    As they are sorted, the first of several is not a fair draw; a width of 1 gives one. Log-probabilities are those of
+    the model, before temperature and truncations, which follow it (`regard.decoding.truncation`).
 
     A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
     seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
-
-    Args and Raises: as in `search`.
-        generator: instead of a seed; of the memory's device. A decoder that draws itself (hard attention) gets it, or
-            one with the seed; such draws do depend on the batch.
     """
-    options = Search(method="sampling") if options is None else options
-    if options.method != "sampling":
-        raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
-    return exhausted(
-        drawing_steps(
-            Request(
-                decoder=decoder,
-                memory=memory,
-                bos=bos,
-                eos=eos,
-                max_length=max_length,
-                alignment=alignment,
-                processors=processors,
-                items=items,
-                source=source,
-                min_length=min_length,
-                unk=unk,
-                constraints=constraints,
-                generator=generator,
-            ),
-            options,
-            options.num_best,
-        )
-    )
-
-
-def drawing_steps(request: Request, options: Search, width: int) -> Steps:
-    """Draws `width` samples per sentence, as `sample`, whatever the method of the options; step by step."""
     memory, generator = request.memory, request.generator
     refuse_penalty(request.penalty, options)
     if options.seed is not None and generator is not None:

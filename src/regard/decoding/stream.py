@@ -11,13 +11,12 @@ from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search
-from regard.decoding.beam import steps_of
 from regard.decoding.constraint import Constraints
+from regard.decoding.front_door import steps_of
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.sampling import drawing_steps
 from regard.decoding.steps import Ended, Progress, Steps
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
@@ -100,9 +99,7 @@ def stream(
         constraints=constraints,
         streaming=True,
     )
-    if options.method == "sampling":
-        return _increments(drawing_steps(request, options, options.num_best))
-    return _increments(steps_of(options)(request, options))
+    return _increments(steps_of(request, options))
 
 
 def _increments(steps: Steps) -> Iterator[Increment]:
