@@ -11,6 +11,8 @@ from typing import Any
 from torch import nn
 
 from regard import attention, layers, losses, models, ops
+from regard.layers.cells.layer import LAYERS
+from regard.models.vision.convolution import Filters
 from support.cases import CASES, MECHANISMS, PARTS
 
 _LOADED = "its own tests compare it with the program whose weights it reads"
@@ -20,6 +22,8 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     layers.Linear: "a product with a weight, which has a case as an operation",
+    **dict.fromkeys(LAYERS.values(), "a layer of recurrent stacks, which have cases with every cell"),
+    Filters: "a convolution of image encoders, which have their own cases",
     ops.attend: "its v belongs to no row; its own tests compare it with the equation, in loops and outside",
     ops.batch_norm: "its rows depend on each other by design; its own tests compare it with the equation",
     ops.largest: "a choice without derivatives, which has its own tests",

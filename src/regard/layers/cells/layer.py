@@ -22,7 +22,7 @@ _NAMES = tuple(
 )
 
 
-class RecurrentLayer(nn.Module):
+class AbstractRecurrentLayer(nn.Module):
     """A layer of cells in one direction or two, with the weights of torch's layer by the same names.
 
     It is called as torch's layer is, batch first, and also with one step or with a sequence and its padding; then
@@ -80,25 +80,25 @@ class RecurrentLayer(nn.Module):
         return run_in_torch(super().forward, self.cell, x, first, padding)
 
 
-class LSTM(RecurrentLayer, nn.LSTM):
+class LSTM(AbstractRecurrentLayer, nn.LSTM):
     """`nn.LSTM` of one layer."""
 
     cell = "lstm"
 
 
-class GRU(RecurrentLayer, nn.GRU):
+class GRU(AbstractRecurrentLayer, nn.GRU):
     """`nn.GRU` of one layer."""
 
     cell = "gru"
 
 
-class RNN(RecurrentLayer, nn.RNN):
+class RNN(AbstractRecurrentLayer, nn.RNN):
     """`nn.RNN` of one layer, with tanh."""
 
     cell = "rnn"
 
 
-class ResetBeforeLayer(RecurrentLayer, ResetBeforeGRU):
+class ResetBeforeLayer(AbstractRecurrentLayer, ResetBeforeGRU):
     """A `ResetBeforeGRU`."""
 
     cell = "gru_reset_before"
@@ -110,7 +110,7 @@ class ResetBeforeLayer(RecurrentLayer, ResetBeforeGRU):
         return [(*each, torch.zeros_like(each[2])) for each in weights]
 
 
-LAYERS: dict[Cell, type[RecurrentLayer]] = {layer.cell: layer for layer in (LSTM, GRU, RNN, ResetBeforeLayer)}
+LAYERS: dict[Cell, type[AbstractRecurrentLayer]] = {layer.cell: layer for layer in (LSTM, GRU, RNN, ResetBeforeLayer)}
 
 
 def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Padding | None) -> tuple[Tensor, State]:
@@ -119,7 +119,7 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Paddin
     Args:
         x: a step (R, F) if there is no padding; else a sequence (B, S, F).
     """
-    if isinstance(layer, RecurrentLayer):
+    if isinstance(layer, AbstractRecurrentLayer):
         return layer(x, state, padding)
     if padding is not None:
         return run_in_torch(layer, cell, x, state, padding)
