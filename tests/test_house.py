@@ -266,6 +266,13 @@ def test_a_path_of_a_machine_is_noticed(line):
     assert PLACES.search(line)
 
 
+def test_files_that_the_architecture_names_are_there():
+    root = ROOT.parents[1]
+    text = (root / "docs/architecture.md").read_text(encoding="utf-8")
+    there = {path.name for folder in ("src", "tests", "benchmarks") for path in (root / folder).rglob("*.py")}
+    assert sorted(set(re.findall(r"[a-z_0-9]+\.py", text)) - there) == []
+
+
 def test_annotations_are_never_evaluated():
     defining = (ast.FunctionDef, ast.ClassDef)
     late = [
