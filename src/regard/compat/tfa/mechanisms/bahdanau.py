@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention import Mechanism, bahdanau
 from regard.attention.contract import Tree
@@ -58,10 +58,23 @@ class BahdanauAttention(ComposedAttention):
         name: str = "BahdanauAttention",
         *,
         num_units: int | None = None,
-        **options: Any,
+        score_mask_value: float | None = None,
+        query_size: int | None = None,
+        memory_size: int | None = None,
+        query_layer: nn.Module | None = None,
+        memory_layer: nn.Module | None = None,
     ) -> None:
         initialiser(kernel_initializer)
-        super().__init__(units_of(units, num_units), dtype=dtype, name=name, **options)
+        super().__init__(
+            units_of(units, num_units),
+            dtype=dtype,
+            name=name,
+            score_mask_value=score_mask_value,
+            query_size=query_size,
+            memory_size=memory_size,
+            query_layer=query_layer,
+            memory_layer=memory_layer,
+        )
         self.normalize, self.kernel_initializer = normalize, kernel_initializer
         self.function = checked_function(probability_fn)
         self._begin(memory, memory_sequence_length)
@@ -120,7 +133,11 @@ class BahdanauMonotonicAttention(ReadingAttention):
         name: str = "BahdanauMonotonicAttention",
         *,
         num_units: int | None = None,
-        **options: Any,
+        score_mask_value: float | None = None,
+        query_size: int | None = None,
+        memory_size: int | None = None,
+        query_layer: nn.Module | None = None,
+        memory_layer: nn.Module | None = None,
     ) -> None:
         initialiser(kernel_initializer)
         super().__init__(
@@ -131,7 +148,11 @@ class BahdanauMonotonicAttention(ReadingAttention):
             mode=mode,
             dtype=dtype,
             name=name,
-            **options,
+            score_mask_value=score_mask_value,
+            query_size=query_size,
+            memory_size=memory_size,
+            query_layer=query_layer,
+            memory_layer=memory_layer,
         )
         self.normalize, self.kernel_initializer = normalize, kernel_initializer
         self._begin(memory, memory_sequence_length)
