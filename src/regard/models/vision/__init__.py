@@ -5,8 +5,8 @@ from regard.models.vision.cells import cell_mask
 from regard.models.vision.convolution import ImageConvolution
 from regard.models.vision.dense import DenseBackbone, DenseBlock
 from regard.models.vision.efficientnet import EfficientNetLite, InvertedBlock
-from regard.models.vision.encoder import ImageEncoder
-from regard.models.vision.named import BACKBONES, backbone_named, multiply_adds
+from regard.models.vision.encoder import ImageEncoder, multiply_adds
+from regard.models.vision.named import BACKBONES, backbone_named
 from regard.models.vision.norms import ChannelNorm, MaskedGroupNorm, NormName
 from regard.models.vision.plain import PlainBackbone
 from regard.models.vision.pools import MaximumPool, MeanPool

@@ -1,11 +1,13 @@
-"""The encoder of images: from pixels to a memory with a position for every cell."""
+"""The encoder of images, from pixels to a memory with a position for every cell, and its multiply-adds."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import copy
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
 from regard.layers import Dropout
@@ -143,3 +145,20 @@ def _channels_last(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]
     if images.shape[1] == 1:
         return images.reshape(len(images), *images.shape[2:], 1).permute(0, 3, 1, 2)
     return images.contiguous(memory_format=torch.channels_last)
+
+
+def multiply_adds(network: ImageEncoder | AbstractBackbone, height: int, width: int) -> float:
+    """Multiply-adds of the forward pass over an image of this size, in billions (10^9).
+
+    Those of convolutions and products are counted; norms, activations and positions are not. The backward pass has
+    about twice as many. Nothing is computed.
+
+    >>> from regard.models.vision import PlainBackbone
+    >>> round(multiply_adds(PlainBackbone(1, widths=(10,), depth=1), 100, 200) * 1e9)  # 100 · 200 · 10 · 9
+    1800000
+    """
+    shadow: Any = copy.deepcopy(network).to("meta").eval()
+    dtype = next(shadow.parameters()).dtype
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        shadow(torch.empty(1, network.channels, height, width, dtype=dtype, device="meta"))
+    return counter.get_total_flops() / 2e9
