@@ -294,8 +294,7 @@ class Mechanism(AbstractAttention):
             return allowed, leaf
         if positions is None:
             hypotheses = num_hypotheses(look.query.shape[0], mask.shape[0])
-            rows = mask if hypotheses == 1 else merge_rows(mask[:, None].expand(-1, hypotheses, -1))
-            mask = rows[:, None]
+            mask = merge_rows(mask[:, None].expand(-1, hypotheses, -1))[:, None]
         else:
             mask = narrowing.take_mask(mask, positions)
         return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf

@@ -113,10 +113,11 @@ class RecurrentStack(nn.Module):
         batch, source = inputs.shape[:2]
         if batch == 0 or source == 0:
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
+        padding = Padding(batch, source, mask)
         if not self.bidirectional and overridden(self, RecurrentStack, "step") is not None:
-            inputs = inputs if mask is None else inputs.masked_fill(~mask[..., None], 0)
-            return take_steps(self.step, inputs, state or self.zero_state(batch, inputs), mask)
-        return self._run(inputs, state, Padding(batch, source, mask))
+            first = state or self.zero_state(batch, inputs)
+            return take_steps(self.step, padding.cleared(inputs), first, mask)
+        return self._run(inputs, state, padding)
 
     def _run(self, inputs: Tensor, state: CellState | None, padding: Padding | None = None) -> tuple[Tensor, CellState]:
         """Every layer over a step, or over a sequence with its padding, with dropout and residuals between them."""

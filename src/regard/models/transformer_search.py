@@ -311,7 +311,7 @@ class Steps:
     def embed(self, inputs: Tensor, step: int, position: Tensor | None = None) -> Tensor:
         """x (R, D) of inputs at one step, or at positions (R,)."""
         at = torch.full((len(inputs),), step) if position is None else position
-        return self.embedding(inputs, at).contiguous().clone()
+        return self.embedding(inputs, at).clone(memory_format=torch.contiguous_format)
 
     def run(self, x: Tensor, slots: Tensor, begins: Tensor, sentences: Tensor, weights: Any) -> tuple[Tensor, ...]:
         """Takes x (R, D) through the layers: the slots (R, T + 1) with those of this step, and weights if asked for."""

@@ -179,6 +179,17 @@ def refuse_numba(module: str, *inputs: Any) -> str | None:
     return unavailable("numba", module)
 
 
+def refuse_compiled(module: str, *inputs: Any) -> str | None:
+    """Compiled loops for one floating type on the CPU cannot take these inputs, or be used here."""
+    return (
+        refuse_kernels(*inputs)
+        or refuse_types(*inputs)
+        or refuse_autocast(*inputs)
+        or refuse_empty(*inputs)
+        or refuse_numba(module, *inputs)
+    )
+
+
 def refuse_triton(module: str, *inputs: Any) -> str | None:
     """A module of kernels for a GPU cannot take these inputs, or be used here."""
     if (reason := refuse_device("cuda", *inputs[:1])) is not None:

@@ -41,10 +41,9 @@ def run(
 
     Args:
         directions: the weights of each.
+        x: 0 at padding, so that whatever stood there, NaN too, has no gradient.
         first: the first state, directions side by side; zeros when None.
     """
-    if mask is not None:
-        x = x.masked_fill(~mask[..., None], 0)  # whatever stands there, NaN too, has no gradient
     first = zeros(cell, x, len(directions) * directions[0][1].shape[1]) if first is None else first
     states = zip(*(part.chunk(len(directions), 1) for part in first), strict=True)
     outputs, finals = [], []

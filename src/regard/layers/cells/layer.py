@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -57,8 +56,10 @@ class AbstractRecurrentLayer(nn.Module):
         if not isinstance(inputs, Tensor) or inputs.dim() != 2:
             return super().forward(inputs, state)
         weights, *_ = self.directions()
-        step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
-        after = shared.step(self.cell, inputs, state, weights) or step(inputs, state, weights)
+        after = shared.step(self.cell, inputs, state, weights)
+        if after is None and elementary.wanted():
+            after = elementary.step(self.cell, inputs, state, weights)
+        after = after or CELLS[self.cell].step(inputs, state, weights)
         return after[0], after
 
     def directions(self) -> list[Parameters]:
@@ -69,7 +70,7 @@ class AbstractRecurrentLayer(nn.Module):
     def _padded(self, x: Float[Tensor, "B S F"], first: State | None, padding: Padding) -> tuple[Tensor, State]:
         directions, mask = self.directions(), padding.mask
         if elementary.wanted():
-            return elementary.run(self.cell, directions, x, first, mask)
+            return elementary.run(self.cell, directions, padding.cleared(x), first, mask)
         if autograd.refuse(self.cell, directions, x) is None:
             packing = padding.packing
             if not autograd.is_fast_in_torch(self.cell, directions, x, packing):

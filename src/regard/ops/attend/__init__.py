@@ -12,12 +12,14 @@ from torch import Tensor
 from regard.ops import over_steps, second_order
 from regard.ops.additive import additive_energies
 from regard.ops.choose import loaded
-from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_numba, refuse_types
+from regard.ops.eligibility import refuse_autocast, refuse_compiled
 from regard.ops.precision import without_autocast
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 KERNELS = "regard.ops.attend.numba"
+
+_refuse = partial(refuse_compiled, KERNELS)
 
 
 def attend(
@@ -49,7 +51,7 @@ def attend(
     """
     loop = over_steps.current(query, keys, values)
     inputs = query, keys, values, mask, v
-    if loop is not None and loop.shared(_takes, keys, values, v) and query.dtype == keys.dtype:
+    if loop is not None and query.dtype == keys.dtype and loop.shared(_refuse, keys, values, v) is None:
         return _in_loop(loop, *inputs, sharpening)
     return reference(*inputs, sharpening)
 
@@ -72,12 +74,6 @@ def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) 
     """q · k for every head, without tiling the memory; with G < H, adjacent heads share a key."""
     energies = torch.einsum("bkgnd,bsgd->bkgns", _grouped(query, keys), keys)
     return merge_rows(energies).reshape(*query.shape[:2], keys.shape[1])
-
-
-def _takes(*inputs: Tensor | None) -> bool:
-    """Whether kernels read such keys, values and v."""
-    keys = inputs[0]
-    return not (refuse_numba(KERNELS, keys) or refuse_types(*inputs) or refuse_autocast(keys) or refuse_empty(*inputs))
 
 
 class SharedMemory(over_steps.Shared):

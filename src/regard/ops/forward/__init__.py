@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.ops import over_steps, second_order
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import refuse_compiled
 from regard.ops.forward import reference
 from regard.shapes import Bool, Float
 
@@ -50,16 +50,6 @@ def forward_step(
     return found
 
 
-def _refuse(*inputs: Any) -> str | None:
-    return (
-        refuse_kernels(*inputs)
-        or refuse_types(*inputs[:3])
-        or refuse_autocast(*inputs[:1])
-        or refuse_empty(*inputs[:1])
-        or refuse_numba(KERNELS, *inputs[:1])
-    )
-
-
 def _numba(
     energies: Tensor, previous: Tensor, move: Tensor, support: Tensor | None, floor: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -92,6 +82,6 @@ class _Forward(torch.autograd.Function):
 
 
 FORWARD_ALIGNMENT = (
-    Implementation("numba", _numba, _refuse),
+    Implementation("numba", _numba, partial(refuse_compiled, KERNELS)),
     Implementation("reference", reference.forward_step),
 )

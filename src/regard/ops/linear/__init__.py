@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.ops.linear import autograd, onednn, reference, shared
-from regard.ops.linear.shared import PackedProduct
 from regard.shapes import Float
 
 LINEAR = (
@@ -36,12 +37,12 @@ def linear(
             [3.]])
     """
     if bfloat16:
-        return shared.rounded(reference.linear, x, weight.bfloat16(), bias=bias)
+        return shared.rounded(partial(reference.linear, weight=weight.bfloat16()), x, bias)
     if (loop := over_steps.current(x, weight)) is not None:
         if loop.collects and weight.requires_grad and shared.pays(x, weight):
             return shared.linear(loop, x, weight, bias)
         if not loop.collects and shared.packs(loop, x, weight):
-            return loop.shared(PackedProduct, weight, as_bytes=loop.stores_bytes)(x, bias)
+            return loop.shared(shared.PackedProduct, weight, as_bytes=loop.stores_bytes)(x, bias)
     is_small = not onednn.IS_WIDE or x.numel() * weight.shape[0] < onednn.MIN_WORK
     if torch.compiler.is_compiling() or not x.is_cpu or is_small:
         return reference.linear(x, weight, bias)

@@ -50,9 +50,9 @@ class PackedProduct:
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x Wᵀ + b."""
-        return rounded(self._multiply, x, bias=bias) if self._bfloat16 else self._multiply(x, bias)
+        return rounded(self._multiply, x, bias) if self._bfloat16 else self._multiply(x, bias)
 
-    def _multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
+    def _multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x Wᵀ + b, by what is fastest for so many rows."""
         if self._of_bytes is not None:
             product: Tensor = self._of_bytes(x, bias)
@@ -72,9 +72,9 @@ class PackedProduct:
         return onednn.linear(x, self._packed[0], bias)
 
 
-def rounded(multiply: Callable[..., Tensor], x: Tensor, *weight: Tensor, bias: Tensor | None) -> Tensor:
+def rounded(multiply: Callable[[Tensor], Tensor], x: Tensor, bias: Tensor | None) -> Tensor:
     """A product that is rounded to bfloat16, as x is; the bias is added in float32, as it need not be rounded."""
-    product = multiply(x.bfloat16(), *weight, None).float()
+    product = multiply(x.bfloat16()).float()
     return product if bias is None else product.add_(bias)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -11,10 +11,14 @@ from torch import Tensor
 from regard.errors import ShapeError
 from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import refuse_compiled, refuse_kernels, refuse_numba
 from regard.ops.location import additive, reference
 from regard.ops.location.autograd import run, run_in_loop
 from regard.shapes import Float, describe
+
+KERNELS = "regard.ops.location.numba"
+
+_refuse_shared = partial(refuse_compiled, KERNELS)
 
 
 def location_energies(
@@ -51,7 +55,7 @@ def location_energies(
     memory = keys, filters, projection, v
     kind = over_steps.once(_checked, *memory, query=query, past=past)
     loop = over_steps.current(query, past) if query.dtype == past.dtype == kind else None
-    if loop is not None and loop.shared(_takes, *memory):
+    if loop is not None and loop.shared(_refuse_shared, *memory) is None:
         return run_in_loop(loop, query, keys, past, *memory[1:])
     kind = torch.promote_types(kind, torch.promote_types(query.dtype, past.dtype))
     working = torch.float32 if kind.itemsize < 4 else kind
@@ -64,11 +68,6 @@ def _checked(keys: Tensor, *weights: Tensor, query: Tensor, past: Tensor) -> tor
     """The widest type of what steps share, whose sizes are checked with those of the first step."""
     _check(query, keys, past, *weights)
     return reduce(torch.promote_types, [x.dtype for x in weights], keys.dtype)
-
-
-def _takes(*memory: Tensor) -> bool:
-    """Whether kernels read what all steps of a loop share."""
-    return not (_refuse_numba(*memory) or refuse_types(*memory) or refuse_autocast(*memory) or refuse_empty(*memory))
 
 
 def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:
@@ -98,7 +97,7 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
 
 
 def _refuse_numba(*inputs: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
+    return refuse_kernels(*inputs) or refuse_numba(KERNELS, *inputs)
 
 
 LOCATION_ENERGIES = (
