@@ -30,7 +30,7 @@ from torch import Generator, Tensor, nn
 from regard import plot_alignment
 from regard.attention import RECIPES, Divided
 from regard.data import synthetic_picture
-from regard.decoding import greedy_search
+from regard.decoding import Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.losses import cross_entropy
 from regard.models import Bridge, Encoded, EncoderDecoder, RecurrentDecoder, RecurrentEncoder
@@ -88,7 +88,7 @@ def repeat(name: str) -> str:
     last = train(model, loss)
     source = torch.tensor([[*map(number, "abbcab"), EOS]])
     memory = model.decoder.prepare(model.encoder.encode(source, source != PAD))
-    best = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=20, alignment=True)[0][0]
+    best = search(model.decoder, memory, Search(beam=1), bos=BOS, eos=EOS, max_length=20, alignment=True)[0][0]
     weights = best.alignments[model.decoder.main_attention]
     text = ["</s>" if i == EOS else SYMBOLS[i - FIRST] for i in best.tokens.tolist()]
     picture(name, weights, [*"abbcab", "</s>"], text)
@@ -200,7 +200,7 @@ def caption() -> str:
     last = train(model, loss, steps=2000, rate=2e-3)
     encoded = model.encoder.encode(images[-1:])
     memory = model.decoder.prepare(encoded)
-    best = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=12, alignment=True)[0][0]
+    best = search(model.decoder, memory, Search(beam=1), bos=BOS, eos=EOS, max_length=12, alignment=True)[0][0]
     text = ["</s>" if i == EOS else words[i - FIRST] for i in best.tokens.tolist()]
     maps = best.alignments[model.decoder.main_attention][0]
     drawn = CaptionedImage(pictures[-1].image, text, maps, grid=encoded.grid, text=pictures[-1].text)
