@@ -34,8 +34,8 @@ from regard.attention import (
     monotonic,
 )
 from regard.errors import RegardError, ShapeError, UnsupportedError
-from regard.ops.forward.reference import move_on
-from regard.ops.monotonic import parallel, reference
+from regard.ops.forward import move_on
+from regard.ops.monotonic import parallel_alignment, reference_alignment, reference_chunk_softmax
 
 SIZES = {"query_size": 5, "memory_size": 6}
 PROBABILITIES = {
@@ -83,7 +83,7 @@ def test_in_float32_two_thousand_positions_are_read_as_in_float64_for_five_steps
     worst = 0.0
     for step in range(5):
         choose = (low + width * drawn(4, 2000, seed=step)).float()
-        exact = reference.expected_monotonic_alignment(choose.double(), exact)
+        exact = reference_alignment(choose.double(), exact)
         single = ops.expected_monotonic_alignment(choose, single)
         worst = max(worst, float((single - exact).abs().max()), float((single.sum(-1) - exact.sum(-1)).abs().max()))
     print(f"S=2000, p {kind}: largest error of a weight or of a row's sum in five steps {worst:.1e}")
@@ -93,7 +93,7 @@ def test_in_float32_two_thousand_positions_are_read_as_in_float64_for_five_steps
 def test_the_clipped_form_loses_mass_in_a_source_of_two_hundred_and_ours_does_not():
     choose = (0.1 + 0.8 * drawn(4, 200)).float()
     previous = torch.full((4, 200), 1 / 200)
-    exact = reference.expected_monotonic_alignment(choose.double(), previous.double())
+    exact = reference_alignment(choose.double(), previous.double())
     ours = ops.expected_monotonic_alignment(choose, previous)
     clipped = ops.clipped_monotonic_alignment(choose, previous)
     torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-9)
@@ -104,14 +104,14 @@ def test_the_clipped_form_loses_mass_in_a_source_of_two_hundred_and_ours_does_no
 
 def test_the_clipped_form_is_the_recursion_in_a_short_source():
     choose, previous = drawn(3, 10), drawn(3, 10, seed=1) / 10
-    exact = reference.expected_monotonic_alignment(choose, previous)
+    exact = reference_alignment(choose, previous)
     torch.testing.assert_close(ops.clipped_monotonic_alignment(choose, previous), exact, rtol=0, atol=1e-12)
 
 
 def test_every_weight_of_a_long_source_is_relatively_right():
     choose = 0.1 + 0.8 * drawn(2, 300)
-    exact = reference.expected_monotonic_alignment(choose.float().double(), at_first(2, 300))
-    ours = parallel.expected_monotonic_alignment(choose.float(), at_first(2, 300).float()).double()
+    exact = reference_alignment(choose.float().double(), at_first(2, 300))
+    ours = parallel_alignment(choose.float(), at_first(2, 300).float()).double()
     normal = exact > torch.finfo(torch.float32).tiny
     assert float(((ours - exact).abs() / exact)[normal].max()) < 1e-4
 
@@ -119,15 +119,15 @@ def test_every_weight_of_a_long_source_is_relatively_right():
 @given(st.integers(0, 40), st.integers(1, 3))
 def test_doubling_is_the_recursion_at_any_length(width, rows):
     choose, previous = drawn(rows, width), drawn(rows, width, seed=1)
-    exact = reference.expected_monotonic_alignment(choose, previous)
-    torch.testing.assert_close(parallel.expected_monotonic_alignment(choose, previous), exact, rtol=1e-12, atol=1e-15)
+    exact = reference_alignment(choose, previous)
+    torch.testing.assert_close(parallel_alignment(choose, previous), exact, rtol=1e-12, atol=1e-15)
 
 
 def test_doubling_can_be_differentiated_twice_and_mapped():
     choose, previous = drawn(2, 11).requires_grad_(), drawn(2, 11, seed=1).requires_grad_()
-    assert torch.autograd.gradgradcheck(parallel.expected_monotonic_alignment, (choose, previous))
-    mapped = torch.vmap(parallel.expected_monotonic_alignment)(choose, previous)
-    torch.testing.assert_close(mapped, parallel.expected_monotonic_alignment(choose, previous))
+    assert torch.autograd.gradgradcheck(parallel_alignment, (choose, previous))
+    mapped = torch.vmap(parallel_alignment)(choose, previous)
+    torch.testing.assert_close(mapped, parallel_alignment(choose, previous))
 
 
 def test_a_long_step_can_be_exported_and_the_choice_is_explained():
@@ -160,7 +160,7 @@ def test_half_types_are_read_in_float32():
 def test_an_infinite_look_back_is_a_chunk_as_wide_as_the_source(positions):
     energies, stops, support = (torch.tensor([[column]]) for column in zip(*positions, strict=True))
     energies, stops = energies.double().requires_grad_(), stops.double()
-    wide = reference.moving_chunk_softmax(stops, energies, support, energies.shape[-1])
+    wide = reference_chunk_softmax(stops, energies, support, energies.shape[-1])
     for width in (None, energies.shape[-1], energies.shape[-1] + 3):
         back = ops.moving_chunk_softmax(stops, energies, support, width)
         torch.testing.assert_close(back, wide, rtol=1e-9, atol=1e-12)
@@ -172,7 +172,7 @@ def test_an_infinite_look_back_is_a_chunk_as_wide_as_the_source(positions):
 def test_an_infinite_look_back_is_stable_over_two_thousand_positions():
     energies = (200 * drawn(1, 2, 2000) - 100).float()
     stops = drawn(1, 2, 2000, seed=1).float() / 1000
-    exact = reference.moving_chunk_softmax(stops.double(), energies.double(), None, None)
+    exact = reference_chunk_softmax(stops.double(), energies.double(), None, None)
     torch.testing.assert_close(ops.moving_chunk_softmax(stops, energies, None, None).double(), exact, rtol=0, atol=1e-6)
 
 

@@ -14,8 +14,7 @@ from regard import attention as a
 from regard import ops
 from regard.attention.alignments.named import AlignmentName
 from regard.errors import UnsupportedError
-from regard.ops.entmax.reference import bisect
-from regard.ops.entmax.sorting import sort
+from regard.ops.entmax import bisect, sort
 from support.oracles.alignments import entmax
 
 energies_and_support = st.lists(st.tuples(st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=7)

@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 MODULE = '''
 import numba
-from regard.ops.compiled import compiled
+from regard.ops.kernels.compiled import compiled
 
 @compiled
 def loop(x):

@@ -63,7 +63,7 @@ def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
     printed, _ = after(
         "from regard.ops.choose import steps_for\n"
         "from regard.ops.eligibility import only_loaded_kernels, refuse_numba\n"
-        "name = 'regard.ops.cells.numba'\n"
+        "name = 'regard.ops.kernels.cells'\n"
         "with only_loaded_kernels():\n"
         "    print(refuse_numba(name))\n"
         "    print(steps_for('cells', 'cpu').__name__, 'numba' in sys.modules)\n"
@@ -71,14 +71,14 @@ def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
     )
     refusal, few, many = printed.splitlines()
     assert "not loaded yet" in refusal
-    assert few == "regard.ops.cells.reference False"
-    assert many == "None regard.ops.cells.numba"
+    assert few == "regard.ops.cells False"
+    assert many == "None regard.ops.kernels.cells"
 
 
 def test_kernels_that_are_loaded_already_are_taken_for_little_work_too():
-    assert steps_for("cells", "cpu").__name__ == "regard.ops.cells.numba"
+    assert steps_for("cells", "cpu").__name__ == "regard.ops.kernels.cells"
     with only_loaded_kernels():
-        assert refuse_numba("regard.ops.cells.numba") is None
+        assert refuse_numba("regard.ops.kernels.cells") is None
 
 
 def test_a_few_words_and_many_give_the_same_outputs_and_scores(tmp_path):

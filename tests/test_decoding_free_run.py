@@ -23,7 +23,7 @@ from regard.models import (
     RecurrentEncoder,
     TransformerDecoder,
 )
-from regard.ops.linear.shared import PackedProduct
+from regard.ops.linear import PackedProduct
 from regard.tasks.feeding import forced_outputs
 from regard.testing import check_decoder, draw_source, encode
 from support import tiny

@@ -13,7 +13,7 @@ from regard.ops.choose import choose, step_implementations, steps_for
 from regard.ops.eligibility import StandIn, only_loaded_kernels, refuse_numba, stand_in
 
 pytestmark = pytest.mark.skipif(
-    refuse_numba("regard.ops.cells.numba") is not None, reason="without compiled loops there is one path"
+    refuse_numba("regard.ops.kernels.cells") is not None, reason="without compiled loops there is one path"
 )
 
 

@@ -29,7 +29,7 @@ from regard.models.transformer_options import TransformerOptions
 from regard.models.transformer_search import PackedCopy
 from regard.ops.choose import step_implementations
 from regard.ops.eligibility import refuse_numba
-from regard.ops.transformer_step.layers import (
+from regard.ops.transformer_step import (
     Affine,
     AttentionWeights,
     LayerNorm,
@@ -40,7 +40,8 @@ from regard.ops.transformer_step.layers import (
 )
 
 pytestmark = pytest.mark.skipif(
-    refuse_numba("regard.ops.transformer_step.numba") is not None, reason="without compiled loops there is no such step"
+    refuse_numba("regard.ops.kernels.transformer_step") is not None,
+    reason="without compiled loops there is no such step",
 )
 BOS, EOS, N, D, S = 1, 2, 30, 24, 6
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,7 +17,6 @@ from regard import tree
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder
 from regard.ops import plain
-from regard.ops.linear import shared
 from regard.testing.source import encode
 from support import tiny
 
@@ -25,7 +25,7 @@ SIZES = {"query_size": 4, "memory_size": 6}
 
 @pytest.fixture(autouse=True)
 def small_products_count(monkeypatch):
-    monkeypatch.setattr(shared, "MIN_WORK", 0)
+    monkeypatch.setattr(sys.modules["regard.ops.linear"], "MIN_WORK", 0)
 
 
 MECHANISMS = {

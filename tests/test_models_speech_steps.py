@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -16,7 +17,6 @@ from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.ops import plain as plain_operations
-from regard.ops.linear import shared
 from support import tiny
 from support.cases import MECHANISMS as CASES_OF_MECHANISMS
 
@@ -25,7 +25,7 @@ SIZES = {"query_size": 7, "memory_size": 6}
 
 @pytest.fixture(autouse=True)
 def small_products_count(monkeypatch):
-    monkeypatch.setattr(shared, "MIN_WORK", 0)
+    monkeypatch.setattr(sys.modules["regard.ops.linear"], "MIN_WORK", 0)
 
 
 MECHANISMS = {
@@ -148,7 +148,7 @@ def test_float32_is_near_float64(mechanism):
 
 
 def test_blocks_of_sentences_are_those_of_one(monkeypatch):
-    from regard.ops.location import numba as kernels
+    from regard.ops.kernels import location as kernels
 
     model = decoder("location, both").eval()
     whole = passes(model, plain=False)

@@ -20,8 +20,7 @@ import regard.ops.additive as operation
 from regard import ops
 from regard.errors import RegardError, ShapeError
 from regard.ops import eligibility, threads
-from regard.ops.additive import reference
-from regard.ops.additive.activation import find_slope
+from regard.ops.additive import find_slope, reference
 
 ACTIVATIONS = ("tanh", "relu", "leaky_relu")
 SCALES = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -59,8 +58,8 @@ def bounds(inputs, probe, activation):
 @pytest.mark.parametrize("scale", SCALES)
 def test_errors_are_at_most_twice_the_plain_formulas_or_epsilon_times_the_terms(scale, sizes, activation):
     inputs = draw(*sizes, scale=scale)
-    truth, probe = run(partial(reference.additive_energies, activation=activation), inputs, torch.float64)
-    plain, _ = run(partial(reference.additive_energies, activation=activation), inputs)
+    truth, probe = run(partial(reference, activation=activation), inputs, torch.float64)
+    plain, _ = run(partial(reference, activation=activation), inputs)
     ours, _ = run(partial(ops.additive_energies, activation=activation), inputs)
     for a, b, c, bound in zip(ours, plain, truth, bounds(inputs, probe, activation), strict=True):
         allowed = 2 * max(float((b - c).abs().max()), torch.finfo(torch.float32).eps * bound)
@@ -70,7 +69,7 @@ def test_errors_are_at_most_twice_the_plain_formulas_or_epsilon_times_the_terms(
 @pytest.mark.parametrize("scale", SCALES)
 def test_float64_is_as_near_as_the_plain_formula(scale):
     inputs = draw(2, 7, 19, 35, scale=scale * 4, dtype=torch.float64)
-    plain, probe = run(reference.additive_energies, inputs)
+    plain, probe = run(reference, inputs)
     ours, _ = run(ops.additive_energies, inputs)
     for a, b, bound in zip(ours, plain, bounds(inputs, probe, "tanh"), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=8 * torch.finfo(torch.float64).eps * bound)
@@ -85,7 +84,7 @@ def factored(query, keys, v):
 def test_numbers_whose_powers_are_not_finite_are_computed_exactly(dtype, far):
     query, keys, v = draw(2, 3, 4, 21, dtype=dtype)
     query[1, 2, 5], keys[1, :, 5] = far, -far + torch.arange(4) / 4
-    exact, _ = run(reference.additive_energies, (query, keys, v))
+    exact, _ = run(reference, (query, keys, v))
     assert not torch.allclose(factored(query, keys, v), exact[0], atol=1e-3)
     ours, _ = run(ops.additive_energies, (query, keys, v))
     for a, b in zip(ours, exact, strict=True):
@@ -100,7 +99,7 @@ def test_not_a_number_and_infinity_are_what_the_plain_formula_makes_of_them(step
     query, keys, v = draw(9, steps, 9, 17)
     query[:, 0, 3], keys[:, :, 3] = values, values
     inputs = [x.requires_grad_() for x in (query, keys, v)]
-    plain = reference.additive_energies(*inputs, activation)
+    plain = reference(*inputs, activation)
     ours = ops.additive_energies(*inputs, activation)
     torch.testing.assert_close(ours, plain, equal_nan=True, rtol=1e-5, atol=1e-5)
     if activation == "tanh":
@@ -116,7 +115,7 @@ def test_gradients_at_infinite_keys_are_those_of_the_plain_formula(activation, i
     query, keys, v = draw(2, 3, 5, 17, dtype=dtype)
     keys[0, 2, 3] = infinite
     inputs = [x.requires_grad_() for x in (query, keys, v)]
-    energies = (f(*inputs, activation) for f in (ops.additive_energies, reference.additive_energies))
+    energies = (f(*inputs, activation) for f in (ops.additive_energies, reference))
     ours, plain = (torch.autograd.grad(e.sum(), inputs) for e in energies)
     for a, b in zip(ours, plain, strict=True):
         assert not b.isnan().any()
@@ -126,7 +125,7 @@ def test_gradients_at_infinite_keys_are_those_of_the_plain_formula(activation, i
 def test_an_infinite_direction_is_what_the_plain_formula_makes_of_it():
     query, keys, v = draw(2, 3, 4, 5)
     v[1] = float("inf")
-    torch.testing.assert_close(ops.additive_energies(query, keys, v), reference.additive_energies(query, keys, v))
+    torch.testing.assert_close(ops.additive_energies(query, keys, v), reference(query, keys, v))
 
 
 LAYOUTS = {
@@ -151,7 +150,7 @@ LAYOUTS = {
 def test_any_sizes_strides_and_heads_are_the_plain_formula(sizes, heads, activation, dtype, layouts, scale):
     query, keys, v = draw(*sizes, heads=heads, dtype=dtype, scale=scale)
     given_inputs = (LAYOUTS[layouts[0]](query), LAYOUTS[layouts[1]](keys), v)
-    expected, probe = run(partial(reference.additive_energies, activation=activation), (query, keys, v), torch.float64)
+    expected, probe = run(partial(reference, activation=activation), (query, keys, v), torch.float64)
     own = [x.requires_grad_() for x in given_inputs]
     energies = ops.additive_energies(*own, activation)
     found = [energies, *torch.autograd.grad(energies, own, run_probe(energies))]
@@ -169,7 +168,7 @@ def run_probe(energies):
 def test_memories_that_sentences_share_are_read_without_copies():
     query, keys, v = draw(1, 3, 5, 8)
     query, keys = query.expand(4, 3, 8), keys.expand(4, 5, 8)
-    torch.testing.assert_close(ops.additive_energies(query, keys, v), reference.additive_energies(query, keys, v))
+    torch.testing.assert_close(ops.additive_energies(query, keys, v), reference(query, keys, v))
 
 
 @pytest.mark.parametrize("kinds", ["hhh", "bbb", "hsb", "bds", "ssd", "shs"])
@@ -177,8 +176,8 @@ def test_half_types_are_computed_in_float32_and_mixed_ones_in_the_wider(kinds):
     types = {"h": torch.float16, "b": torch.bfloat16, "s": torch.float32, "d": torch.float64}
     inputs = [x.to(types[k]).requires_grad_() for x, k in zip(draw(2, 3, 5, 40), kinds, strict=True)]
     result = ops.additive_energies(*inputs)
-    assert result.dtype == reference.additive_energies(*inputs).dtype
-    exact, probe = run(reference.additive_energies, inputs, torch.float64)
+    assert result.dtype == reference(*inputs).dtype
+    exact, probe = run(reference, inputs, torch.float64)
     torch.testing.assert_close(result.double(), exact[0], rtol=torch.finfo(result.dtype).eps, atol=1e-5)
     for gradient, x, b in zip(torch.autograd.grad(result, inputs, run_probe(result)), inputs, exact[1:], strict=True):
         assert gradient.dtype == x.dtype
@@ -267,7 +266,7 @@ TRANSFORMS = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms_of_functions_are_those_of_the_plain_formula(name):
     inputs = draw(3, 2, 5, 4, dtype=torch.float64)
-    found, expected = (TRANSFORMS[name](f, *inputs) for f in (ops.additive_energies, reference.additive_energies))
+    found, expected = (TRANSFORMS[name](f, *inputs) for f in (ops.additive_energies, reference))
     torch.testing.assert_close(found, expected)
 
 
@@ -381,7 +380,7 @@ def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
     told = ops.explain("additive_energies", *far)
     assert "triton: refused: the inputs are on cpu and the kernels for a GPU" in told
     assert "numba: taken" in told
-    assert operation.kernels_for("cpu").__name__.endswith("additive.numba")
+    assert operation.kernels_for("cpu").__name__.endswith("kernels.additive")
     assert "chunked: taken" in ops.explain("additive_energies", *(x.to("meta") for x in far))
     assert operation.kernels_for("meta").__name__.endswith("additive.chunked")
 
@@ -400,7 +399,7 @@ def test_without_numba_chunks_of_the_plain_formula_are_taken(without_numba, monk
     assert "numba: refused: numba is not installed" in ops.explain("additive_energies")
     monkeypatch.setattr(operation.kernels_for("cpu"), "CHUNK_ELEMENTS", 40)
     inputs = draw(2, 7, 4, 5, heads=heads)
-    expected, _ = run(partial(reference.additive_energies, activation=activation), inputs)
+    expected, _ = run(partial(reference, activation=activation), inputs)
     found, _ = run(partial(ops.additive_energies, activation=activation), inputs)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
@@ -435,7 +434,7 @@ threads.GRAIN_SIZE = 1
 torch.set_num_threads(2)
 inputs = [torch.randn(s) for s in ((4, 9, 32), (4, 7, 32), (32,))]
 expected = ops.additive_energies(*inputs)
-from regard.ops.compiled import team
+from regard.ops.kernels.compiled import team
 assert team._entries or threads._pools
 def child(queue):
     torch.set_num_threads(2)

@@ -49,8 +49,8 @@ for shape in sizes:
         for scale in (0.03, 3.0, 60.0):
             for dtype in (torch.float32, torch.float64) if scale == 60.0 else (torch.float32,):
                 given = inputs(*shape, scale, dtype)
-                truth, probe = run(reference.additive_energies, given, form, torch.float64)
-                plain, _ = run(reference.additive_energies, given, form, dtype)
+                truth, probe = run(reference, given, form, torch.float64)
+                plain, _ = run(reference, given, form, dtype)
                 ours, _ = run(kernels, given, form, dtype)
                 q, k, v = (float(x.abs().max()) if x.numel() else 0.0 for x in given)
                 terms = 1.0 if form[0] == "tanh" else q + k
@@ -69,7 +69,7 @@ for steps in (1, 3):
         given = inputs(len(extremes), steps, len(extremes), 0, 5, 1.0, torch.float32)
         given[0][:, 0, 3] = torch.tensor(extremes)
         given[1][:, :, 3] = torch.tensor(extremes)
-        a, b = (f(*given, form[0], slope=form[1]) for f in (kernels, reference.additive_energies))
+        a, b = (f(*given, form[0], slope=form[1]) for f in (kernels, reference))
         if not torch.allclose(a, b, rtol=1e-5, atol=1e-5, equal_nan=True):
             print("extremes differ", steps, form)
 
@@ -78,7 +78,7 @@ for infinite in (float("inf"), -float("inf")):
         given = inputs(2, 3, 5, 0, 7, 1.0, torch.float32)
         given[1][0, 2, 3] = infinite
         own = [x.requires_grad_() for x in given]
-        energies = [f(*own, form[0], slope=form[1]) for f in (kernels, reference.additive_energies)]
+        energies = [f(*own, form[0], slope=form[1]) for f in (kernels, reference)]
         gradients = [torch.autograd.grad(e.sum(), own) for e in energies]
         if not all(torch.allclose(a, b, rtol=1e-5, atol=1e-4) for a, b in zip(*gradients)):
             print("gradients at an infinite key differ", infinite, form)
@@ -87,7 +87,7 @@ half = inputs(2, 3, 5, 0, 8, 1.0, torch.bfloat16)
 assert kernels(*half).dtype == torch.bfloat16
 apart = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs(2, 3, 5, 0, 8, 1.0, torch.float32)[:2]]
 v = inputs(2, 3, 5, 0, 8, 1.0, torch.float32)[2]
-assert torch.allclose(kernels(*apart, v), reference.additive_energies(*apart, v), atol=1e-5)
+assert torch.allclose(kernels(*apart, v), reference(*apart, v), atol=1e-5)
 print("done")
 """
 
@@ -95,7 +95,7 @@ COMPILED = """
 from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from regard.ops.additive.triton import backward, forward, powers
+from regard.ops.kernels import additive_triton
 integers = {"heads", "steps", "positions", "size", "rows", "count", "far"}
 def build(kernel, **constants):
     types = {
@@ -105,12 +105,12 @@ def build(kernel, **constants):
     }
     built = compile(ASTSource(fn=kernel, signature=types, constexprs=constants), target=GPUTarget("cuda", 80, 32))
     assert ".entry" in built.asm["ptx"]
-build(powers.powers_kernel, REACH=43.0, ROWS=32, COLUMNS=32)
+build(additive_triton.powers_kernel, REACH=43.0, ROWS=32, COLUMNS=32)
 for tangent, slope in ((True, 0.0), (False, 0.2)):
     form = {"TANGENT": tangent, "SLOPE": slope, "LARGE": 1e9}
-    build(forward.energies_kernel, **form, STEPS=32, POSITIONS=32)
-    build(forward.step_kernel, **form, ROWS=16, COLUMNS=64)
-    build(backward.rows_kernel, **form, ROWS=16, COLUMNS=64, WITH_V=tangent)
+    build(additive_triton.energies_kernel, **form, STEPS=32, POSITIONS=32)
+    build(additive_triton.step_kernel, **form, ROWS=16, COLUMNS=64)
+    build(additive_triton.rows_kernel, **form, ROWS=16, COLUMNS=64, WITH_V=tangent)
 print("done")
 """
 
@@ -161,4 +161,4 @@ def test_kernels_on_a_gpu_give_the_same_bits_every_time_and_hold_no_large_tensor
     second = run()
     assert torch.cuda.max_memory_allocated() - before < 0.06 * 8 * 200 * 300 * 256 * 4
     assert all(map(torch.equal, first, second))
-    torch.testing.assert_close(first[0], reference.additive_energies(*inputs), rtol=0, atol=1e-4)
+    torch.testing.assert_close(first[0], reference(*inputs), rtol=0, atol=1e-4)

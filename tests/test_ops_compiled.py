@@ -5,11 +5,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from regard.ops import compiled
-from regard.ops.compiled import order
+from regard.ops.kernels import compiled
+from regard.ops.kernels.compiled import order
 
 KERNEL = """
-from regard.ops.compiled import compiled
+from regard.ops.kernels.compiled import compiled
 
 
 @compiled

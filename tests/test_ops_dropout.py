@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.ops import dropout
-from regard.ops.dropout import dropout_mask, reference
+from regard.ops.dropout import dropout_mask, philox, reference
 from regard.ops.eligibility import refuse_numba
 
 KNOWN = [  # kat_vectors of Random123 1.14: rounds, counter, key, words
@@ -29,29 +29,30 @@ def words(text):
 
 @pytest.mark.parametrize(("rounds", "counter", "key", "expected"), KNOWN)
 def test_philox_gives_the_words_that_its_authors_published(rounds, counter, key, expected):
-    found = reference.philox(tuple(torch.tensor([word]) for word in words(counter)), tuple(words(key)), rounds=rounds)
+    found = philox(tuple(torch.tensor([word]) for word in words(counter)), tuple(words(key)), rounds=rounds)
     assert [int(word) for word in found] == words(expected)
 
 
-@pytest.mark.skipif(refuse_numba("regard.ops.dropout.numba") is not None, reason="no compiled loops here")
+@pytest.mark.skipif(refuse_numba("regard.ops.kernels.dropout") is not None, reason="no compiled loops here")
 @pytest.mark.parametrize("width", [1, 16, 63, 64, 65, 200])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_compiled_masks_are_those_of_the_reference_bit_for_bit(width, dtype):
-    from regard.ops.dropout import numba
+    from regard.ops.kernels import dropout as numba
 
-    expected = reference.dropout_mask(*LARGE, width, dtype=dtype, **OPTIONS)
+    expected = reference(*LARGE, width, dtype=dtype, **OPTIONS)
     assert torch.equal(numba.dropout_mask(*LARGE, width, dtype=dtype, **OPTIONS), expected)
 
 
 COMPARED = """
 import contextlib, json, sys, torch
 torch.cuda.device_of = lambda x: contextlib.nullcontext()
-from regard.ops.dropout import reference, triton
+from regard.ops.dropout import reference
+from regard.ops.kernels.dropout_triton import dropout_mask as triton
 rows, options = json.loads(sys.argv[1])
 items, positions = map(torch.tensor, rows)
 for width in (1, 64, 77):
     for dtype in (torch.float32, torch.float64):
-        masks = [one.dropout_mask(items, positions, width, dtype=dtype, **options) for one in (reference, triton)]
+        masks = [one(items, positions, width, dtype=dtype, **options) for one in (reference, triton)]
         assert torch.equal(*masks), (width, dtype)
 """
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard import ops
-from regard.ops.linear import linear, onednn, outer
-from regard.ops.linear.shared import PackedProduct
+from regard.ops import onednn
+from regard.ops.linear import PackedProduct, linear, outer
 
 missing = onednn.refuse(packs=True)
 
@@ -142,7 +142,8 @@ MEGABYTES = 100
 """Far below what the code for 600 shapes would take (some 400 MB), and far above what is kept."""
 MANY_SHAPES = """
 import torch
-from regard.ops.linear import linear, onednn
+from regard.ops import onednn
+from regard.ops.linear import linear
 
 def megabytes():
     with open("/proc/self/statm") as file:

@@ -14,10 +14,10 @@ from regard.attention import location_sensitive
 from regard.errors import ShapeError
 from regard.ops import threads
 from regard.ops.eligibility import unavailable
-from regard.ops.location import reference
+from regard.ops.location import located, reference
 
-if unavailable("numba", "regard.ops.location.numba") is None:
-    from regard.ops.location import numba as kernels
+if unavailable("numba", "regard.ops.kernels.location") is None:
+    from regard.ops.kernels import location as kernels
 
 NAMES = ("energies", *(f"the gradient of {name}" for name in ("query", "keys", "past", "filters", "projection", "v")))
 KINDS = (torch.float64, torch.float32)
@@ -40,7 +40,7 @@ def sizes_of_terms(inputs):
     """Of each answer the largest sum of the sizes of its terms: the same sums of |x|, with slopes of 1."""
 
     def linear(query, keys, past, filters, projection, v):
-        x = query[:, :, None] + keys[:, None] + reference.located(past, filters, projection)
+        x = query[:, :, None] + keys[:, None] + located(past, filters, projection)
         return (x * v).sum(-1).transpose(2, 3)
 
     return [
@@ -51,7 +51,7 @@ def sizes_of_terms(inputs):
 
 def assert_same(inputs, dtype):
     """Only rounding away from the plain formula in float64; slopes of tanh are as exact as numbers near 1."""
-    expected = answers(reference.location_energies, [x.double() for x in inputs])
+    expected = answers(reference, [x.double() for x in inputs])
     ours, terms = answers(ops.location_energies, inputs), sizes_of_terms(inputs)
     for name, a, b, size in zip(NAMES, ours, expected, terms, strict=True):
         assert a.shape == b.shape, name
@@ -125,7 +125,7 @@ def test_threads_give_the_same(monkeypatch):
 @pytest.mark.parametrize("far", [30.0, 500.0])
 def test_large_sums_saturate_as_the_plain_formula_does(far):
     query, *others = draw(dtype=torch.float32)
-    found, expected = (answers(f, [query * far, *others]) for f in (ops.location_energies, reference.location_energies))
+    found, expected = (answers(f, [query * far, *others]) for f in (ops.location_energies, reference))
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
@@ -149,7 +149,7 @@ def test_inputs_need_not_stand_side_by_side(layout):
     keys = torch.cat([keys, keys], 1)[:, 3:12]
     past = past.transpose(3, 4).contiguous().transpose(3, 4)
     inputs = (query, keys, past, filters.transpose(0, 1).contiguous().transpose(0, 1), projection, v)
-    torch.testing.assert_close(ops.location_energies(*inputs), reference.location_energies(*inputs))
+    torch.testing.assert_close(ops.location_energies(*inputs), reference(*inputs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -157,7 +157,7 @@ def test_half_types_are_computed_in_float32(dtype):
     inputs = [x.to(dtype).requires_grad_() for x in draw()]
     found = ops.location_energies(*inputs)
     assert found.dtype == dtype
-    expected = reference.location_energies(*(x.float() for x in inputs)).to(dtype)
+    expected = reference(*(x.float() for x in inputs)).to(dtype)
     torch.testing.assert_close(found, expected)
     assert [g.dtype for g in torch.autograd.grad(found.sum(), inputs)] == [dtype] * 6
 
@@ -166,7 +166,7 @@ def test_only_what_is_asked_for_is_differentiated():
     inputs = draw(C=2, W=9, F=2)
     inputs[5].requires_grad_()
     (grad_v,) = torch.autograd.grad(ops.location_energies(*inputs).sum(), [inputs[5]])
-    (expected,) = torch.autograd.grad(reference.location_energies(*inputs).sum(), [inputs[5]])
+    (expected,) = torch.autograd.grad(reference(*inputs).sum(), [inputs[5]])
     torch.testing.assert_close(grad_v, expected, rtol=0, atol=1e-12)
 
 
@@ -195,7 +195,7 @@ def test_what_is_taken_is_explained(monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert "additive: taken" in ops.explain("location_energies", *draw())
     inputs = draw(K=2)
-    torch.testing.assert_close(ops.location_energies(*inputs), reference.location_energies(*inputs))
+    torch.testing.assert_close(ops.location_energies(*inputs), reference(*inputs))
 
 
 @pytest.mark.parametrize("wrong", range(6))
@@ -236,4 +236,4 @@ def test_a_mechanism_is_what_is_written_by_hand():
 
 
 def test_the_table_ends_with_the_reference():
-    assert operation.LOCATION_ENERGIES[-1].function is reference.location_energies
+    assert operation.LOCATION_ENERGIES[-1].function is reference

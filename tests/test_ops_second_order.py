@@ -8,7 +8,8 @@ import torch
 from regard.attention import multi_head
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models.transformer_layers import EncoderLayer
-from regard.ops import plain, second_order
+from regard.ops import plain
+from regard.ops.autograd import second_order_gradients
 
 B, T, D, N = 32, 9, 8, 11
 X = torch.randn(B, T, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -64,7 +65,7 @@ def test_inputs_that_depend_on_each_other_count_once(case, node):
 
 def test_an_output_without_a_gradient_and_an_input_that_needs_none_are_left_out():
     x, y = (torch.tensor([value], requires_grad=True) for value in (2.0, 3.0))
-    found = second_order.gradients(
+    found = second_order_gradients(
         lambda a, b, _: (a * b, a), (x, y, None), (True, False, False), (torch.ones(1), None)
     )
     assert found[1:] == [None, None]

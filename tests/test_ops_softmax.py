@@ -11,7 +11,7 @@ from regard.ops import threads
 from regard.ops.eligibility import unavailable
 from regard.ops.softmax import reference
 
-pytestmark = pytest.mark.skipif(unavailable("numba", "regard.ops.softmax.numba") is not None, reason="no numba")
+pytestmark = pytest.mark.skipif(unavailable("numba", "regard.ops.kernels.softmax") is not None, reason="no numba")
 LIMITS = {torch.float64: 1e-12, torch.float32: 1e-6}
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -30,7 +30,7 @@ def answers(function, energies, support):
 
 def assert_same(energies, support):
     assert operation._refuse_numba(energies, support) is None
-    expected = answers(reference.masked_softmax, energies, support)
+    expected = answers(reference, energies, support)
     for a, b in zip(answers(ops.masked_softmax, energies, support), expected, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         torch.testing.assert_close(a, b, rtol=0, atol=LIMITS[a.dtype], equal_nan=True)
@@ -71,7 +71,7 @@ def test_what_is_no_number_or_infinite_counts_in_the_support_alone(dtype):
     energies = torch.tensor(rows, dtype=dtype)
     assert_same(energies, torch.tensor([True, False, True, True]))
     support = torch.tensor([True, True, True, False])
-    found, expected = (answers(f, energies, support) for f in (ops.masked_softmax, reference.masked_softmax))
+    found, expected = (answers(f, energies, support) for f in (ops.masked_softmax, reference))
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a[:, :3], b[:, :3], rtol=0, atol=LIMITS[dtype], equal_nan=True)
         assert not a[:, 3].any()
@@ -90,7 +90,7 @@ def test_half_types_are_computed_in_float32(dtype):
     energies, support = torch.randn(4, 9).to(dtype).requires_grad_(), torch.rand(4, 9) > 0.3
     found = ops.masked_softmax(energies, support)
     assert found.dtype == dtype
-    torch.testing.assert_close(found, reference.masked_softmax(energies.float(), support).to(dtype))
+    torch.testing.assert_close(found, reference(energies.float(), support).to(dtype))
     (gradient,) = torch.autograd.grad(found.square().sum(), energies)
     assert gradient.dtype == dtype
 
@@ -142,7 +142,7 @@ def test_what_is_taken_is_explained(monkeypatch):
     assert "too few numbers" in ops.explain("masked_softmax", energies, support)
 
 
-@pytest.mark.parametrize("function", [ops.masked_softmax, reference.masked_softmax])
+@pytest.mark.parametrize("function", [ops.masked_softmax, reference])
 def test_padding_gets_exactly_nothing_where_a_real_energy_is_no_number(function):
     energies = torch.tensor([[1.0, NAN, 2.0, NAN]])
     weights = function(energies, torch.tensor([[True, True, False, False]]))

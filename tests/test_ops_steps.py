@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from regard import ops
+from regard.ops import cells as plain_cells
 from regard.ops import threads
-from regard.ops.cells import numba as fast_cells
-from regard.ops.cells import reference as plain_cells
 from regard.ops.choose import steps_for
+from regard.ops.kernels import cells as fast_cells
 from regard.ops.over_steps import Loop
 
 TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-13}
@@ -114,5 +114,5 @@ def test_attention_is_that_of_torch(kind, shape, masked, scale, dtype, hands):
 
 
 def test_compiled_loops_are_taken_on_a_cpu_alone(dtype):
-    assert steps_for("cells", "cpu").__name__ == "regard.ops.cells.numba"
-    assert steps_for("cells", "cuda").__name__ == "regard.ops.cells.reference"
+    assert steps_for("cells", "cpu").__name__ == "regard.ops.kernels.cells"
+    assert steps_for("cells", "cuda").__name__ == "regard.ops.cells"

@@ -9,7 +9,7 @@ import torch
 from regard.ops import threads
 
 pytest.importorskip("numba")
-from regard.ops.compiled import compiled, team
+from regard.ops.kernels.compiled import compiled, team
 
 
 @compiled

@@ -9,8 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import regard.ops.softmax as softmax
 from regard import ops
-from regard.ops import choose
-from regard.ops.linear import onednn
+from regard.ops import choose, onednn
 from regard.ops.logarithm import widen
 from support.cases import OPERATIONS, OperationCase
 from support.cases.case import draw, probabilities

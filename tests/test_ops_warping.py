@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from regard import ops
 from regard.errors import ShapeError
 from regard.ops import warping_path
+from regard.ops.warping import reference
 
 WAYS = [one for one in ops.IMPLEMENTATIONS["warping_path"] if one.refuse() is None]
 each = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -82,7 +83,7 @@ def test_the_path_is_the_cheapest_of_all(way, rows, columns):
 def test_long_sequences_on_several_threads_are_those_of_the_reference():
     costs = torch.rand(6, 150, 170)
     lengths = torch.tensor([150, 20, 140, 150, 1, 77])
-    expected = ops.warping.reference.warping_path(costs, lengths, torch.full((6,), 170))
+    expected = reference(costs, lengths, torch.full((6,), 170))
     before = torch.get_num_threads()
     try:
         for threads in (1, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,9 +18,8 @@ from torch.utils.checkpoint import checkpoint
 
 from regard import ops
 from regard.layers.cells.cell import CELLS
+from regard.ops import cells
 from regard.ops import over_steps as helper
-from regard.ops.cells import shared as cells
-from regard.ops.linear import shared as products
 from regard.ops.over_steps import Loop
 
 T, B, S, D = 4, 3, 5, 4
@@ -28,7 +28,7 @@ MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=t
 
 @pytest.fixture(autouse=True)
 def small_products_count(monkeypatch):
-    monkeypatch.setattr(products, "MIN_WORK", 0)
+    monkeypatch.setattr(sys.modules["regard.ops.linear"], "MIN_WORK", 0)
 
 
 @dataclass(frozen=True)

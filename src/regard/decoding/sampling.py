@@ -20,7 +20,7 @@ from regard.decoding.steps import Steps
 from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Tree
-from regard.ops.dropout.reference import LOW, philox
+from regard.ops.dropout import LOW, philox
 from regard.shapes import Float, Int
 
 BLOCK = 1 << 16
@@ -106,7 +106,7 @@ def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) ->
 def uniform(items: Int[Tensor, " B"], width: int, steps: Int[Tensor, " T"], seed: int) -> Float[Tensor, "B K T"]:
     """Numbers from 0 to 1, 1 excluded, for `width` samples of each item at some steps: hashes with 53 bits.
 
-    Source: `regard.ops.dropout.reference.philox`.
+    Source: `regard.ops.dropout.philox`.
     """
     samples = torch.arange(width, device=items.device)
     shape = len(items), width, len(steps)

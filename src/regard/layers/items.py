@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, ShapeError
-from regard.ops.dropout import dropout_mask
-from regard.ops.dropout.reference import LOW, philox
+from regard.ops.dropout import LOW, dropout_mask, philox
 from regard.shapes import Bool, Float, Int
 
 AHEAD = 16

@@ -12,7 +12,7 @@ from regard.losses.forward_sum import forward_sum
 from regard.losses.reinforce import MovingBaseline, reinforce
 from regard.losses.similarity import structural_dissimilarity
 from regard.losses.values import absolute_error, low_frequency_error, pinball_loss, squared_error, stop_loss
-from regard.ops.linear_cross_entropy.reference import cross_entropy
+from regard.ops.linear_cross_entropy import cross_entropy
 
 __all__ = [
     "MovingBaseline",

@@ -44,7 +44,7 @@ from regard.models.outputs import output_of
 from regard.models.transformer_layers import DecoderLayer
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types
-from regard.ops.transformer_step.layers import (
+from regard.ops.transformer_step import (
     Affine,
     AttentionWeights,
     LayerNorm,
@@ -54,7 +54,7 @@ from regard.ops.transformer_step.layers import (
     Sources,
 )
 
-MODULE = "regard.ops.transformer_step.numba"
+MODULE = "regard.ops.kernels.transformer_step"
 
 
 @dataclass(frozen=True, slots=True)

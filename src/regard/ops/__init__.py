@@ -1,4 +1,4 @@
-"""Arithmetic on tensors, no modules: one folder (or file) an operation, its reference written for the eye.
+"""Arithmetic on tensors, no modules: a file an operation, with the formula written for the eye; kernels/ is compiled.
 
 An operation offers its implementations in an ordered table; `explain` says which is taken and why the others are not.
 """
@@ -12,14 +12,12 @@ from regard.ops.batch_norm import BATCH_NORM, batch_norm
 from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.dropout import DROPOUT, dropout
-from regard.ops.entmax import ENTMAX, entmax
+from regard.ops.entmax import ENTMAX, entmax, sparsemax
 from regard.ops.forward import FORWARD_ALIGNMENT, forward_alignment
-from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
 from regard.ops.linear_cross_entropy import LINEAR_CROSS_ENTROPY, linear_cross_entropy
 from regard.ops.location import LOCATION_ENERGIES, location_energies
-from regard.ops.log_softmax import LOG_SOFTMAX, log_softmax
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import (
     EXPECTED_MONOTONIC_ALIGNMENT,
@@ -30,8 +28,7 @@ from regard.ops.monotonic import (
     moving_chunk_softmax,
 )
 from regard.ops.rotary import rotate
-from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
-from regard.ops.sparsemax import sparsemax
+from regard.ops.softmax import LOG_SOFTMAX, MASKED_SOFTMAX, hardmax, log_softmax, masked_softmax
 from regard.ops.switch import plain
 from regard.ops.warping import WARPING_PATH, warping_path
 

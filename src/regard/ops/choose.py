@@ -54,7 +54,7 @@ def describe(operation: str, implementations: tuple[Implementation, ...], *input
 @cache
 def step_implementations(operation: str) -> tuple[Implementation, ...]:
     """The modules of what an operation does in a step: compiled loops, or the reference."""
-    compiled, plain = f"regard.ops.{operation}.numba", f"regard.ops.{operation}.reference"
+    compiled, plain = f"regard.ops.kernels.{operation}", f"regard.ops.{operation}"
     return (
         Implementation("numba", partial(import_module, compiled), partial(refuse_numba, compiled)),
         Implementation("reference", partial(import_module, plain)),

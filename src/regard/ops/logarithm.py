@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.forward_mode import apply
+from regard.ops.autograd import apply
 from regard.shapes import Float
 
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import UnsupportedError
+from regard.ops.autograd import without_autocast
 from regard.ops.eligibility import TENSOR_TYPES, refuse_autocast, refuse_kernels
-from regard.ops.precision import without_autocast
 from regard.ops.switch import switched_off
 
 Storage = Literal["float32", "int8"]

@@ -24,7 +24,7 @@ def parallel_for(kernel: Any, arguments: tuple[Any, ...], count: int, work: int)
     threads that have not begun. Several Python threads may call at once.
 
     Args:
-        kernel: from `regard.ops.compiled`.
+        kernel: from `regard.ops.kernels.compiled`.
         work: all the innermost steps of all `count`.
     """
     num_threads = torch.get_num_threads()
@@ -32,7 +32,7 @@ def parallel_for(kernel: Any, arguments: tuple[Any, ...], count: int, work: int)
     if workers == 1:
         kernel(*arguments, 0, count)
         return
-    from regard.ops.compiled import team
+    from regard.ops.kernels.compiled import team
 
     # several parts for each thread, so that one that begins late or is slow leaves its later parts to the others
     pieces = min(count, workers * PIECES_PER_THREAD)

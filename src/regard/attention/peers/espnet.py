@@ -12,7 +12,7 @@ from regard.attention import recipes
 from regard.attention.alignments.forward import ForwardAlignment, Progress
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.forward_attention import agent_of
-from regard.ops.forward.reference import move_on
+from regard.ops.forward import move_on
 from regard.shapes import Bool, Float
 
 LEAST = 1e-6

@@ -13,9 +13,9 @@ from regard.layers.cells import packed as steps
 from regard.layers.cells.cell import Parameters, State
 from regard.layers.cells.packed import KERNELS, LayerSpec
 from regard.layers.packing import Packing
-from regard.ops import second_order
+from regard.ops import onednn
+from regard.ops.autograd import second_order_gradients
 from regard.ops.eligibility import refuse_kernels, refuse_numba
-from regard.ops.linear import onednn
 
 PACKED_CELLS = ("lstm", "gru")
 """Cells with compiled loops over packed rows."""
@@ -95,7 +95,7 @@ class _Layer(torch.autograd.Function):
         needs_x, *needs = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
             layer, grads = partial(reference, spec), (grad_outputs, *grad_final)
-            return None, *second_order.gradients(layer, (x, *flat), (needs_x, *needs), grads)
+            return None, *second_order_gradients(layer, (x, *flat), (needs_x, *needs), grads)
         packed = spec.packing.pack(x)
         if not ctx.tapes:
             steps.forward(spec, packed, flat, ctx.tapes)

@@ -20,7 +20,7 @@ from torch.nn.functional import linear
 
 from regard.errors import UnsupportedError
 from regard.layers.cells.reset_before import reset_before
-from regard.ops.cells.reference import gru_update, lstm_update
+from regard.ops.cells import gru_update, lstm_update
 from regard.shapes import Float
 
 Cell = Literal["lstm", "gru", "rnn", "gru_reset_before"]

@@ -12,7 +12,7 @@ from regard.layers.cells import autograd, elementary, exported
 from regard.layers.cells.cell import CELLS, Cell, Parameters, State
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.packing import Padding
-from regard.ops.cells import shared
+from regard.ops import cells as shared
 from regard.shapes import Float
 
 _NAMES = tuple(

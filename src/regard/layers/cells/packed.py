@@ -16,15 +16,14 @@ from torch import Tensor
 
 from regard.layers.cells.cell import CELLS
 from regard.layers.packing import Packing
-from regard.ops.linear import linear, outer
-from regard.ops.linear.shared import PackedProduct
+from regard.ops.linear import PackedProduct, linear, outer
 
-KERNELS = "regard.ops.cells.numba.packed"
+KERNELS = "regard.ops.kernels.cells_packed"
 BLOCK_ELEMENTS = 1 << 18
 """Numbers of gates that are made at a time where they are not kept."""
 ROUND = 16
 """Rows of a step's product are filled up to a multiple with rows that nobody reads: oneDNN prepares itself for each
-number of rows, and keeps what it has prepared for a few (`ops.linear.onednn`)."""
+number of rows, and keeps what it has prepared for a few (`ops.onednn`)."""
 
 
 @dataclass(frozen=True)

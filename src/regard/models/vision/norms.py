@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers import MaskedBatchNorm
-from regard.ops.batch_norm import Activation
-from regard.ops.batch_norm.reference import ACTIVATIONS
+from regard.ops.batch_norm import ACTIVATIONS, Activation
 from regard.shapes import Bool, Float
 
 NormName = Literal["none", "batch", "group", "layer"]

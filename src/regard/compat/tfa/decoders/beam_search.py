@@ -21,7 +21,7 @@ from regard.compat.tfa.structure import flatten, map_structure
 from regard.decoding.expansion import accumulated, all_scores, expand
 from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
 from regard.errors import ConfigError, ShapeError, UnsupportedError
-from regard.ops.log_softmax import log_softmax
+from regard.ops.softmax import log_softmax
 
 TENSORFLOW_1: tuple[str, ...] = (
     "embedding",

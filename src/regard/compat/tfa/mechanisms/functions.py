@@ -13,7 +13,7 @@ from regard import ops
 from regard.attention import AbstractAlignment, HardmaxAlignment, Mechanism, SoftmaxAlignment, SparsemaxAlignment
 from regard.attention.contract import Look, Tree
 from regard.errors import ShapeError, UnsupportedError
-from regard.ops.monotonic.clipped import clipped_product
+from regard.ops.monotonic import clipped_product
 from regard.shapes import Bool, Float, describe
 
 MonotonicMode = Literal["recursive", "parallel", "hard"]

@@ -1,0 +1,242 @@
+"""Additive energies e = v · φ(q + k) and their gradients, by the fastest implementation that takes the inputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import RegardError, ShapeError
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import FLOATS, compiles, refuse_kernels, refuse_numba, refuse_triton, stand_in
+from regard.ops.switch import switched_off
+from regard.shapes import Float, describe
+
+Activation = Literal["tanh", "relu", "leaky_relu"]
+
+
+def find_slope(activation: Activation, slope: float | None) -> float | None:
+    """What a rectifier multiplies negative numbers by: 0 for relu, 0.01 if None for leaky_relu. For tanh it is None.
+
+    Raises:
+        RegardError: for an unknown activation, and for a slope of an activation that has none.
+    """
+    if activation == "tanh" and slope is None:
+        return None
+    if activation == "leaky_relu":
+        return 0.01 if slope is None else float(slope)
+    if activation not in ("tanh", "relu"):
+        raise RegardError(f"activation={activation!r}: there are tanh, relu and leaky_relu.")
+    if slope is not None:
+        raise RegardError(f"slope={slope} is for activation='leaky_relu'; this is {activation!r}, which has none.")
+    return 0.0
+
+
+def activate(x: Tensor, slope: float | None) -> Tensor:
+    """tanh(x), max(x, 0) or the leaky rectifier."""
+    if slope is None:
+        return torch.tanh(x)
+    return functional.leaky_relu(x, slope) if slope else torch.relu(x)
+
+
+def additive_energies(
+    query: Float[Tensor, "B T *heads D"],
+    keys: Float[Tensor, "B S *heads D"],
+    v: Float[Tensor, "*heads D"],
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
+) -> Float[Tensor, "B *heads T S"]:
+    """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads; or a rectifier in place of tanh.
+
+    Nothing of size T·S·D exists, neither forward nor backward. Half types are computed in float32.
+
+    Args:
+        slope: of leaky_relu below 0, 0.01 if None.
+
+    Raises:
+        ShapeError: for sizes or devices that do not fit together.
+        RegardError: for an unknown activation, or a slope without leaky_relu.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2, with query and keys already projected.
+
+    >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
+    torch.Size([1, 2, 4])
+    """
+    inputs, kind = _working(query, keys, v)
+    energies: Tensor = choose(ADDITIVE_ENERGIES, *inputs).function(*inputs, activation, slope=slope)
+    return energies if energies.dtype == kind else energies.to(kind)
+
+
+def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
+    """The inputs in the working type, float32 or wider, and the type of the result."""
+    if (
+        query.dim() not in (3, 4)
+        or query.shape[0] != keys.shape[0]
+        or query.shape[2:] != keys.shape[2:]
+        or query.shape[2:] != v.shape
+        or not query.device == keys.device == v.device
+    ):
+        shown = {"query": ("B T H D", query), "keys": ("B S H D", keys), "v": ("H D", v)}
+        if query.dim() == 3:
+            shown = {name: (letters.replace("H ", ""), x) for name, (letters, x) in shown.items()}
+        raise ShapeError(
+            "query, keys and v must agree on B, H (heads) and D, and be on one device.\n"
+            + describe(shown)
+            + f"\n  They are on {query.device}, {keys.device} and {v.device}. Without heads: (B, T, D), (B, S, D), (D)."
+        )
+    kind = query.dtype
+    if kind == keys.dtype == v.dtype and kind in FLOATS:
+        return (query, keys, v), kind
+    kind = torch.promote_types(torch.promote_types(kind, keys.dtype), v.dtype)
+    working = torch.float32 if kind.itemsize < 4 else kind
+    return (query.to(working), keys.to(working), v.to(working)), kind
+
+
+def _compiled(
+    query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
+) -> Tensor:
+    """As an operation that the compiler does not look into."""
+    return torch.ops.regard.additive_energies(query, keys, v, find_slope(activation, slope))
+
+
+def _with(
+    kernels: Implementation,
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
+) -> Tensor:
+    """By certain kernels."""
+    kind = query.dtype
+    inputs = (query, keys, v) if kind in FLOATS else _working(query, keys, v)[0]
+    energies = run(kernels.function(), find_slope(activation, slope), *inputs)
+    return energies if energies.dtype == kind else energies.to(kind)
+
+
+def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
+    if not compiles():
+        return "torch.compile does not look"
+    return None if torch.compiler.is_dynamo_compiling() else switched_off()  # what it traces cannot ask the switch
+
+
+def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
+    return kernels.refuse(*inputs[:1]) or refuse_kernels(*inputs[:3])
+
+
+def reference(
+    query: Float[Tensor, "B T *heads D"],
+    keys: Float[Tensor, "B S *heads D"],
+    v: Float[Tensor, "*heads D"],
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
+) -> Float[Tensor, "B *heads T S"]:
+    """The formula of `additive_energies`: T·S·D hyperbolic tangents, and as many numbers in memory, per sentence."""
+    return plain_energies(query, keys, v, find_slope(activation, slope))
+
+
+def plain_energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
+    """As `reference`, with the rectifier's slope or None for tanh."""
+    sums = (activate(query[:, :, None] + keys[:, None], slope) * v).sum(-1)  # (B, T, S, *heads)
+    return sums if query.dim() == 3 else sums.movedim(3, 1)
+
+
+def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
+    """The energies by a module of kernels, differentiable where any input requires a gradient."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
+    return module.energies(*inputs, slope)
+
+
+class _Energies(torch.autograd.Function):
+    """Keeps only the inputs; a second derivative is that of the reference."""
+
+    @staticmethod
+    def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.module, ctx.slope = module, slope
+        ctx.save_for_backward(query, keys, v)
+        return module.energies(query, keys, v, slope)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if not torch.is_grad_enabled():
+            gradients = ctx.module.gradients(gradient, *inputs, ctx.slope)
+            return None, None, *(x if need else None for x, need in zip(gradients, needed, strict=True))
+        # create_graph: kernels leave no graph of the gradients, torch's own operations do
+        pull_back: Any = torch.func.vjp(lambda query, keys, v: plain_energies(query, keys, v, ctx.slope), *inputs)[1]
+        return None, None, *pull_back(gradient)
+
+
+NUMBA, TRITON, CHUNKED = (f"regard.ops.kernels.additive{name}" for name in ("", "_triton", "_chunked"))
+
+KERNELS = (
+    Implementation("numba", partial(import_module, NUMBA), partial(refuse_numba, NUMBA)),
+    Implementation("triton", partial(import_module, TRITON), partial(refuse_triton, TRITON)),
+    Implementation("chunked", partial(import_module, CHUNKED)),
+)
+"""Modules of kernels: those for the CPU, those for a GPU, and those for everything else."""
+
+ADDITIVE_ENERGIES = (
+    Implementation("compiled", _compiled, _refuse_compiled),
+    *(Implementation(kernels.name, partial(_with, kernels), partial(_refuse, kernels)) for kernels in KERNELS),
+    Implementation("reference", reference),
+)
+
+
+def kernels_for(device: str) -> ModuleType:
+    """The module of the first kernels that compute on a type of device."""
+    return choose(KERNELS, stand_in(device)).function()
+
+
+# What torch's compiler and exporter see: operators with known shapes and a known gradient, which call the kernels.
+
+
+@torch.library.custom_op(
+    "regard::additive_energies",
+    mutates_args=(),
+    schema="(Tensor query, Tensor keys, Tensor v, float? slope) -> Tensor",
+)
+def _operation(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
+    return kernels_for(query.device.type).energies(query, keys, v, slope)
+
+
+@torch.library.custom_op(
+    "regard::additive_gradients",
+    mutates_args=(),
+    schema="(Tensor gradient, Tensor query, Tensor keys, Tensor v, float? slope) -> (Tensor, Tensor, Tensor)",
+)
+def _gradients(
+    gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    return kernels_for(query.device.type).gradients(gradient, query, keys, v, slope)
+
+
+@_operation.register_fake
+def _(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
+    return query.new_empty(query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1])
+
+
+@_gradients.register_fake
+def _(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.slope = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _pull_back(ctx: Any, gradient: Tensor) -> Any:
+    return *torch.ops.regard.additive_gradients(gradient, *ctx.saved_tensors, ctx.slope), None
+
+
+_operation.register_autograd(_pull_back, setup_context=_keep)

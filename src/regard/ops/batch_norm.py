@@ -1,0 +1,263 @@
+"""Batch normalisation whose statistics are those of real rows, with what follows it, by the fastest implementation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import ShapeError
+from regard.ops.autograd import second_order_gradients
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.shapes import Bool, Float, describe
+
+MODULE = "regard.ops.kernels.batch_norm"
+TOPS: dict[str, float | None] = {"none": None, "relu": math.inf, "relu6": 6.0}
+Activation = Literal["none", "relu", "relu6"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "relu6": lambda x: x.clamp(0, 6),
+}
+Statistics = tuple[Tensor, Tensor]
+"""Mean and variance (F,), the variance divided by N."""
+Result = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Normalised rows, mean, variance and N."""
+
+
+def batch_norm(
+    x: Float[Tensor, "*rows F"],
+    mask: Bool[Tensor, "*rows"] | None,
+    weight: Float[Tensor, " F"],
+    bias: Float[Tensor, " F"],
+    residual: Float[Tensor, "*rows F"] | None = None,
+    *,
+    statistics: Statistics | None = None,
+    epsilon: float = 1e-5,
+    activation: Activation = "none",
+) -> tuple[Float[Tensor, "*rows F"], Float[Tensor, " F"], Float[Tensor, " F"], Tensor]:
+    """y = f(w (x - mean) / √(variance + ε) + b + r) at the N real rows and 0 at the others; f is the activation.
+
+    Mean and variance (divided by N) are those of the real rows. Gradients of x, w, b and r include that of the
+    statistics; the returned statistics have none. With a single row x - mean and the variance are 0.
+
+    Args:
+        mask: True at real rows; all if None.
+        residual: r; 0 if None.
+        statistics: mean and variance to use instead of those of the rows.
+        epsilon: ε.
+        activation: f: none, relu, or relu6, min(max(x, 0), 6).
+
+    Returns:
+        y of the type of x, the mean and the variance that were used, and N, a tensor without axes.
+
+    Raises:
+        ShapeError: for sizes that do not fit together.
+
+    Source: Ioffe & Szegedy 2015 (arXiv 1502.03167), algorithm 1.
+    """
+    shape, size = x.shape, x.shape[-1]
+    fits = weight.shape == bias.shape == (size,) and (residual is None or residual.shape == shape)
+    if not fits or (mask is not None and mask.shape != shape[:-1]):
+        shown = {"x": ("", x), "weight": ("F", weight), "bias": ("F", bias)}
+        shown |= {} if mask is None else {"mask": ("", mask)}
+        shown |= {} if residual is None else {"residual": ("", residual)}
+        raise ShapeError("x (..., F), mask (...), weight, bias (F,) and residual must agree.\n" + describe(shown))
+    inputs = (
+        x.reshape(-1, size),
+        None if mask is None else mask.reshape(-1),
+        weight,
+        bias,
+        None if residual is None else residual.reshape(-1, size).to(x.dtype),
+        statistics,
+        epsilon,
+        activation,
+    )
+    y, mean, variance, count = choose(BATCH_NORM, *inputs).function(*inputs)
+    return y.view(shape), mean, variance, count
+
+
+def reference(
+    x: Float[Tensor, "R F"],
+    mask: Bool[Tensor, " R"] | None,
+    weight: Float[Tensor, " F"],
+    bias: Float[Tensor, " F"],
+    residual: Float[Tensor, "R F"] | None,
+    statistics: Statistics | None,
+    epsilon: float,
+    activation: Activation,
+) -> Result:
+    """As `batch_norm`, of rows."""
+    real = None if mask is None else mask[:, None]
+    wide = _zeroed(x.to(torch.promote_types(x.dtype, weight.dtype)), real)
+    count = torch.full((), len(x), device=x.device) if mask is None else mask.sum()
+    if statistics is None:
+        divisor = count.clamp(min=1)
+        mean = wide.sum(0) / divisor
+        variance = _zeroed(wide - mean, real).square().sum(0) / divisor
+    else:
+        mean, variance = statistics
+    y = (wide - mean) * (weight * torch.rsqrt(variance + epsilon)) + bias
+    if residual is not None:
+        y = y + residual
+    return _zeroed(ACTIVATIONS[activation](y), real).to(x.dtype), mean.detach(), variance.detach(), count
+
+
+def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
+    """Zeros, and no gradients, at padding, whatever stands there."""
+    return x if real is None else x.masked_fill(~real, 0)
+
+
+def refuse_real_rows(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
+    """Why the real rows cannot be selected, or None."""
+    return None if x is None or mask is None else refuse_kernels(x, mask)
+
+
+def of_real_rows(
+    x: Tensor,
+    mask: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    statistics: Statistics | None,
+    epsilon: float,
+    activation: Activation,
+) -> Result:
+    """As the reference, by torch's own operation on the real rows."""
+    rows = x if mask is None else x[mask]
+    if statistics is not None or len(rows) < 2:  # torch refuses the variance of a single row
+        return reference(x, mask, weight, bias, residual, statistics, epsilon, activation)
+    # buffers that move wholly: they become the mean, and the variance divided by N - 1
+    mean = torch.zeros_like(weight, requires_grad=False)
+    variance = torch.ones_like(mean)
+    y = functional.batch_norm(rows, mean, variance, weight, bias, True, 1.0, epsilon)
+    if mask is not None:
+        y = torch.zeros_like(x, dtype=y.dtype).masked_scatter(mask[:, None], y)
+    if residual is not None:
+        y = y + (residual if mask is None else residual.masked_fill(~mask[:, None], 0))
+    count = len(rows)
+    variance = variance * ((count - 1) / count)
+    return ACTIVATIONS[activation](y), mean, variance, torch.full((), count, device=x.device)
+
+
+def refuse_loops(
+    x: Any = None,
+    mask: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    residual: Any = None,
+    statistics: Any = None,
+    epsilon: float = 0.0,
+    activation: Activation = "none",
+) -> str | None:
+    """Why compiled loops cannot take these inputs, or None."""
+    return (
+        refuse_kernels(x, mask, weight, bias, residual)
+        or refuse_autocast(x)
+        or refuse_types(x, residual, types=(torch.float32, torch.bfloat16))
+        or refuse_types(weight, bias, types=(torch.float32,))
+        or refuse_empty(x)
+        or _refuse_rounding(x, residual, activation)
+        or refuse_numba(MODULE, x)
+    )
+
+
+def _refuse_rounding(x: Any, residual: Any, activation: Activation) -> str | None:
+    """Results near 6 become 6, which has no gradient."""
+    if activation == "relu6" and residual is not None and x.dtype == torch.bfloat16:
+        return "where relu6 ends cannot be read from rounded results"
+    return None
+
+
+def by_kernels(
+    x: Tensor,
+    mask: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    statistics: Statistics | None,
+    epsilon: float,
+    activation: Activation,
+) -> Result:
+    """As the reference, by compiled loops, as one node of the graph."""
+    result: Result = _BatchNorm.apply(x, mask, weight, bias, residual, statistics, epsilon, activation)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _BatchNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        mask: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        residual: Tensor | None,
+        statistics: Statistics | None,
+        epsilon: float,
+        activation: Activation,
+    ) -> Result:
+        kernels: Any = import_module(MODULE)
+        x = x.contiguous()
+        rows = kernels.Rows(mask, x.shape)
+        known = kernels.statistics(rows, x) if statistics is None else tuple(v.double() for v in statistics)
+        mean, variance = known
+        deviation = (variance + epsilon).sqrt()
+        # torch's float32 mean is what x is compared with; a large mean costs no digits, as x - mean is nearly exact
+        factor, centre = (weight.double() / deviation).float(), mean.float()
+        top = TOPS[activation]
+        added = None if residual is None else residual.contiguous()
+        y = kernels.apply(rows, x, factor, centre, bias.contiguous(), added, top)
+        ctx.save_for_backward(x, mask, weight, bias, residual, None if residual is None else y)
+        ctx.known = rows, factor, centre, deviation, top
+        ctx.options = statistics, epsilon, activation
+        outputs = y, centre, variance.float(), torch.tensor(rows.count)
+        ctx.mark_non_differentiable(*outputs[1:])
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor, *_: Tensor) -> Any:
+        x, mask, weight, bias, residual, y = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:5]
+        statistics, epsilon, activation = ctx.options
+        if torch.is_grad_enabled():  # create_graph: kernels leave no graph of the gradients
+
+            def function(x: Any, mask: Any, weight: Any, bias: Any, residual: Any) -> tuple[Tensor]:
+                known = statistics, epsilon, activation
+                return (reference(x, mask, weight, bias, residual, *known)[0],)
+
+            inputs = x, mask, weight, bias, residual
+            return *second_order_gradients(function, inputs, needs, (grad_y,)), None, None, None
+        kernels: Any = import_module(MODULE)
+        rows, factor, centre, deviation, top = ctx.known
+        grad_x, grad_weight, grad_bias, grad_residual = kernels.gradients(
+            rows,
+            grad_y.contiguous(),
+            x,
+            y,
+            factor,
+            centre,
+            bias.contiguous(),
+            deviation,
+            top,
+            through=statistics is None,
+        )
+        return grad_x, None, grad_weight, grad_bias, grad_residual, None, None, None
+
+
+BATCH_NORM = (
+    Implementation("numba", by_kernels, refuse_loops),
+    Implementation("selection", of_real_rows, refuse_real_rows),
+    Implementation("reference", reference),
+)
+
+__all__ = [
+    "BATCH_NORM",
+    "batch_norm",
+]

@@ -1,0 +1,170 @@
+"""Dropout whose mask belongs to the item, by the fastest implementation that takes the inputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, choose, loaded
+from regard.ops.eligibility import refuse_kernels, refuse_numba, refuse_triton
+from regard.shapes import Float, Int
+
+MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
+INCREMENTS = 0x9E3779B9, 0xBB67AE85
+ROUNDS = 7
+LOW = 0xFFFFFFFF
+"""The lower 32 bits; words are int64 from 0 to 2³² − 1."""
+GROUP = 16
+"""So many neighbouring features take the same one of Philox's four words, of neighbouring counters."""
+Words = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def dropout(
+    x: Float[Tensor, "N F"],
+    items: Int[Tensor, " N"],
+    positions: Int[Tensor, " N"],
+    p: float = 0.5,
+    key: tuple[int, int] = (0, 0),
+    site: int = 0,
+) -> Float[Tensor, "N F"]:
+    """x_nf / (1 − p), or 0 with probability p, as a hash of (key, site, item, position, feature) decides.
+
+    Nothing else matters: not the other rows, their order or number, not the device, not what was drawn before.
+
+    Args:
+        items: which item each row belongs to; 32 bits count.
+        positions: which position of it; 32 bits count.
+        p: below 1.
+        key: two numbers of 32 bits, as a seed and a step.
+        site: 32 bits; tells apart the sites of a model.
+
+    Source: Srivastava et al. 2014, Dropout; the hash is `philox`.
+
+    >>> items, positions = torch.tensor([3, 8, 3]), torch.tensor([0, 0, 0])
+    >>> dropout(torch.ones(3, 8), items, positions)
+    tensor([[0., 0., 0., 0., 0., 0., 2., 2.],
+            [2., 0., 2., 2., 2., 2., 2., 2.],
+            [0., 0., 0., 0., 0., 0., 2., 2.]])
+    """
+    width = int(x.shape[1])  # torch.jit.trace makes it a tensor
+    return x * dropout_mask(items, positions, width, p=p, key=key, site=site, dtype=x.dtype)
+
+
+def dropout_mask(
+    items: Int[Tensor, " N"],
+    positions: Int[Tensor, " N"],
+    width: int,
+    *,
+    p: float,
+    key: tuple[int, int],
+    site: int,
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, "N F"]:
+    """The mask that `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
+    name = choose(DROPOUT, items).name
+    return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
+
+
+def philox(counter: Words, key: tuple[int, int], *, rounds: int = ROUNDS) -> Words:
+    """Four random words of 32 bits, from a counter of four words and a key of two: Philox-4x32.
+
+    Args:
+        counter: int64 tensors of one shape, from 0 to 2³² − 1.
+        key: from 0 to 2³² − 1.
+        rounds: 7 are the fewest that pass all tests of BigCrush, 10 are the authors' advice for unknown uses.
+
+    Source: Salmon, Moraes, Dror & Shaw 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.3 and table 2.
+    """
+    a, b, c, d = counter
+    k0, k1 = key
+    for _ in range(rounds):
+        high_a, low_a = _product(a, MULTIPLIERS[0])
+        high_c, low_c = _product(c, MULTIPLIERS[1])
+        a, b, c, d = high_c ^ b ^ k0, low_c, high_a ^ d ^ k1, low_a
+        k0, k1 = (k0 + INCREMENTS[0]) & LOW, (k1 + INCREMENTS[1]) & LOW
+    return a, b, c, d
+
+
+def reference(
+    items: Int[Tensor, " N"],
+    positions: Int[Tensor, " N"],
+    width: int,
+    *,
+    p: float,
+    key: tuple[int, int],
+    site: int,
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, "N F"]:
+    """As `dropout_mask`, in torch's integers."""
+    device = items.device
+    # counters (N, blocks): whole chunks of 4 · GROUP features, of which the last may be cut
+    blocks = torch.arange(-(-width // (4 * GROUP)) * GROUP, device=device)
+    shape = len(items), len(blocks)
+    position, item = ((word.long() & LOW)[:, None].expand(shape) for word in (positions, items))
+    last = torch.full_like(position, site & LOW)
+    words = philox((blocks.expand(shape), position, item, last), (key[0] & LOW, key[1] & LOW))
+    # in a chunk first the GROUP words `a` of its blocks, then their words `b`, `c` and `d`
+    grouped = torch.stack([word.unflatten(1, (-1, GROUP)) for word in words], 2)  # (N, chunks, 4, GROUP)
+    kept = grouped.flatten(1)[:, :width] >= threshold(p)
+    return kept.to(dtype) * (1 / (1 - p))
+
+
+def threshold(p: float) -> int:
+    """The number of words of 32 bits that mean "dropped".
+
+    >>> threshold(0.25) == 2**30
+    True
+    """
+    return min(round(p * 2**32), LOW)
+
+
+def _product(x: Tensor, multiplier: int) -> tuple[Tensor, Tensor]:
+    """The upper and the lower 32 bits of a product of 32 bits by 32; int64 holds 48 bits by 16 without a sign."""
+    high, low = multiplier * (x >> 16), multiplier * (x & 0xFFFF)
+    middle = high + (low >> 16)
+    return middle >> 16, ((middle << 16) | (low & 0xFFFF)) & LOW
+
+
+MASKS = {
+    "triton": loaded("regard.ops.kernels.dropout_triton", "dropout_mask"),
+    "numba": loaded("regard.ops.kernels.dropout", "dropout_mask"),
+    "reference": reference,
+}
+
+
+def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse_triton("regard.ops.kernels.dropout_triton", *inputs)
+
+
+def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse_numba("regard.ops.kernels.dropout", *inputs)
+
+
+def _with(
+    name: str,
+    x: Tensor,
+    items: Tensor,
+    positions: Tensor,
+    p: float = 0.5,
+    key: tuple[int, int] = (0, 0),
+    site: int = 0,
+) -> Tensor:
+    """Dropout by the named implementation."""
+    return x * _mask(name, items, positions, x.shape[1], p=p, key=key, site=site, dtype=x.dtype)
+
+
+def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
+    # half types: made in float32 and then rounded, so that which elements are dropped is the same in all types
+    working = dtype if dtype in (torch.float32, torch.float64) else torch.float32
+    mask: Tensor = MASKS[name](*rows, dtype=working, **options)
+    return mask.to(dtype)
+
+
+DROPOUT = (
+    Implementation("triton", partial(_with, "triton"), _refuse_triton),
+    Implementation("numba", partial(_with, "numba"), _refuse_numba),
+    Implementation("reference", partial(_with, "reference")),
+)

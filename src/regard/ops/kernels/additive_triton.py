@@ -1,0 +1,368 @@
+"""Kernels for GPUs: the factored form of `regard.ops.kernels.additive`, a tile of the energies at a time.
+
+Every program owns a tile of what it computes, so that results are the same from run to run. A sentence with numbers
+beyond reach takes e^{2(q+k)} itself instead of the product. The GPU decides that, so that the CPU need not wait for it.
+
+    tanh:       a_td = e^{2 q_td},  b_sd = e^{2 k_sd},  r = 1 / (1 + a_td b_sd),  e_ts = 2 Σ_d v_d (½ - r)
+                grad_x_rd = v_d Σ_i g_ri · 4 r (1 - r),             grad_v_d = Σ_ri g_ri · 2 (½ - r)
+    beyond:     the same with e^{2 (q_td + k_sd)} in place of a_td b_sd, where one of them is no normal number
+    rectifier:  e_ts = Σ_d v_d φ(q_td + k_sd),  φ(x) = x, or SLOPE · x below 0
+                grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
+
+x is q or k, y = x_rd + others_id their sum, and r = 1 / (1 + p) has p cut at LARGE, where tanh is 1 to the last digit.
+"""
+
+# mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
+
+from __future__ import annotations
+
+import torch
+import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
+import triton.language as tl
+from torch import Tensor
+
+
+def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
+    """(B, *heads, T, S) from float32 or float64."""
+    q, k, heads = _groups(query), _groups(keys), _heads(v)
+    (groups, steps, size), positions = q.shape, k.shape[1]
+    out = v.new_empty(groups, steps, positions)
+    form = _form(slope, q)
+    with torch.cuda.device_of(query):
+        if not out.numel():
+            pass
+        # one step, as in a search: the powers of the keys would be used once
+        elif steps == 1:
+            tile = min(16, triton.next_power_of_2(positions))
+            step_kernel[groups * triton.cdiv(positions, tile),](
+                q, k, heads, out, len(heads), positions, size, **form, ROWS=tile, COLUMNS=64
+            )
+        else:
+            # features outermost (groups, D, rows): a tile of rows reads each feature side by side
+            tiles = [min(32, triton.next_power_of_2(n)) for n in (steps, positions)]
+            a, b, far = _powers(q, k, slope, upright=False)
+            count = groups * triton.cdiv(steps, tiles[0]) * triton.cdiv(positions, tiles[1])
+            form = {**form, "STEPS": tiles[0], "POSITIONS": tiles[1]}
+            energies_kernel[count,](q, k, a, b, heads, far, out, len(heads), steps, positions, size, **form)
+    return out.view(query.shape[0], *v.shape[:-1], steps, positions)
+
+
+def gradients(
+    gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of query, keys and v, of the shapes of each, from that of the energies (B, *heads, T, S)."""
+    q, k, heads = _groups(query), _groups(keys), _heads(v)
+    (groups, steps, size), positions = q.shape, k.shape[1]
+    g = gradient.reshape(groups, steps, positions)
+    grad_query, grad_keys = torch.zeros_like(q), torch.zeros_like(k)
+    # shares (B·heads, tiles of steps, D): each tile's part of the gradient of v, summed at the end in a fixed order
+    tile, columns = min(16, triton.next_power_of_2(max(steps, 1))), 64
+    shares = q.new_zeros(groups, triton.cdiv(steps, tile), size)
+    if g.numel() and size:
+        with torch.cuda.device_of(query):
+            # features innermost (groups, rows, D): a program reads a slice of features of each row
+            a, b, far = _powers(q, k, slope, upright=True)
+            form = {**_form(slope, q), "COLUMNS": columns}
+            slices = triton.cdiv(size, columns)
+            # the gradient of q, and of v with it; then that of k: both sides swapped, g read as its transpose
+            rows_kernel[groups * shares.shape[1] * slices,](
+                q, k, a, b, g, heads, far, grad_query, shares, len(heads), steps, positions, size,
+                *g.stride(), **form, ROWS=tile, WITH_V=True,
+            )  # fmt: skip
+            tile = min(16, triton.next_power_of_2(positions))
+            rows_kernel[groups * triton.cdiv(positions, tile) * slices,](
+                k, q, b, a, g, heads, far, grad_keys, shares, len(heads), positions, steps, size,
+                g.stride(0), g.stride(2), g.stride(1), **form, ROWS=tile, WITH_V=False,
+            )  # fmt: skip
+    # (B·heads, tiles, D): over tiles of steps, then over sentences
+    grad_v = shares.sum(1).view(query.shape[0], len(heads), size).sum(0)
+    return _joined(grad_query, query), _joined(grad_keys, keys), grad_v.view_as(v)
+
+
+def _groups(x: Tensor) -> Tensor:
+    """(B, T, *heads, D) as (B·heads, T, D), contiguous."""
+    x = x.detach()
+    return x.contiguous() if x.dim() == 3 else x.transpose(1, 2).flatten(0, 1).contiguous()
+
+
+def _heads(v: Tensor) -> Tensor:
+    """(heads, D), one head where v has none."""
+    heads = v.detach().contiguous()
+    return heads if heads.dim() == 2 else heads[None]
+
+
+def _joined(x: Tensor, like: Tensor) -> Tensor:
+    """(B·heads, T, D) as `like`, (B, T, *heads, D)."""
+    return x if like.dim() == 3 else x.unflatten(0, (like.shape[0], -1)).transpose(1, 2).contiguous()
+
+
+def _form(slope: float | None, x: Tensor) -> dict[str, float | bool]:
+    """What kernels are compiled for; LARGE is that of `regard.ops.kernels.compiled.elementary`."""
+    single = x.dtype == torch.float32
+    return {"TANGENT": slope is None, "SLOPE": slope or 0.0, "LARGE": 1e9 if single else 1e18}
+
+
+def _powers(q: Tensor, k: Tensor, slope: float | None, *, upright: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """What the kernels read: powers e^{2x}, or x itself for a rectifier, and which groups are beyond reach.
+
+    Returns:
+        For q and for k (groups, rows, D) if upright, else (groups, D, rows); and (groups) int32, not 0 where the powers
+        must not be used.
+    """
+    far = torch.zeros(len(q), dtype=torch.int32, device=q.device)
+    if slope is not None:
+        return (q, k, far) if upright else (q.mT.contiguous(), k.mT.contiguous(), far)
+    # one `far` for both: the factored form needs the powers of q and of k
+    results = []
+    for x in (q, k):
+        (groups, rows, size), tile = x.shape, min(32, triton.next_power_of_2(max(x.shape[1], 1)))
+        out = x.new_empty(x.shape if upright else (groups, size, rows))
+        strides = (size, 1) if upright else (1, rows)
+        reach = 43.0 if x.dtype == torch.float32 else 350.0
+        powers_kernel[groups * triton.cdiv(rows, tile),](
+            x, out, far, rows, size, *strides, REACH=reach, ROWS=tile, COLUMNS=32
+        )
+        results.append(out)
+    return results[0], results[1], far
+
+
+@triton.jit
+def energies_kernel(
+    q,
+    k,
+    a,
+    b,
+    v,
+    far,
+    out,
+    heads,
+    steps,
+    positions,
+    size,
+    TANGENT: tl.constexpr,
+    SLOPE: tl.constexpr,
+    LARGE: tl.constexpr,
+    STEPS: tl.constexpr,
+    POSITIONS: tl.constexpr,
+):
+    """out (groups, T, S) of q (groups, T, D), k (groups, S, D), a (groups, D, T), b (groups, D, S), v (heads, D).
+
+    A program for every tile of STEPS × POSITIONS energies of a group.
+    Two features share a division; an odd last one stands beside itself with a v of 0.
+    """
+    # which tile: tiles of positions beside each other read the same rows of a; int64, as offsets may be beyond 2³¹
+    across, down = tl.cdiv(positions, POSITIONS), tl.cdiv(steps, STEPS)
+    tile = tl.program_id(0) % (across * down)
+    group = (tl.program_id(0) // (across * down)).to(tl.int64)
+    t = tile // across * STEPS + tl.arange(0, STEPS)
+    s = tile % across * POSITIONS + tl.arange(0, POSITIONS)
+    # from here on the pointers are those of the group, which is head `group % heads` of a sentence
+    v += group % heads * size
+    q += group * steps * size
+    k += group * positions * size
+    a += group * size * steps
+    b += group * size * positions
+    total = tl.zeros([STEPS, POSITIONS], dtype=v.dtype.element_ty)
+    if TANGENT:
+        if tl.load(far + group) == 0:
+            # a (D, T) and b (D, S): the tile's steps, and its positions, are side by side in memory at each feature
+            for d in range(0, size, 2):
+                e = tl.minimum(d + 1, size - 1)
+                v0, v1 = tl.load(v + d), tl.where(d + 1 < size, tl.load(v + e), 0.0)
+                a0 = tl.load(a + d * steps + t, mask=t < steps, other=0.0)
+                a1 = tl.load(a + e * steps + t, mask=t < steps, other=0.0)
+                b0 = tl.load(b + d * positions + s, mask=s < positions, other=0.0)
+                b1 = tl.load(b + e * positions + s, mask=s < positions, other=0.0)
+                # v0 / x0 + v1 / x1 = (v0 x1 + v1 x0) / (x0 x1) over (STEPS, POSITIONS): one division for two features
+                x0 = one_more(a0[:, None] * b0[None, :], LARGE)
+                x1 = one_more(a1[:, None] * b1[None, :], LARGE)
+                total += 0.5 * (v0 + v1) - (v0 * x1 + v1 * x0) / (x0 * x1)
+        else:
+            # a group beyond reach has no usable powers: q (T, D) and k (S, D) as they are, an exponential each
+            for d in range(0, size):
+                x = tl.load(q + t * size + d, mask=t < steps, other=0.0)[:, None]
+                x += tl.load(k + s * size + d, mask=s < positions, other=0.0)[None, :]
+                total += tl.load(v + d) * (0.5 - 1 / one_more(tl.exp(x + x), LARGE))
+        total += total  # the 2 of 2 Σ v (½ - r)
+    else:
+        # a rectifier needs no powers: a and b are q and k themselves, laid out like them
+        for d in range(0, size):
+            x = tl.load(a + d * steps + t, mask=t < steps, other=0.0)[:, None]
+            x += tl.load(b + d * positions + s, mask=s < positions, other=0.0)[None, :]
+            total += tl.load(v + d) * rectify(x, SLOPE)
+    inside = (t < steps)[:, None] & (s < positions)[None, :]
+    tl.store(out + group * steps * positions + t[:, None] * positions + s[None, :], total, mask=inside)
+
+
+@triton.jit
+def step_kernel(
+    q,
+    k,
+    v,
+    out,
+    heads,
+    positions,
+    size,
+    TANGENT: tl.constexpr,
+    SLOPE: tl.constexpr,
+    LARGE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """out (groups, 1, S) of one step, q (groups, 1, D): nothing would be shared, so nothing is prepared.
+
+    A program for every `ROWS` positions of a group.
+    """
+    # features are the columns here: a position's key is read side by side, as it stands in memory
+    tiles = tl.cdiv(positions, ROWS)
+    group = (tl.program_id(0) // tiles).to(tl.int64)
+    s = tl.program_id(0) % tiles * ROWS + tl.arange(0, ROWS)
+    total = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
+    for start in range(0, size, COLUMNS):
+        d = start + tl.arange(0, COLUMNS)
+        inside = (s < positions)[:, None] & (d < size)[None, :]
+        x = tl.load(k + group * positions * size + s[:, None] * size + d[None, :], mask=inside, other=0.0)
+        x += tl.load(q + group * size + d, mask=d < size, other=0.0)[None, :]
+        # v is 0 beyond D, so that those columns add nothing
+        factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0)[None, :]
+        if TANGENT:
+            total += factor * (1 - 2 / one_more(tl.exp(x + x), LARGE))
+        else:
+            total += factor * rectify(x, SLOPE)
+    # the columns are summed once, after the loop: each has collected every COLUMNS-th feature
+    tl.store(out + group * positions + s, tl.sum(total, 1), mask=s < positions)
+
+
+@triton.jit
+def rows_kernel(
+    x,
+    others,
+    a,
+    b,
+    gradient,
+    v,
+    far,
+    grad_x,
+    shares,
+    heads,
+    rows,
+    count,
+    size,
+    group_stride,
+    row_stride,
+    other_stride,
+    TANGENT: tl.constexpr,
+    SLOPE: tl.constexpr,
+    LARGE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WITH_V: tl.constexpr,
+):
+    """grad_x (groups, rows, D), where tanh(x + others) is symmetric in its two sides: once for query, once for keys.
+
+    A program for every tile of ROWS × COLUMNS of grad_x; it goes through all `count` others. a and b are e^{2x} and
+    e^{2 others}; gradient has strides for groups, rows and others; shares (groups, tiles of rows, D) is each tile's
+    part of the gradient of v.
+    """
+    # which tile; int64, as offsets into all groups may be beyond 2³¹
+    down, across = tl.cdiv(rows, ROWS), tl.cdiv(size, COLUMNS)
+    tile = tl.program_id(0) % (down * across)
+    group = (tl.program_id(0) // (down * across)).to(tl.int64)
+    r = tile // across * ROWS + tl.arange(0, ROWS)
+    d = tile % across * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (r < rows)[:, None] & (d < size)[None, :]
+    offset = group * rows * size + r[:, None] * size + d[None, :]
+    # pointers of the group; g of the tile's rows is a column (ROWS) at each of the others
+    gradient += group * group_stride + r * row_stride
+    others += group * count * size + d
+    b += group * count * size + d
+    factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0)[None, :]
+    # sums over i, kept with the program: no other one adds to them
+    total = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
+    share = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
+    if TANGENT:
+        if tl.load(far + group) == 0:
+            power = tl.load(a + offset, mask=inside, other=0.0)
+            for i in range(0, count):
+                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
+                p = power * tl.load(b + i * size, mask=d < size, other=0.0)[None, :]
+                ratio = 1 / one_more(p, LARGE)  # r (ROWS, COLUMNS)
+                total += g * (ratio - ratio * ratio)
+                share += g * (0.5 - ratio)
+        else:
+            # powers are of no use in this group: an exponential for every number
+            row = tl.load(x + offset, mask=inside, other=0.0)
+            for i in range(0, count):
+                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
+                y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
+                ratio = 1 / one_more(tl.exp(y + y), LARGE)
+                total += g * (ratio - ratio * ratio)
+                share += g * (0.5 - ratio)
+        # the constants of 4 r (1 - r) and 2 (½ - r), once after the sums
+        total *= 4
+        share *= 2
+    else:
+        row = tl.load(x + offset, mask=inside, other=0.0)
+        for i in range(0, count):
+            g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
+            y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
+            total += tl.where(y > 0, g, g * SLOPE)
+            # selected, since 0 · φ(y) would be NaN beyond the last row where an other is infinite
+            share += tl.where((r < rows)[:, None], g * rectify(y, SLOPE), 0.0)
+    tl.store(grad_x + offset, total * factor, mask=inside)
+    # the tile's rows summed; the caller sums tiles and sentences. Rows beyond the last have g = 0
+    if WITH_V:
+        tl.store(shares + (group * down + tile // across) * size + d, tl.sum(share, 0), mask=d < size)
+
+
+@triton.jit
+def one_more(power, LARGE: tl.constexpr):
+    """1 + power, cut where tanh is 1 to the last digit; NaN stays.
+
+    Cut, the product of two such sums is finite, which a division shared by two features needs.
+    """
+    return 1 + tl.where(power > LARGE, LARGE, power)
+
+
+@triton.jit
+def rectify(x, SLOPE: tl.constexpr):
+    """x, or SLOPE · x below 0; NaN stays, and -∞ becomes 0 where the slope is 0."""
+    if SLOPE == 0:
+        low = tl.zeros_like(x)
+    else:
+        low = x * SLOPE
+    return tl.where(x < 0, low, x)
+
+
+@triton.jit
+def powers_kernel(
+    x,
+    out,
+    far,
+    rows,
+    size,
+    row_stride,
+    column_stride,
+    REACH: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """out ← e^{2x} for x (groups, rows, size), and far[group] ← 1 where an x is beyond reach or NaN.
+
+    A program for every `ROWS` rows of a group. The strides of `out` put rows or features side by side.
+    """
+    # int64: an offset into all groups may be beyond 2³¹
+    tiles = tl.cdiv(rows, ROWS)
+    group = (tl.program_id(0) // tiles).to(tl.int64)
+    r = tl.program_id(0) % tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    # one load of a tile serves the power and the test; NaN compares false and so is beyond reach
+    beyond = tl.zeros([ROWS, COLUMNS], dtype=tl.int32)
+    for start in range(0, size, COLUMNS):
+        c = start + tl.arange(0, COLUMNS)[None, :]
+        inside = (r < rows) & (c < size)
+        value = tl.load(x + group * rows * size + r * size + c, mask=inside, other=0.0)  # (ROWS, COLUMNS)
+        beyond = tl.where(tl.abs(value) <= REACH, beyond, 1)
+        to = out + group * rows * size + r * row_stride + c * column_stride
+        tl.store(to, tl.exp(value + value), mask=inside)
+    # several programs have rows of one group: none may overwrite another's 1 with its 0
+    tl.atomic_max(far + group, tl.max(tl.max(beyond, 1), 0))

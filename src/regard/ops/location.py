@@ -1,0 +1,229 @@
+"""Location-sensitive energies by the fastest implementation that takes the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import ShapeError
+from regard.ops import over_steps
+from regard.ops.additive import additive_energies
+from regard.ops.autograd import without_autocast
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_compiled, refuse_kernels, refuse_numba
+from regard.shapes import Float, describe
+
+KERNELS = "regard.ops.kernels.location"
+
+_refuse_shared = partial(refuse_compiled, KERNELS)
+
+
+def location_energies(
+    query: Float[Tensor, "B K H D"],
+    keys: Float[Tensor, "B S H D"],
+    past: Float[Tensor, "B K H C *positions"],
+    filters: Float[Tensor, "H F C *widths"],
+    projection: Float[Tensor, "H F D"],
+    v: Float[Tensor, "H D"],
+) -> Float[Tensor, "B K H S"]:
+    """e_s = Σ_d v_d · tanh(q_d + k_sd + Σ_f (F_f * past)_s U_fd), for every head, of K rows that share keys.
+
+    Filters slide over a line of S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half
+    types are computed in float32.
+
+    Args:
+        query, keys: already projected.
+        past: the alignments that the filters slide over, in C channels, (B, K, H, C, S) or (B, K, H, C, h, w); zero
+            beyond all ends.
+        filters: F, (H, F, C, W) or (H, F, C, Y, X), of odd widths.
+        projection: U.
+
+    Raises:
+        ShapeError: for sizes or devices that do not fit together.
+
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2; of a
+    plane: Zhang et al. 2017 (doi 10.1016/j.patcog.2017.06.017), section 3.2.2.
+
+    >>> query, keys, past = torch.zeros(2, 3, 1, 6), torch.zeros(2, 4, 1, 6), torch.ones(2, 3, 1, 1, 4)
+    >>> filters, projection, v = torch.ones(1, 5, 1, 3), torch.ones(1, 5, 6), torch.ones(1, 6)
+    >>> location_energies(query, keys, past, filters, projection, v).shape
+    torch.Size([2, 3, 1, 4])
+    """
+    memory = keys, filters, projection, v
+    kind = over_steps.once(_checked, *memory, query=query, past=past)
+    loop = over_steps.current(query, past) if query.dtype == past.dtype == kind else None
+    if loop is not None and loop.shared(_refuse_shared, *memory) is None:
+        return run_in_loop(loop, query, keys, past, *memory[1:])
+    kind = torch.promote_types(kind, torch.promote_types(query.dtype, past.dtype))
+    working = torch.float32 if kind.itemsize < 4 else kind
+    inputs = [x if x.dtype == working else x.to(working) for x in (query, keys, past, filters, projection, v)]
+    energies: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
+    return energies if energies.dtype == kind else energies.to(kind)
+
+
+def _checked(keys: Tensor, *weights: Tensor, query: Tensor, past: Tensor) -> torch.dtype:
+    """The widest type of what steps share, whose sizes are checked with those of the first step."""
+    _check(query, keys, past, *weights)
+    return reduce(torch.promote_types, [x.dtype for x in weights], keys.dtype)
+
+
+def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:
+    is_plane = filters.dim() == 5
+    inputs = {
+        "query": ("B K H D", query),
+        "keys": ("B S H D", keys),
+        "past": ("B K H C h w" if is_plane else "B K H C S", past),
+        "filters": ("H F C Y X" if is_plane else "H F C W", filters),
+        "projection": ("H F D", projection),
+        "v": ("H D", v),
+    }
+    sizes: dict[str, int] = {}
+    fit = len({x.device for _, x in inputs.values()}) == 1
+    for letters, x in inputs.values():
+        fit &= x.dim() == len(letters.split()) and all(
+            sizes.setdefault(letter, size) == size for letter, size in zip(letters.split(), x.shape, strict=False)
+        )
+    if is_plane and fit:
+        fit = sizes["h"] * sizes["w"] == sizes["S"]
+    if not fit or any(width % 2 == 0 for width in filters.shape[3:]):
+        shown, widths = describe(inputs), "Y and X" if is_plane else "W"
+        relation = ", S must be h·w" if is_plane else ""
+        raise ShapeError(
+            f"The inputs must agree on their sizes and the device{relation}, and {widths} must be odd.\n{shown}"
+        )
+
+
+def _refuse_numba(*inputs: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse_numba(KERNELS, *inputs)
+
+
+def reference(
+    query: Float[Tensor, "B K H D"],
+    keys: Float[Tensor, "B S H D"],
+    past: Float[Tensor, "B K H C *positions"],
+    filters: Float[Tensor, "H F C *widths"],
+    projection: Float[Tensor, "H F D"],
+    v: Float[Tensor, "H D"],
+) -> Float[Tensor, "B K H S"]:
+    """The formula of `location_energies`: R·S·D hyperbolic tangents, and three times as many numbers in memory."""
+    # (B, K, S, H, D)
+    hidden = torch.tanh(query[:, :, None] + keys[:, None] + located(past, filters, projection))
+    return (hidden * v).sum(-1).transpose(2, 3)
+
+
+def located(past: Tensor, filters: Tensor, projection: Tensor) -> Tensor:
+    """u of every row: the past convolved with the filters and projected, (B, K, S, H, D)."""
+    # heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S); of a plane (h, w) in place of S
+    convolve = functional.conv2d if filters.dim() == 5 else functional.conv1d
+    padding = tuple(width // 2 for width in filters.shape[3:])
+    features = convolve(past.flatten(0, 1).flatten(1, 2), filters.flatten(0, 1), padding=padding, groups=len(filters))
+    shared = features.flatten(2).unflatten(1, (len(filters), -1)).unflatten(0, past.shape[:2])
+    return torch.einsum("bkhfs,hfd->bkshd", shared, projection)
+
+
+def by_additive_energies(
+    query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor
+) -> Tensor:
+    """(B, K, H, S), as the reference, for any device, for compilers and for torch.func; keys of every row, R·S·D."""
+    # every row is a sentence of one step, with keys k + u (B·K, S, H, D); energies (B·K, H, 1, S)
+    row_keys = (keys[:, None] + located(past, filters, projection)).flatten(0, 1)
+    return additive_energies(query.flatten(0, 1)[:, None], row_keys, v)[:, :, 0].unflatten(0, query.shape[:2])
+
+
+def run(query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
+    """The energies by compiled loops, differentiable where any input requires a gradient."""
+    inputs = query, keys, past, *weights
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
+    return _kernels().energies(*inputs)
+
+
+def run_in_loop(loop: over_steps.Loop, query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
+    """The energies of a step."""
+    shared = loop.shared(SharedLocation, keys, *weights)
+    energies: Tensor = over_steps.apply(_InLoop, shared, query, past, *shared.handles)
+    return energies
+
+
+def _kernels() -> Any:
+    return import_module("regard.ops.kernels.location")
+
+
+class _Energies(torch.autograd.Function):
+    """Keeps only the inputs; a second derivative is that of the plain operations."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        return _kernels().energies(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        if not torch.is_grad_enabled():
+            return _kernels().gradients(gradient, *ctx.saved_tensors, grad_past=ctx.needs_input_grad[2])
+        # create_graph: kernels leave no graph of the gradients, torch's own operations do
+        return torch.func.vjp(by_additive_energies, *ctx.saved_tensors)[1](gradient)
+
+
+class SharedLocation(over_steps.Shared):
+    """Keys, filters, their projection and v of all steps of a loop."""
+
+    def __init__(self, *memory: Tensor) -> None:
+        super().__init__(memory, _sums)
+        self.memory = [x.detach() for x in memory]
+        self._steps: dict[int, Any] = {}
+
+    def steps(self, hypotheses: int) -> Any:
+        """What computes their energies, for so many rows a sentence."""
+        if hypotheses not in self._steps:
+            self._steps[hypotheses] = self.new_steps(hypotheses)
+        return self._steps[hypotheses]
+
+    def new_steps(self, hypotheses: int) -> Any:
+        """The same, with sums of gradients of its own."""
+        return _kernels().Steps(*self.memory, hypotheses)
+
+
+def _sums(kept: Sequence[Any]) -> Sequence[Tensor]:
+    each = [(steps.grad_keys, *steps.convolution.gradients(), steps.grad_v) for steps in kept]  # by number of rows
+    return [reduce(torch.add, sums) for sums in zip(*each, strict=True)]
+
+
+class _InLoop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, shared: SharedLocation, query: Tensor, past: Tensor, *memory: Tensor) -> Tensor:
+        ctx.uses, ctx.new_steps = shared.uses, shared.new_steps
+        ctx.save_for_backward(query, memory[0], past, *memory[1:])
+        with without_autocast("cpu"):
+            out = query.new_empty(*query.shape[:3], memory[0].shape[1])
+            shared.steps(query.shape[1]).energies(query, past, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        query, _, past = ctx.saved_tensors[:3]
+        if torch.is_grad_enabled():
+            of_query, of_keys, of_past, *others = torch.func.vjp(by_additive_energies, *ctx.saved_tensors)[1](gradient)
+            return None, of_query, of_past, of_keys, *others
+        kept, hypotheses = ctx.uses.kept, query.shape[1]
+        steps = next((one for one in kept if one.hypotheses == hypotheses), None)
+        if steps is None:
+            kept.append(steps := ctx.new_steps(hypotheses))
+        grad_query = torch.empty(query.shape, dtype=query.dtype)
+        grad_past = torch.empty(past.shape, dtype=past.dtype) if ctx.needs_input_grad[2] else None
+        with without_autocast("cpu"):
+            steps.gradients(gradient, query, past, grad_query, grad_past)
+        return None, grad_query, grad_past, *(None,) * 4
+
+
+LOCATION_ENERGIES = (
+    Implementation("numba", run, _refuse_numba),
+    Implementation("additive", by_additive_energies),
+    Implementation("reference", reference),
+)

@@ -1,0 +1,160 @@
+"""Softmax, hardmax and log-probabilities, by the fastest implementation that takes the inputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, choose, loaded
+from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.shapes import Bool, Float
+
+MODULE = "regard.ops.kernels.softmax"
+MIN_ELEMENTS = 1 << 12
+"""From so many numbers on a compiled loop is worth its call."""
+
+
+def masked_softmax(
+    energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None
+) -> Float[Tensor, "*rows S"]:
+    """w_s = exp(e_s) / Σ_{s' in support} exp(e_s'), exactly 0 outside the support.
+
+    A row without support gives zero weights and zero gradient, never NaN. Half types are computed in float32.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    return choose(MASKED_SOFTMAX, energies, support).function(energies, support)
+
+
+def _refuse_numba(*inputs: Any) -> str | None:
+    if inputs and (len(inputs) < 2 or inputs[1] is None):
+        return "torch's own softmax needs no mask"
+    if (reason := refuse_kernels(*inputs)) is not None:
+        return reason
+    if inputs and inputs[0].numel() < MIN_ELEMENTS:
+        return "there are too few numbers"
+    return refuse_numba(MODULE, *inputs)
+
+
+def _numba(energies: Tensor, support: Tensor | None = None) -> Tensor:
+    working = energies.float() if energies.element_size() < 4 else energies
+    if working.requires_grad and torch.is_grad_enabled():
+        weights: Tensor = _Softmax.apply(working, support)  # type: ignore[no-untyped-call]
+    else:
+        weights = _weigh(working, support)
+    return weights.to(energies.dtype)
+
+
+def _kernels() -> Any:
+    return import_module(MODULE)
+
+
+def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
+    # cloned: the kernel writes over its argument, which belongs to the caller
+    return _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
+
+
+class _Softmax(torch.autograd.Function):
+    """Keeps only the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, energies: Tensor, support: Tensor | None) -> Tensor:
+        weights = _weigh(energies, support)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (weights,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # create_graph: the formula in torch's operations, so that the gradient can be differentiated again
+            return pull_back(gradient, weights), None
+        # cloned: the kernel writes over its argument, which belongs to autograd
+        return _kernels().pull_back(gradient.clone(memory_format=torch.contiguous_format), weights), None
+
+
+def reference(
+    energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None
+) -> Float[Tensor, "*rows S"]:
+    """As `masked_softmax`, in torch's operations."""
+    working = energies.float() if energies.element_size() < 4 else energies
+    if support is None:
+        return working.softmax(-1).to(energies.dtype)
+    # a row without support is a softmax of zeros first, since one of only -∞ would be NaN, and so would its gradient
+    dead = ~support.any(-1, keepdim=True)
+    filled = working.masked_fill(~support, float("-inf")).masked_fill(dead, 0.0)
+    return filled.softmax(-1).masked_fill(~support, 0.0).to(energies.dtype)
+
+
+weigh = reference
+
+
+def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
+    """grad_e = w (grad_w - Σ w grad_w): the gradient of the energies from that of the weights."""
+    return weights * (gradient - (weights * gradient).sum(-1, keepdim=True))
+
+
+MASKED_SOFTMAX = (
+    Implementation("numba", _numba, _refuse_numba),
+    Implementation("reference", reference),
+)
+
+
+def hardmax(
+    energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None
+) -> Float[Tensor, "*rows S"]:
+    """1 at the largest energy of the support, the first of equal ones, 0 elsewhere; zeros in a row without support.
+
+    There is no gradient.
+
+    >>> hardmax(torch.tensor([[1.0, 2.0, 2.0]]))
+    tensor([[0., 1., 0.]])
+    """
+    if energies.shape[-1] == 0:
+        return torch.zeros_like(energies)
+    confined = confine(energies.detach(), support)
+    # one place by argmax, so that equal energies do not share; a row of only -∞ has a place, but no support
+    first = torch.arange(energies.shape[-1], device=energies.device) == confined.argmax(-1, keepdim=True)
+    return (first & ~confined.isneginf()).to(energies.dtype)
+
+
+def _refuse_log_softmax(logits: Any = None) -> str | None:
+    if logits is not None and (logits.dim() != 2 or not logits.is_contiguous()):
+        return "it takes rows without gaps, (R, N)"
+    if logits is not None and logits.requires_grad:
+        return "gradients are asked for"
+    return refuse_numba(MODULE, logits) or refuse_types(logits) or refuse_empty(logits) or refuse_kernels(logits)
+
+
+LOG_SOFTMAX = (
+    Implementation("numba", loaded(MODULE, "log_softmax"), _refuse_log_softmax),
+    Implementation("reference", partial(Tensor.log_softmax, dim=-1)),
+)
+
+
+def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
+    """x_n - log Σ_m exp(x_m), without autograd. The operation may write into the logits.
+
+    >>> import torch
+    >>> log_softmax(torch.zeros(1, 4)).exp()
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    return choose(LOG_SOFTMAX, logits).function(logits)
+
+
+def confine(energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None) -> Float[Tensor, "*rows S"]:
+    """Energies in float32 or wider, -∞ outside the support."""
+    working = energies.float() if energies.element_size() < 4 else energies
+    return working if support is None else working.masked_fill(~support, float("-inf"))
+
+
+def descend(energies: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
+    """Energies less the largest of their row, so that the largest is 0; a row of only -∞ stays so."""
+    top = energies.amax(-1, keepdim=True)
+    return energies - top.masked_fill(top.isneginf(), 0.0)  # -∞ - (-∞) would be NaN
