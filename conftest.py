@@ -66,7 +66,7 @@ LONG = (
 """Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
 
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
-collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/*/triton/*", "src/regard/ops/*/triton.py"]
+collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/kernels/*_triton.py"]
 if find_spec("transformers") is None:  # examples with vocoders need the extra `vocoder`
     collect_ignore_glob += ["src/regard/audio/vocoder/*", "docs/vocoder.md"]
 

@@ -202,7 +202,7 @@ def test_checkpoints_never_run_code():
 
 def modules():
     for found in pkgutil.walk_packages([str(ROOT)], "regard."):
-        absent = ".triton" in found.name and importlib.util.find_spec("triton") is None
+        absent = "triton" in found.name and importlib.util.find_spec("triton") is None
         if not found.name.endswith("__main__") and not absent:
             yield importlib.import_module(found.name)
 
