@@ -20,7 +20,7 @@ from regard.models import (
     transformer_language_model,
 )
 from regard.models.bridge import Bridge
-from regard.models.searches import for_search
+from regard.models.loop import for_search
 from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import PackedProduct
 from regard.ops.over_steps import Loop

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, sources
 from regard.decoding import Search, search
-from regard.decoding.sampling import heated
-from regard.decoding.truncation import FEW, keep_min_p, keep_top_p, keep_typical, truncated
+from regard.decoding.sampling import FEW, heated, keep_min_p, keep_top_p, keep_typical, truncated
 from statistics_of_draws import FALSE_ALARM, improbable
 
 torch.set_num_threads(1)

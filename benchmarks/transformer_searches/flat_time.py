@@ -17,7 +17,7 @@ import torch
 from regard import tree
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import Encoded
-from regard.models.searches import for_search
+from regard.models.loop import for_search
 from regard.models.transformer import transformer_decoder
 from regard.ops.over_steps import Loop
 

@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction, Search, SimpleDecoder, force_align, search
-    from regard.decoding.free_run import free_run  # the package's name is also that of a module
+    from regard.decoding import Prediction, Search, SimpleDecoder, force_align
+    from regard.decoding.free_run import free_run  # the package's names are also those of modules
+    from regard.decoding.search import search
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
     from regard.record import record_attention

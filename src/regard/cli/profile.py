@@ -46,7 +46,7 @@ STAGES = {
         "regard.models.transformer:TransformerDecoder.step",
         "regard.models.pointer:PointerDecoder.step",
     ),
-    "search": ("decoding", "regard.decoding.front_door:exhausted"),
+    "search": ("decoding", "regard.decoding.search:exhausted"),
 }
 """By stage: the room, a folder of regard, and the functions whose time it is, without that of other stages inside."""
 SYMBOLS = "inputs to symbols and back"

@@ -5,9 +5,7 @@ from regard.decoding.aligned import AlignedPair
 from regard.decoding.bayes_risk import minimum_bayes_risk
 from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
 from regard.decoding.directions import join_directions
-from regard.decoding.ending import AttentionStop, EosThreshold
-from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
-from regard.decoding.front_door import search
+from regard.decoding.free_run import Feed, Stop, Trajectory, free_run, stop_at_logit, stop_at_silence
 from regard.decoding.penalty import (
     AbstractPenalty,
     AveragePenalty,
@@ -17,13 +15,20 @@ from regard.decoding.penalty import (
     NoPenalty,
     penalty_of,
 )
-from regard.decoding.processor import Processor, SearchSource, SearchState
-from regard.decoding.repetition import NoRepeat, RepetitionPenalty, UnknownPenalty
-from regard.decoding.rerank import rerank, reverse
-from regard.decoding.rescore import force_align, rescore
+from regard.decoding.processor import (
+    AttentionStop,
+    EosThreshold,
+    NoRepeat,
+    Processor,
+    RepetitionPenalty,
+    SearchSource,
+    SearchState,
+    UnknownPenalty,
+)
+from regard.decoding.rescore import force_align, rerank, rescore, reverse
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
+from regard.decoding.search import search
 from regard.decoding.simple import SimpleDecoder
-from regard.decoding.stops import stop_at_logit, stop_at_silence
 from regard.decoding.stream import Increment, stream
 from regard.decoding.utility import utilities
 from regard.decoding.words import WordAlignment, hard_links, merge_words, symmetrise

@@ -17,9 +17,8 @@ from regard.decoding.history import ROOT, History
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process, uses_weights
-from regard.decoding.request import Request
+from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.steps import Ended, Progress, Steps
 from regard.ops import largest
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import torch
 
 from regard.decoding.penalty import AbstractPenalty, Candidates, NoPenalty
-from regard.decoding.rerank import reverse
-from regard.decoding.rescore import rescore
+from regard.decoding.rescore import rescore, reverse
 from regard.decoding.result import Hypothesis
 from regard.errors import ShapeError
 from regard.models.contract import Decoder, Tree

@@ -1,7 +1,8 @@
-"""The free run of a decoder of values: it is fed what it said."""
+"""Free-running decoding: a decoder of values is fed its own outputs, and the rules by which it ends."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -17,6 +18,7 @@ from regard.decoding.processor import SearchSource
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
+from regard.models.tacotron import STOP
 from regard.ops import over_steps
 from regard.shapes import Bool, Float, Int, describe
 
@@ -258,3 +260,54 @@ def _whole(steps: Sequence[Tensor | None], running: Sequence[Tensor], count: int
         whole[several[0][1], start : start + len(several)] = torch.stack(padded, 1)
         start += len(several)
     return whole.cpu()
+
+
+def stop_at_logit(threshold: float = 0.5) -> Stop:
+    """Ends a row with the step in which the probability of stopping, σ(x), of any of its frames is above a threshold.
+
+    Args:
+        threshold: from 0 to 1, both excluded.
+
+    Raises:
+        ConfigError: for another threshold.
+
+    >>> import torch
+    >>> output = DecoderOutput(values=torch.zeros(2, 1), auxiliary={"stop": torch.tensor([[-1.0, 1.0], [-1.0, -1.0]])})
+    >>> stop_at_logit()(output).tolist()
+    [True, False]
+    """
+    if not 0 < threshold < 1:
+        raise ConfigError(f"threshold={threshold} is a probability: give a number between 0 and 1.")
+    least = math.log(threshold / (1 - threshold))
+
+    def stop(output: DecoderOutput) -> Bool[Tensor, " R"]:
+        if STOP not in output.auxiliary:
+            raise UnsupportedError(
+                "The decoder has no logits of stopping; use stop_at_silence, or attention_stop of free_run."
+            )
+        return (output.auxiliary[STOP] > least).any(1)
+
+    return stop
+
+
+def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
+    """Ends a row with the step whose values are all below a level: all r frames are silent.
+
+    For spectrograms that are 0 in silence, keithito's for example, whose decoder learns to say silence behind the end.
+    A test for exactly 0, as there, never fires on what a network computes.
+
+    Args:
+        level: above what silence is, a number, or one for each of the F values of a step; 0.05 for values between 0 and
+            1.
+
+    >>> import torch
+    >>> stop_at_silence(0.05)(DecoderOutput(values=torch.tensor([[0.01, -0.02], [0.01, 0.3]]))).tolist()
+    [True, False]
+    """
+
+    def stop(output: DecoderOutput) -> Bool[Tensor, " R"]:
+        if output.values is None:
+            raise UnsupportedError("The decoder returns log-probabilities, not frames.")
+        return (output.values < level).all(1)
+
+    return stop

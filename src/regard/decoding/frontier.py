@@ -15,7 +15,7 @@ from regard.decoding.processor import SearchSource, SearchState
 from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
-from regard.models.searches import for_search
+from regard.models.loop import for_search
 from regard.ops import over_steps
 from regard.ops.over_steps import Storage
 from regard.shapes import describe
@@ -24,7 +24,7 @@ from regard.shapes import describe
 class Frontier:
     """B sentences of `width` hypotheses each, which the decoder extends step by step. It belongs to one search.
 
-    The decoder's `step`, or what its class has in its place for searches (`models.searches`), is called within a loop
+    The decoder's `step`, or what its class has in its place for searches (`models.loop`), is called within a loop
     (`ops.over_steps`). If all hypotheses begin alike, the first step is taken only once per sentence.
 
     The memory has a row per sentence. When hypotheses are extended, the rows of the state follow their parents; when

@@ -15,9 +15,8 @@ from regard.decoding.history import ROOT
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import penalty_of, require_source
 from regard.decoding.processor import process, uses_weights
-from regard.decoding.request import Request
+from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.steps import Ended, Progress, Steps
 
 
 def kept_steps(request: Request, options: Search) -> Steps:

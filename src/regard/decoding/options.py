@@ -8,9 +8,14 @@ import torch
 
 from regard.config.search import Search
 from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
-from regard.decoding.ending import AttentionStop, EosThreshold
-from regard.decoding.processor import Processor
-from regard.decoding.repetition import NoRepeat, RepetitionPenalty, UnknownPenalty
+from regard.decoding.processor import (
+    AttentionStop,
+    EosThreshold,
+    NoRepeat,
+    Processor,
+    RepetitionPenalty,
+    UnknownPenalty,
+)
 from regard.errors import ConfigError
 
 

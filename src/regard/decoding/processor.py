@@ -1,14 +1,17 @@
-"""What processors are: functions that change the next token's log-probabilities before a search uses them."""
+"""Processors: what changes the log-probabilities of the next token, of repetitions, unknown tokens and the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from regard.errors import ShapeError
+from regard.errors import ConfigError, RegardError, ShapeError
+from regard.ops import largest
 from regard.shapes import describe
 
 
@@ -99,3 +102,130 @@ def process(
                 + describe({"input": ("R N", log_probabilities), "returned": ("R N", result)})
             )
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepeat:
+    """Forbids every token that would complete an n-gram of `size` tokens that the hypothesis already has."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(f"NoRepeat(size={self.size}): size is the length of an n-gram; give 1 or more.")
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        tokens = state.tokens
+        length = tokens.shape[1]
+        if length < self.size:
+            return log_probabilities
+        ngrams = tokens.unfold(1, self.size, 1)
+        latest = tokens[:, length - self.size + 1 :]
+        row, position = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
+        result = log_probabilities.clone()
+        result[row, ngrams[row, position, -1]] = -inf
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionPenalty:
+    """Multiplies the log-probability of every token that the hypothesis already has by `strength`: p becomes p^θ.
+
+    Keskar divides the logits of such tokens by θ. That makes a negative number larger, so repetition would become
+    more probable, and it depends on a constant that may be added to all logits without a change of the model. As
+    log-probabilities are at most 0, a factor θ ≥ 1 lowers them all, whatever the logits were.
+
+    Args:
+        strength: θ, at least 1; 1 changes nothing.
+
+    Source: Keskar et al. 2019, CTRL, section 4.1.
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 1:
+            raise ConfigError(
+                f"RepetitionPenalty(strength={self.strength}): below 1 it would favour repetition; give 1 or more."
+            )
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        repeated = log_probabilities.gather(1, state.tokens) * self.strength
+        return log_probabilities.scatter(1, state.tokens, repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownPenalty:
+    """Lowers the log-probability of the unknown token by `strength`; infinity forbids it.
+
+    Args:
+        token: the id of the unknown token.
+    """
+
+    token: int
+    strength: float
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        if not 0 <= self.token < log_probabilities.shape[1]:
+            raise RegardError(
+                f"unk={self.token} is not a token: the decoder has N={log_probabilities.shape[1]} tokens."
+            )
+        result = log_probabilities.clone()
+        result[:, self.token] -= self.strength
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class EosThreshold:
+    """A hypothesis may end only if log p(end) > γ · max over other tokens of log p, by the model's log-probabilities.
+
+    With γ above 1 the end may be less probable than the best continuation, but not arbitrarily so: it need not be the
+    most probable token, and outputs are not cut short because the end is admitted at every step.
+
+    Args:
+        factor: γ, above 0.
+
+    Source: Hannun et al. 2019, Sequence-to-Sequence Speech Recognition with Time-Depth Separable Convolutions, on
+    its beam search.
+    """
+
+    factor: float
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        other = largest(state.log_probabilities, 1, without=state.eos)[0][:, 0]
+        refused = ~(state.log_probabilities[:, state.eos] > self.factor * other)
+        result = log_probabilities.clone()
+        result[:, state.eos] = result[:, state.eos].masked_fill(refused, -inf)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionStop:
+    """A hypothesis ends when its main attention has had its largest weight at the last source position for `steps`
+    steps in a row, that of the next token included: only the end remains possible, with the model's log-probability.
+
+    For sources that are read from left to right, as speech is. What may not end yet goes on.
+
+    Args:
+        steps: at least 1.
+    """
+
+    steps: int
+
+    uses_weights = True
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        if state.source is None:
+            raise ConfigError("attention_stop needs to know the last position of a source: search(source=...).")
+        assert state.peaks is not None
+        assert state.weights is not None
+        if state.peaks.shape[1] < self.steps:
+            return log_probabilities
+        positions = torch.arange(state.weights.shape[1], device=state.peaks.device)
+        last = positions[-1:]
+        if state.source.mask is not None:
+            last = (positions * state.source.mask).amax(1)[state.sentences]
+        ends = (state.peaks[:, -self.steps :] == last[:, None]).all(1) & state.may_end
+        result = log_probabilities.masked_fill(ends[:, None], -inf)
+        result[:, state.eos] = torch.where(ends, state.log_probabilities[:, state.eos], result[:, state.eos])
+        return result

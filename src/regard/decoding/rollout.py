@@ -1,4 +1,4 @@
-"""Greedy search and sampling, in which every hypothesis chooses its next token by itself."""
+"""Hypotheses that each go on by themselves, whatever chooses their tokens; greedy search, which takes the best."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import torch
 from torch import Generator, Tensor
 
 from regard import tree
+from regard.config.search import Search
+from regard.decoding.constraint import checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
-from regard.decoding.penalty import AbstractPenalty, Candidates
+from regard.decoding.options import processors_of
+from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process, uses_weights
-from regard.decoding.request import Request
+from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.steps import Ended, Progress, Steps
+from regard.ops import largest
 from regard.ops.over_steps import Storage
 
 
@@ -123,3 +126,26 @@ def _progress(frontier: Frontier) -> Progress:
     """All that has been said is certain."""
     nodes = frontier.nodes
     return Progress(frontier.history, frontier.sentences, nodes, torch.ones_like(nodes, dtype=torch.bool))
+
+
+def greedy_steps(request: Request, options: Search) -> Steps:
+    """Takes the most probable token at every step, the lower id among equals; one hypothesis per sentence."""
+    penalty = penalty_of(options, request.penalty)
+    require_source(penalty, request.source)
+    limits = length_limits(request.max_length, request.memory)
+    rows = checked(
+        request.constraints,
+        len(limits),
+        eos=request.eos,
+        limits=limits,
+        no_include="a beam of at least 2; greedy search (beam 1) has only one hypothesis",
+    )
+    return roll_out(
+        request,
+        lambda log_probabilities, frontier: largest(log_probabilities, 1)[1],
+        penalty,
+        processors_of(options, request.processors, unk=request.unk, constraints=rows, device=limits.device),
+        width=1,
+        min_length=MinimumLengths(request.min_length, options.min_length, request.memory),
+        storage=options.weights,
+    )

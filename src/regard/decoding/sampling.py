@@ -1,9 +1,13 @@
-"""Sampling: outputs drawn from the model's distribution."""
+"""Sampling: tokens drawn from the model's distribution, which may be truncated first.
+
+Truncations give the tokens that are not kept -inf, in the order of this file, each on what the ones before it keep.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf, log
 
 import torch
 from torch import Tensor
@@ -14,12 +18,11 @@ from regard.decoding.constraint import checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import NoPenalty, refuse_penalty
-from regard.decoding.request import Request
+from regard.decoding.request import Request, Steps
 from regard.decoding.rollout import roll_out
-from regard.decoding.steps import Steps
-from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Tree
+from regard.ops import largest
 from regard.ops.dropout import LOW, philox
 from regard.shapes import Float, Int
 
@@ -28,12 +31,15 @@ BLOCK = 1 << 16
 SITE = 0x53414D50
 """Tells these hashes from those of dropout."""
 
+FEW = 100
+"""So many tokens are looked at first: mostly they have the probability that is asked for."""
+
 
 def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     """Draws `width` samples per sentence, whatever the method of the options, and sorts them, best first.
 
     As they are sorted, the first of several is not a fair draw; a width of 1 gives one. Log-probabilities are those of
-    the model, before temperature and truncations, which follow it (`regard.decoding.truncation`).
+    the model, before temperature and truncations, which follow it (`regard.decoding.sampling`).
 
     A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
     seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
@@ -145,3 +151,91 @@ def heated(log_probabilities: Tensor, temperature: float) -> Tensor:
     top = log_probabilities.amax(1, keepdim=True)
     below = log_probabilities - top.masked_fill(top.isneginf(), 0)
     return below / min(max(temperature, limits.tiny), limits.max)
+
+
+def truncated(
+    log_probabilities: Float[Tensor, "R N"],
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    typical_p: float = 1.0,
+) -> Float[Tensor, "R N"]:
+    """Keeps `top_k` tokens, of these `top_p`, of these `min_p`, of these `typical_p`; at least one in each row.
+
+    Args:
+        log_probabilities: (R, N), not necessarily normalised.
+        top_k, top_p, min_p, typical_p: as in the functions `keep_…`; by default all tokens are kept.
+
+    >>> truncated(torch.tensor([[0.5, 0.3, 0.2]]).log(), top_p=0.7).exp()
+    tensor([[0.5000, 0.3000, 0.0000]])
+    """
+    if top_k is not None and top_k < log_probabilities.shape[1]:
+        log_probabilities = keep_top_k(log_probabilities, top_k)
+    if top_p < 1:
+        log_probabilities = keep_top_p(log_probabilities, top_p)
+    if min_p > 0:
+        log_probabilities = keep_min_p(log_probabilities, min_p)
+    if typical_p < 1:
+        log_probabilities = keep_typical(log_probabilities, typical_p)
+    return log_probabilities
+
+
+def keep_top_k(log_probabilities: Float[Tensor, "R N"], count: int) -> Float[Tensor, "R N"]:
+    """The `count` most probable tokens, the first ones among equals (Fan 2018)."""
+    values, indices = largest(log_probabilities, count)
+    return torch.full_like(log_probabilities, -inf).scatter(1, indices, values)
+
+
+def keep_top_p(log_probabilities: Float[Tensor, "R N"], mass: float) -> Float[Tensor, "R N"]:
+    """The fewest, most probable tokens that together have the probability `mass` (nucleus sampling, Holtzman 2020)."""
+    return _keep_mass(log_probabilities, log_probabilities, mass)
+
+
+def keep_min_p(log_probabilities: Float[Tensor, "R N"], share: float) -> Float[Tensor, "R N"]:
+    """Tokens at least `share` times as probable as the most probable one.
+
+    Source: Nguyen et al. 2024, Turning Up the Heat: Min-p Sampling for Creative and Coherent LLM Outputs
+    (arXiv 2407.01082), section 3.
+    """
+    top = log_probabilities.amax(1, keepdim=True)
+    return log_probabilities.masked_fill(log_probabilities < top + log(share), -inf)
+
+
+def keep_typical(log_probabilities: Float[Tensor, "R N"], mass: float) -> Float[Tensor, "R N"]:
+    """The fewest tokens that together have the probability `mass`, those first whose information is nearest to the
+    entropy: in the order of |-log p - H|, where H = -Σ p log p.
+
+    Source: Meister et al. 2022, Locally Typical Sampling (arXiv 2202.00666), section 4.
+
+    >>> keep_typical(torch.tensor([[0.4, 0.3, 0.15, 0.15]]).log(), 0.25).exp()
+    tensor([[0.0000, 0.3000, 0.0000, 0.0000]])
+    """
+    normalised = log_probabilities.log_softmax(1)
+    information = -normalised
+    entropy = (normalised.exp() * information).masked_fill(normalised.isneginf(), 0).sum(1, keepdim=True)
+    return _keep_mass(log_probabilities, -(information - entropy).abs(), mass)
+
+
+def _keep_mass(
+    log_probabilities: Float[Tensor, "R N"], order: Float[Tensor, "R N"], mass: float
+) -> Float[Tensor, "R N"]:
+    """The fewest tokens that together have the probability `mass`, those with the largest `order` first.
+
+    The first tokens are looked at in all rows, and all tokens only in rows where the first have less.
+    """
+    total = log_probabilities.logsumexp(1, keepdim=True)
+
+    def kept(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        _, indices = largest(order[rows], count)
+        values = log_probabilities[rows].gather(1, indices)
+        probabilities = (values - total[rows]).exp()
+        reached = probabilities.cumsum(1)
+        before = reached - probabilities
+        values = values.masked_fill((before >= mass) & (before > 0), -inf)
+        return torch.full_like(log_probabilities[rows], -inf).scatter(1, indices, values), reached[:, -1] < mass
+
+    everything, num_tokens = torch.arange(len(order), device=order.device), order.shape[1]
+    result, short = kept(everything, min(FEW, num_tokens))
+    if num_tokens > FEW and len(more := short.nonzero()[:, 0]):
+        result[more] = kept(more, num_tokens)[0]
+    return result

@@ -12,12 +12,11 @@ from torch import Tensor
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search
 from regard.decoding.constraint import Constraints
-from regard.decoding.front_door import steps_of
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
-from regard.decoding.request import Request
+from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.steps import Ended, Progress, Steps
+from regard.decoding.search import steps_of
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 

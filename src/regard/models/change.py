@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
 from regard.layers.values import QUANTILES
-from regard.models import searches
 from regard.models.contract import Decoder, DecoderOutput, Encoded
+from regard.models.loop import for_search
 
 
 class ChangeDecoder(nn.Module):
@@ -64,7 +64,7 @@ class ChangeDecoder(nn.Module):
 
     def for_search(self, memory: Tree, num_rows: int) -> tuple[Any, Tree]:
         """This decoder around what takes the core's steps in a search of about so many rows, and the memory for it."""
-        core, memory = searches.for_search(self.core, memory, num_rows)
+        core, memory = for_search(self.core, memory, num_rows)
         return (self if core is self.core else ChangeDecoder(core)), memory
 
 

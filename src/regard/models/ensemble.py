@@ -12,9 +12,9 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
 from regard.errors import ConfigError, ShapeError, UnsupportedError
-from regard.models import searches
 from regard.models.contract import Decoder, DecoderOutput, Encoded, Tree
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.loop import for_search
 from regard.shapes import Bool, Int, describe
 
 Averaged = Literal["probabilities", "log_probabilities"]
@@ -119,7 +119,7 @@ class EnsembleDecoder(nn.Module):
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[EnsembleDecoder, tuple[Tree, ...]]:
         """An ensemble of what takes the members' steps in a search of about so many rows, and the memories for them."""
-        pairs = [searches.for_search(member, each, num_rows) for member, each in zip(self.members, memory)]
+        pairs = [for_search(member, each, num_rows) for member, each in zip(self.members, memory)]
         members, memories = [taken for taken, _ in pairs], tuple(each for _, each in pairs)
         if all(taken is member for taken, member in zip(members, self.members)):
             return self, memories

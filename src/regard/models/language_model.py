@@ -17,8 +17,7 @@ from regard.errors import ShapeError
 from regard.layers import recorders
 from regard.layers.eligibility import overridden
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loss import cross_entropy_by, cross_entropy_of
-from regard.models.sizes import all_steps, one_step
+from regard.models.outputs import all_steps, cross_entropy_by, cross_entropy_of, one_step
 from regard.shapes import Bool, Float, Int, describe, keep_right_padding
 
 NOTHING = -1

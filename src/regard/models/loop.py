@@ -1,4 +1,4 @@
-"""The loop over a decoder's steps in training."""
+"""The loop over a decoder's steps in training, and what takes them in a search."""
 
 from __future__ import annotations
 
@@ -51,3 +51,16 @@ def outputs_of_steps(
         return decoder.step(x, memory, state, alignment=alignment, generator=generator)
 
     return take_steps(step, decoder.initial_state(memory), inputs, alignments="alignments")
+
+
+def for_search(decoder: Any, memory: Tree, rows: int) -> tuple[Any, Tree]:
+    """What takes the steps of a search of about so many rows, and the memory for it.
+
+    A decoder's class may have a method of this name; without it, or where the instance has a `step` of its own, the
+    decoder and its memory are taken as they are.
+    """
+    method = getattr(type(decoder), "for_search", None)
+    if method is None or "step" in getattr(decoder, "__dict__", {}):
+        return decoder, memory
+    taken: tuple[Any, Tree] = method(decoder, memory, rows)
+    return taken

@@ -16,9 +16,9 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
 from regard.layers.eligibility import overridden
 from regard.layers.linear import Linear
-from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loss import cross_entropy_of
+from regard.models.loop import for_search
+from regard.models.outputs import cross_entropy_of
 from regard.models.recurrent_decoder import RecurrentDecoder
 from regard.models.transformer import TransformerDecoder
 from regard.ops import log_add, safe_log
@@ -206,7 +206,7 @@ class PointerDecoder(nn.Module):
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[Any, PointerMemory]:
         """A pointer around what takes the core's steps in a search of about so many rows, and the memory for it."""
-        core, inner = searches.for_search(self.core, memory.core, num_rows)
+        core, inner = for_search(self.core, memory.core, num_rows)
         if core is self.core:
             return self, memory
         copied = object.__new__(type(self))

@@ -24,12 +24,19 @@ from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loop import outputs_of_steps, take_steps
-from regard.models.loss import cross_entropy_by, cross_entropy_of
-from regard.models.naming import chosen, main_name, named
-from regard.models.outputs import output_of, require_head
+from regard.models.outputs import (
+    all_steps,
+    chosen,
+    cross_entropy_by,
+    cross_entropy_of,
+    main_name,
+    named,
+    one_step,
+    output_of,
+    require_head,
+)
 from regard.models.reading import FirstContext, InputFeeding, Order, Part, Reading, Readout, fed_back
 from regard.models.readout import DeepReadout
-from regard.models.sizes import all_steps, one_step
 from regard.shapes import Bool, Float, Int
 
 Query = Literal["output", "state"]

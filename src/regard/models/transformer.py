@@ -21,10 +21,16 @@ from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible, overridden
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.loss import cross_entropy_by, cross_entropy_of
-from regard.models.naming import main_name, named
-from regard.models.outputs import output_of, require_head
-from regard.models.sizes import all_steps, one_step
+from regard.models.outputs import (
+    all_steps,
+    cross_entropy_by,
+    cross_entropy_of,
+    main_name,
+    named,
+    one_step,
+    output_of,
+    require_head,
+)
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
 from regard.models.transformer_options import (
     DEFAULT_OPTIONS,

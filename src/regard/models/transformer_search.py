@@ -39,8 +39,7 @@ from regard.layers.dropout import Dropout, drops
 from regard.layers.eligibility import ineligible
 from regard.layers.positions import position_angles
 from regard.models.contract import DecoderOutput
-from regard.models.naming import named
-from regard.models.outputs import output_of
+from regard.models.outputs import named, output_of
 from regard.models.transformer_layers import DecoderLayer
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types

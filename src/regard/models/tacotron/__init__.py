@@ -11,10 +11,9 @@ from regard.models.tacotron.frames import (
     ungroup_frames,
 )
 from regard.models.tacotron.heads import STOP, FrameHead, StopHead
-from regard.models.tacotron.initialisation import initialise_tacotron
 from regard.models.tacotron.model import Tacotron, TacotronOutput
 from regard.models.tacotron.postnets import CbhgPostnet, ConvolutionalPostnet
-from regard.models.tacotron.published import DecoderSizes, tacotron1, tacotron2
+from regard.models.tacotron.published import DecoderSizes, initialise_tacotron, tacotron1, tacotron2
 
 __all__ = [
     "STOP",

@@ -17,8 +17,7 @@ from regard.layers.eligibility import overridden
 from regard.layers.recurrent import CellState
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loop import outputs_of_steps, take_steps
-from regard.models.naming import chosen, main_name, named
-from regard.models.sizes import all_steps, one_step
+from regard.models.outputs import all_steps, chosen, main_name, named, one_step
 from regard.models.tacotron.heads import FrameHead
 from regard.shapes import Float, Int, describe, num_hypotheses
 

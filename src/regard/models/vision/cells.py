@@ -8,10 +8,11 @@ as strides are applied one after the other, ⌈⌈H / s⌉ / s'⌉ = ⌈H / (s s
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from regard.errors import ShapeError
+from regard.layers.dropout import drop, drops
 from regard.shapes import Bool, Float, describe
 
 
@@ -54,3 +55,19 @@ def keep_image_mask(images: Tensor, mask: Tensor | None, channels: int) -> Bool[
     if mask.shape == (len(images), 1, *images.shape[2:]):
         hint = "\n  The mask has an axis of channels; use mask[:, 0]."
     raise ShapeError(f"mask must be (B, H, W) bool, True at real pixels.\n{shown}{hint}")
+
+
+COLUMN_BITS = 10
+"""Cells are counted by y · 2^10 + x, which does not depend on the batch's width as y · w + x does."""
+
+
+def drop_cells(dropout: nn.Module, x: Float[Tensor, "B F h w"]) -> Float[Tensor, "B F h w"]:
+    """Drops features of cells; by item (`layers.items.drawing`) an image's masks are the same in any batch."""
+    if not drops(dropout):
+        return x
+    (batch, _, height, width), device = x.shape, x.device
+    rows = torch.arange(batch, device=device).repeat_interleave(height * width)
+    y = torch.arange(height, device=device)[:, None] << COLUMN_BITS
+    positions = (y + torch.arange(width, device=device)).flatten().repeat(batch)
+    pixels = x.permute(0, 2, 3, 1)
+    return drop(dropout, pixels.flatten(0, 2), where=(rows, positions)).view_as(pixels).permute(0, 3, 1, 2)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers import Dropout
 from regard.models.vision.backbone import AbstractBackbone, Window, positive
+from regard.models.vision.cells import drop_cells
 from regard.models.vision.convolution import ImageConvolution, Plane
-from regard.models.vision.drops import drop_cells
 from regard.models.vision.norms import NormName
 from regard.models.vision.pools import MaximumPool, MeanPool
 from regard.ops.eligibility import refuse_kernels

@@ -14,8 +14,7 @@ from regard.layers import Dropout
 from regard.layers.linear import Linear
 from regard.models.contract import Encoded
 from regard.models.vision.backbone import AbstractBackbone
-from regard.models.vision.cells import keep_image_mask
-from regard.models.vision.drops import drop_cells
+from regard.models.vision.cells import drop_cells, keep_image_mask
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
 from regard.shapes import Bool, Float
 

@@ -33,7 +33,7 @@ from regard.decoding import (
     stream,
 )
 from regard.decoding import search as run_search
-from regard.decoding.rerank import reverse_tokens
+from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.tasks.contract import AbstractModel

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.models import DecoderOutput
-from regard.models.searches import for_search
+from regard.models.loop import for_search
 from regard.ops.over_steps import Loop
 from regard.testing.assertion import (
     equally_wide,

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.sampling import drawn, heated
-from regard.decoding.truncation import truncated
+from regard.decoding.sampling import drawn, heated, truncated
 from regard.errors import DataError, RegardError, ShapeError
 from regard.shapes import Bool, Float, Int, describe
 

@@ -10,14 +10,13 @@ from regard.config.search import Search
 from regard.decoding.bayes_risk import Texts, minimum_bayes_risk
 from regard.decoding.beam import beam_steps
 from regard.decoding.constraint import Constraints
-from regard.decoding.greedy import greedy_steps
 from regard.decoding.kept_beam import kept_steps
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
-from regard.decoding.request import Request
+from regard.decoding.request import Request, Steps, exhausted
 from regard.decoding.result import Hypothesis
+from regard.decoding.rollout import greedy_steps
 from regard.decoding.sampling import drawing_steps
-from regard.decoding.steps import Steps, exhausted
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 
