@@ -20,8 +20,8 @@ from jaxtyping import TypeCheckError, config, jaxtyped
 _checks = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
-KERNELS = {"numba", "triton", "compiled"}
-"""Modules of these names, and those in them, are compiled from their source as it stands, without checks."""
+KERNELS = "regard.ops.kernels"
+"""Modules in it are compiled from their source as it stands, without checks."""
 
 
 def install(modules: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ class _Finder(MetaPathFinder):
         self.modules = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not any(f"{name}.".startswith(f"{module}.") for module in self.modules) or KERNELS & set(name.split(".")):
+        if not any(f"{name}.".startswith(f"{module}.") for module in self.modules) or name.startswith(KERNELS):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
