@@ -41,8 +41,8 @@ def test_steps_are_read_from_the_table_that_is_explained(operation):
 )
 def test_dispatch_takes_what_explain_shows(context, expected, monkeypatch):
     inputs, seen = (torch.randn(1, 2, 3), torch.randn(1, 4, 3), torch.randn(3)), []
-    for name in ("numba", "chunked"):
-        module = import_module(f"regard.ops.additive.{name}")
+    for name, file in (("numba", "additive"), ("chunked", "additive_chunked")):
+        module = import_module(f"regard.ops.kernels.{file}")
 
         def watch(*given, name=name, original=module.energies):
             seen.append(name)
