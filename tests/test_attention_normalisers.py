@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard import attention as a
 from regard import ops
-from regard.attention.alignments.named import AlignmentName
+from regard.attention.alignments.normalisers import AlignmentName
 from regard.errors import UnsupportedError
 from regard.ops.entmax import bisect, sort
 from support.oracles.alignments import entmax

@@ -22,7 +22,7 @@ from regard.attention import (
     gmm,
     location_sensitive,
 )
-from regard.attention.beginning import first_alignment
+from regard.attention.memory import first_alignment
 from regard.attention.peers import SigmoidMixtureScore, UnmaskedAlignment
 from regard.attention.windows.prior import beta_binomial
 from regard.errors import UnsupportedError

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard import tree
 from regard.layers import RecurrentStack
-from regard.layers.cells import autograd, packed
+from regard.layers.cells import packed
 from regard.layers.packing import Packing
 from regard.ops.eligibility import refuse_numba
 
@@ -41,7 +41,7 @@ def plainly(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(autograd, "refuse", lambda *_: "a test says so")
+            patch.setattr(packed, "refuse", lambda *_: "a test says so")
             return function()
 
     return call
@@ -51,9 +51,9 @@ def plainly(monkeypatch):
 def counted(monkeypatch):
     """How many layers ran through compiled loops; all that may, fast or not."""
     calls = []
-    run = autograd.run
-    monkeypatch.setattr(autograd, "is_fast_in_torch", lambda *_: False)
-    monkeypatch.setattr(autograd, "run", lambda *inputs, **options: calls.append(1) or run(*inputs, **options))
+    run = packed.run
+    monkeypatch.setattr(packed, "is_fast_in_torch", lambda *_: False)
+    monkeypatch.setattr(packed, "run", lambda *inputs, **options: calls.append(1) or run(*inputs, **options))
     return calls
 
 

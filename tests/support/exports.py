@@ -14,7 +14,7 @@ from torch.export import Dim, export
 
 from regard import tree
 from regard.attention import Parallel
-from regard.attention.alignments.reader import AbstractReader
+from regard.attention.alignments.monotonic import AbstractReader
 from regard.testing.assertion import require_close
 from regard.testing.source import encode
 from support.cases import DECODERS, ENCODERS, MECHANISMS, DecoderCase, EncoderCase, MechanismCase

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention import declarations
 from regard.attention.contract import Comparison, Memory, Parts
+from regard.layers import eligibility
 from regard.ops.choose import choose
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
@@ -18,14 +18,30 @@ def ineligible(
 ) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None.
 
+    The operation computes what parts do without calling them, by what they declare of themselves.
+
     Args:
-        num_positions: of the memory; if None, of any.
-        reports: as in `declarations.ineligible`.
+        comparison: what the score declares.
+        num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
+        reports: whether the weights are reported to recorders (`layers.recorders`).
     """
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
-    reason = declarations.ineligible(parts, comparison, extents=extents, num_positions=num_positions, reports=reports)
-    if reason is not None:
-        return reason
+    extent = parts.window.extent if num_positions is None else parts.window.extent_of(num_positions)
+    declared = {
+        "score": comparison is not None,
+        "window": extent in extents,
+        "alignment": parts.alignment.softmax_factor is not None,
+        "read": parts.read.is_sum,
+    }
+    for name, part in parts._asdict().items():
+        if not declared[name]:
+            return f"this path does not support {type(part).__name__}"
+        if (reason := eligibility.ineligible(part, f"attention.{name}", reports=reports)) is not None:
+            return reason
+    assert comparison is not None
+    for name, module in comparison.called:
+        if (reason := eligibility.ineligible(module, f"attention.score.{name}")) is not None:
+            return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 
@@ -37,7 +53,7 @@ def ineligible_now(
     Args:
         num_rows: R.
         from_start: whether the first of the steps is step 0.
-        reports: as in `declarations.ineligible`.
+        reports: as in `ineligible`.
     """
     comparison = parts.score.comparison()
     if (reason := ineligible(parts, comparison, memory.num_positions, reports=reports)) is not None:

@@ -27,7 +27,7 @@ from regard.attention.contract import (
     Tree,
     initial_position,
 )
-from regard.attention.precision import widened
+from regard.attention.memory import widened
 from regard.attention.sizes import check_grid, check_memory, check_query
 from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow

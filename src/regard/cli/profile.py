@@ -38,7 +38,7 @@ STAGES = {
     ),
     "steps: output layer": (
         "layers",
-        "regard.layers.output:TokenHead.forward",
+        "regard.layers.tokens:TokenHead.forward",
     ),
     "steps: all else": (
         "models",

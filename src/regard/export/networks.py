@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import tree
-from regard.attention.alignments.reader import AbstractReader
+from regard.attention.alignments.monotonic import AbstractReader
 from regard.decoding.result import chosen_heads
 from regard.errors import ShapeError, UnsupportedError
 from regard.models import EncoderDecoder

@@ -8,10 +8,8 @@ from regard.layers.cells.cell import Cell
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.convolution import ConvolutionBlock, MaskedConvolution
 from regard.layers.dropout import Dropout
-from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
 from regard.layers.linear import Linear
-from regard.layers.output import TokenHead
 from regard.layers.positions import (
     BlockedSinusoidalPositions,
     LearnedPositions,
@@ -21,6 +19,7 @@ from regard.layers.positions import (
 )
 from regard.layers.prenet import Prenet
 from regard.layers.recurrent import RecurrentStack
+from regard.layers.tokens import TokenEmbedding, TokenHead
 from regard.layers.values import QuantileHead, ValueEmbedding, ValueHead
 
 __all__ = [

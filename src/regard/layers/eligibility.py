@@ -1,7 +1,8 @@
-"""Whether a fast way may compute from a module's weights what calling the module would."""
+"""Whether a fast way may compute from a module's weights what calling it would, and what weights it reads if not."""
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from regard.layers import recorders
 from regard.layers.linear import Linear
+from regard.shapes import Float
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
 ENTRY = "_regard_entry_point"
@@ -73,3 +75,43 @@ def overridden(module: nn.Module, base: type, *names: str) -> str | None:
 @cache
 def _methods(kind: type) -> frozenset[str]:
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
+
+
+def matrix_of(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
+    """W of a map x ↦ W x: its weight, or what it makes of unit vectors where it has to be called.
+
+    Args:
+        layer: an `nn.Linear` without bias, or what stands in its place (an adapter, a sharded or quantised layer).
+        size: K.
+        like: gives type and device of unit vectors.
+    """
+    if ineligible(layer, "it", nn.Linear) is None:
+        weight: Tensor = layer.weight
+        return weight
+    made: Tensor = layer(torch.eye(size, dtype=like.dtype, device=like.device))
+    return made.t()
+
+
+def filters_of(
+    layer: Any, num_channels: int, num_groups: int, width: int | tuple[int, int], like: Tensor
+) -> Float[Tensor, "F C *widths"]:
+    """The filters of a convolution without bias: its weight, or what it makes of unit impulses if it has to be called.
+
+    Args:
+        layer: an `nn.Conv1d` or `nn.Conv2d` that keeps the length, or what stands in its place.
+        num_channels: C, of a group.
+        num_groups: each has filters of its own.
+        width: W, or (Y, X) of filters of a plane; odd.
+        like: gives type and device of impulses.
+    """
+    if ineligible(layer, "it", nn.Conv1d, nn.Conv2d) is None:
+        weight: Tensor = layer.weight
+        return weight
+    # Sequence c has an impulse at W // 2 in channel c of every group; a correlation shows its filters backwards there.
+    widths = (width,) if isinstance(width, int) else width
+    impulses = torch.zeros(num_channels, num_groups, num_channels, *widths, dtype=like.dtype, device=like.device)
+    index = torch.arange(num_channels, device=like.device)
+    middle = impulses.flatten(3)[..., math.prod(widths) // 2]
+    middle[index, :, index] = 1
+    made: Tensor = layer(impulses.flatten(1, 2))
+    return made.flip(list(range(2, 2 + len(widths)))).transpose(0, 1)

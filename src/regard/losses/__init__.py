@@ -6,12 +6,18 @@ from regard.losses.alignments import (
     attention_entropy,
     coverage_loss,
     doubly_stochastic,
+    forward_sum,
     guided_attention,
 )
-from regard.losses.forward_sum import forward_sum
 from regard.losses.reinforce import MovingBaseline, reinforce
-from regard.losses.similarity import structural_dissimilarity
-from regard.losses.values import absolute_error, low_frequency_error, pinball_loss, squared_error, stop_loss
+from regard.losses.values import (
+    absolute_error,
+    low_frequency_error,
+    pinball_loss,
+    squared_error,
+    stop_loss,
+    structural_dissimilarity,
+)
 from regard.ops.linear_cross_entropy import cross_entropy
 
 __all__ = [

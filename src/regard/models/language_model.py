@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.attention.precision import widened
+from regard.attention.memory import widened
 from regard.errors import ShapeError
 from regard.layers import recorders
 from regard.layers.eligibility import overridden

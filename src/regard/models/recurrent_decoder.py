@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree, initial_position
-from regard.attention.precision import widened
+from regard.attention.memory import widened
 from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
-from regard.attention.precision import widened
+from regard.attention.memory import widened
 from regard.attention.refined import Refined
 from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError

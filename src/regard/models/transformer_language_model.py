@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from regard.attention import SlidingWindow, multi_head
 from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
-from regard.attention.precision import widened
+from regard.attention.memory import widened
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
 from regard.models.language_model import AbstractLanguageModel, LanguageState, by_position, recorded_by_position

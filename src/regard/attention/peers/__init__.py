@@ -17,40 +17,52 @@ Code that only an imitation needs is here. The option `like` of a recipe names t
 | `monotonic` | `tfa_parallel` | `ClippedMonotonicAlignment`: mode `parallel`, which loses mass in long sources |
 | `show_attend_tell` | `sgrvinod` | a rectifier in place of tanh |
 
-Options of the recipe that are given take precedence. `argmax_window` has the windows of other implementations.
+Options of the recipe that are given take precedence: ESPnet's speech recognition has `location="previous"`, and its
+AttCovLoc is `location_sensitive(first_alignment="uniform", accumulate_first=True, sharpening=2)`. `argmax_window` has
+the windows of other implementations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from regard.attention import recipes
 from regard.attention.mechanism import Mechanism
-from regard.attention.peers import coqui, espnet, mozilla, nvidia, sgrvinod, speechbrain, tensorflow_addons
+from regard.attention.peers import coqui
 from regard.attention.peers.argmax import argmax_window
-from regard.attention.peers.coqui import RestartingForwardAlignment
-from regard.attention.peers.espnet import ClampedForwardAlignment
-from regard.attention.peers.rectified import RectifiedScore
-from regard.attention.peers.sigmoid_mixture import SigmoidMixtureScore
-from regard.attention.peers.tensorflow_addons import ClippedMonotonicAlignment
-from regard.attention.peers.unmasked import UnmaskedAlignment
-from regard.attention.peers.unmoved_location import UnmovedLocationScore
+from regard.attention.peers.content import RectifiedScore, mozilla_bahdanau, sgrvinod_show_attend_tell
+from regard.attention.peers.coqui import (
+    RestartingForwardAlignment,
+    SigmoidMixtureScore,
+    UnmaskedAlignment,
+    UnmovedLocationScore,
+)
+from regard.attention.peers.monotonic import (
+    ClampedForwardAlignment,
+    ClippedMonotonicAlignment,
+    espnet_forward_attention,
+    tfa_monotonic,
+)
 
 IMITATIONS: dict[str, dict[str, Callable[..., Mechanism]]] = {
-    "bahdanau": {"mozilla": mozilla.bahdanau},
-    "coverage": {"espnet": espnet.coverage},
+    "bahdanau": {"mozilla": mozilla_bahdanau},
+    "coverage": {"espnet": partial(recipes.coverage, first_alignment="uniform", sharpening=2.0)},
     "dynamic_convolution": {"coqui": coqui.dynamic_convolution},
-    "forward_attention": {"coqui": coqui.forward_attention, "espnet": espnet.forward_attention},
+    "forward_attention": {"coqui": coqui.forward_attention, "espnet": espnet_forward_attention},
     "gmm": {"coqui": coqui.gmm},
     "location_sensitive": {
         "coqui": coqui.location_sensitive,
-        "espnet": espnet.location_sensitive,
-        "nvidia": nvidia.location_sensitive,
-        "speechbrain": speechbrain.location_sensitive,
+        "espnet": partial(recipes.location_sensitive, first_alignment="uniform", sharpening=2.0),
+        "nvidia": partial(recipes.location_sensitive, location="both", bias=False),
+        "speechbrain": partial(
+            recipes.location_sensitive, location="previous", first_alignment="uniform", detached=True
+        ),
     },
-    "monotonic": {"tfa_parallel": tensorflow_addons.monotonic},
-    "show_attend_tell": {"sgrvinod": sgrvinod.show_attend_tell},
+    "monotonic": {"tfa_parallel": tfa_monotonic},
+    "show_attend_tell": {"sgrvinod": sgrvinod_show_attend_tell},
 }
-"""For each recipe and implementation, the function that builds it from the options that were given."""
+"""For each recipe and implementation, what builds it from the options that are given, which take precedence."""
 
 __all__ = [
     "IMITATIONS",

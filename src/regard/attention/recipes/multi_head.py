@@ -1,4 +1,4 @@
-"""Multi-head scaled dot-product attention, with or without positions."""
+"""Multi-head scaled dot-product attention, with or without positions, and of a sequence to itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, get_args
 
-from regard.attention.alignments.named import AlignmentName, alignment_named
+from regard.attention.alignments.normalisers import AlignmentName, alignment_named
 from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import DroppedRead, ProjectedSum, RelativeSum
@@ -123,4 +123,39 @@ def multi_head(
         alignment_named(alignment, num_heads=num_heads),
         DroppedRead(read, dropout=dropout) if dropout else read,
         Intersection(windows) if len(windows) > 1 else next(iter(windows), None),
+    )
+
+
+def self_attention(
+    *,
+    size: int,
+    num_heads: int = 1,
+    positions: Positions | None = None,
+    causal: bool = False,
+    bias: bool = False,
+    window: AbstractWindow | None = None,
+) -> Mechanism:
+    """Scaled dot-product attention of a sequence to itself: softmax((W_q x_i)ᵀ(W_k x_j) / √d) reads W_v x_j.
+
+    Queries and memory are the same sequence; `SelfAttention` takes care of both.
+
+    Args:
+        size: of x and of the context.
+        num_heads: H; d is size / H.
+        positions: as in `multi_head`.
+        causal: whether a position attends only to itself and those before it.
+        bias: whether the projections have biases.
+        window: a further window; both apply.
+
+    Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.3.
+    """
+    return multi_head(
+        query_size=size,
+        memory_size=size,
+        size=size,
+        num_heads=num_heads,
+        positions=positions,
+        causal=causal,
+        bias=bias,
+        window=window,
     )

@@ -1,16 +1,18 @@
-"""The additive score of Bahdanau, plain and with weight normalisation."""
+"""The additive score of Bahdanau, its form by Luong (`concat`), and pooling by a learned context vector."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
-from regard.attention.heads import head_size, share, split
+from regard.attention.sizes import head_size, share, split
 from regard.layers.linear import Linear
 from regard.ops import over_steps
-from regard.shapes import Float, merge_rows
+from regard.shapes import Float, merge_rows, num_hypotheses
 
 
 class AdditiveScore(AbstractScore):
@@ -92,3 +94,76 @@ class AdditiveScore(AbstractScore):
 
 def _normalised(v: Tensor, gain: Tensor) -> Tensor:
     return gain * v / v.norm(dim=-1, keepdim=True)
+
+
+class ConcatScore(AbstractScore):
+    """e_j = vᵀ tanh(W [q; h_j]).
+
+    W acts on the concatenation, so it is the sum of a map of the query and a map of the memory: an additive score
+    whose two maps are the halves of one matrix (size, Q + M), initialised as one.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+
+    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `concat`.
+    """
+
+    sources = ("luong2015",)
+    is_positionwise = True
+
+    def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
+        super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
+        self.num_heads = num_heads
+        self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads)
+        bound = (6 / (query_size + memory_size + size)) ** 0.5
+        nn.init.uniform_(self.additive.query_projection.weight, -bound, bound)
+        nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
+
+    def prepare(self, source: Source) -> Tree:
+        """The half of W that belongs to the memory, times h."""
+        return self.additive.prepare(source)
+
+    def comparison(self) -> Comparison | None:
+        """As the additive score of the two halves."""
+        inner = self.additive.comparison()
+        return None if inner is None else replace(inner, called=(("additive", self.additive), *inner.called))
+
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return self.additive(look, leaf)
+
+
+class PoolingScore(AbstractScore):
+    """e_j = u_jᵀ u,  u_j = tanh(W h_j + b), with u the learned context vector.
+
+    Args:
+        memory_size: M.
+        size: width of u_j, all heads together.
+
+    Source: Yang et al. 2016 (aclanthology N16-1174), equations 5 and 6 (their u_w is our u).
+    """
+
+    sources = ("yang2016",)
+
+    uses_query = False
+    is_positionwise = True
+
+    def __init__(self, memory_size: int, size: int, *, num_heads: int = 1) -> None:
+        super().__init__()
+        self.memory_size = memory_size
+        self.num_heads = num_heads
+        self.key_projection = Linear(memory_size, size)
+        self.context_vector = nn.Parameter(torch.empty(num_heads, head_size(size, num_heads)))
+        nn.init.normal_(self.context_vector, std=0.1)
+
+    def prepare(self, source: Source) -> Tree:
+        """u_j, split into heads."""
+        return split(torch.tanh(self.key_projection(source.keys)), self.num_heads)
+
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S), the same for every hypothesis of a sentence."""
+        energies = torch.einsum("bshd,hd->bhs", look.memory.score, self.context_vector)
+        hypotheses = num_hypotheses(look.query.shape[0], energies.shape[0])
+        return merge_rows(energies[:, None].expand(-1, hypotheses, -1, -1)), leaf

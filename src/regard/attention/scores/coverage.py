@@ -1,15 +1,17 @@
-"""The coverage score: content, and how much weight each position has had so far."""
+"""Coverage scores: content, and how much weight each position, or the cells around it, had so far."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
+from regard.attention.memory import first_alignment
 from regard.attention.scores.additive import AdditiveScore
+from regard.layers.eligibility import filters_of
 from regard.shapes import Float
 
 
@@ -63,6 +65,108 @@ class CoverageScore(AbstractScore):
         identity = leaf.new_ones(self.num_heads, 1, 1, 1)  # one filter of width 1
         projection = self.coverage_projection[:, None]
         return self.content.locate(look, leaf[:, :, None], identity, projection), leaf
+
+    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
+        """Adds the step's weights."""
+        return leaf + attended.alignment
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneKeys:
+    """The keys of an image's cells.
+
+    Args:
+        keys: U a, (B, S, H, D).
+        rows: (B, S, h, 0): it has no numbers and tells h, since a memory holds tensors only. w is S / h.
+    """
+
+    keys: Float[Tensor, "B S H D"]
+    rows: Float[Tensor, "B S h 0"]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(h, w); (0, 0) without positions."""
+        positions, height = self.rows.shape[1:3]
+        return (height, positions // height) if height else (0, 0)
+
+
+class PlaneCoverageScore(AbstractScore):
+    """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b),  f_i = F * c_i,  c_i = Σ_{i' < i} α_i', a convolution over a plane.
+
+    Cells beyond the image count as zero, and so does padding, which never has weight: an image alone and in a batch
+    has the same energies. A memory that was prepared without a grid is a plane of one row.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together.
+        num_filters, kernel_size: of F; each head has its own filters on its own coverage. The kernel size is odd, a
+            number or (rows, columns).
+        bias: whether there is b.
+
+    Source: Zhang et al. 2017, Watch, attend and parse (doi 10.1016/j.patcog.2017.06.017), section 3.2.2 (their Q is
+    our F); they have no b.
+    """
+
+    sources = ("zhang2017",)
+
+    is_recurrent = True
+    ignores_context = True
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_filters: int = 128,
+        kernel_size: int | tuple[int, int] = 11,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
+        widths = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        if len(widths) != 2 or any(width < 1 or width % 2 == 0 for width in widths):
+            raise ValueError(
+                f"kernel_size={kernel_size} must be an odd number or two of them, so that a filter reaches equally far "
+                "in opposite directions."
+            )
+        self.num_heads = num_heads
+        self.kernel_size: tuple[int, int] = (widths[0], widths[1])
+        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
+        self.filters = nn.Conv2d(
+            num_heads,
+            num_heads * num_filters,
+            self.kernel_size,
+            padding=(widths[0] // 2, widths[1] // 2),
+            groups=num_heads,
+            bias=False,
+        )
+        self.location_projection = nn.Parameter(torch.empty(num_heads, num_filters, size // num_heads))
+        nn.init.xavier_uniform_(self.location_projection)
+
+    def prepare(self, source: Source) -> Tree:
+        """U h, split into heads, and the grid."""
+        keys = self.content.prepare(source)
+        batch, positions = keys.shape[:2]
+        height = 1 if source.grid is None else source.grid[0]
+        return PlaneKeys(keys, keys.new_empty(batch, positions, height, 0))
+
+    def initial(self, memory: Memory, num_rows: int) -> Tensor:
+        """c before the first step: zeros, (R, H, S)."""
+        return memory.read.new_zeros(num_rows, self.num_heads, memory.num_positions)
+
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        if look.memory.num_positions == 0:
+            return leaf, leaf
+        prepared: PlaneKeys = look.memory.score
+        filters = filters_of(self.filters, 1, self.num_heads, self.kernel_size, look.query)
+        past = leaf.unflatten(2, prepared.grid)[:, :, None]  # (R, H, 1, h, w)
+        inner = look.with_memory(score=prepared.keys)
+        return self.content.locate(
+            inner, past, filters.unflatten(0, (self.num_heads, -1)), self.location_projection
+        ), leaf
 
     def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
         """Adds the step's weights."""

@@ -1,15 +1,53 @@
-"""The scaled dot product with vectors for offsets."""
+"""Scaled dot-product scores of relative positions: learned vectors, rotations, and sinusoids."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import replace
+from typing import Literal
 
-from regard.attention.contract import AbstractScore, Look, Source, Tree
-from regard.attention.offsets import OffsetVectors
-from regard.attention.scores.dot import ScaledDotScore
+import torch
+from torch import Tensor, nn
+
+from regard import ops
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
+from regard.attention.scores.dot import NormalisedDotScore, ScaledDotScore
+from regard.attention.sizes import split
+from regard.errors import ShapeError, UnsupportedError
+from regard.layers.eligibility import matrix_of
+from regard.layers.linear import Linear
+from regard.layers.positions import position_angles
 from regard.ops.attend import dot_energies
-from regard.shapes import Float
+from regard.shapes import Float, Int
+
+
+class OffsetVectors(nn.Module):
+    """A learned vector a_{j-i} for every offset from -k to k; offsets beyond ±k share the outermost vectors.
+
+    Args:
+        max_distance: k.
+        size: D, the width of a head; all heads share the vectors.
+
+    Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), section 3.2 (w_{-k} … w_k there).
+    """
+
+    def __init__(self, max_distance: int, size: int) -> None:
+        super().__init__()
+        if max_distance < 0:
+            raise ShapeError(f"max_distance={max_distance} must be 0 or more.")
+        self.max_distance = max_distance
+        self.vectors = nn.Parameter(torch.empty(2 * max_distance + 1, size))
+        nn.init.xavier_uniform_(self.vectors)
+
+    def index(self, position: Int[Tensor, " R"], weights: Float[Tensor, "R H S"]) -> Int[Tensor, "R H S"]:
+        """The index of the vector of each energy or weight, that of offset j - i, with i the row's step.
+
+        >>> OffsetVectors(1, 4).index(torch.tensor([0, 2]), torch.zeros(2, 1, 4))
+        tensor([[[1, 2, 2, 2]],
+        <BLANKLINE>
+                [[0, 0, 1, 2]]])
+        """
+        offset = torch.arange(weights.shape[2], device=weights.device) - position[:, None]
+        return (offset.clamp(-self.max_distance, self.max_distance) + self.max_distance)[:, None].expand_as(weights)
 
 
 class RelativeDotScore(AbstractScore):
@@ -55,3 +93,148 @@ class RelativeDotScore(AbstractScore):
         energies = dot_energies(projected, look.memory.score)
         offset_energies = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
         return energies + offset_energies.gather(2, self.offsets.index(look.position, energies)), leaf
+
+
+class RotaryDotScore(AbstractScore):
+    """RoPE: e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d, where R_t rotates pair p of a head's features by t / base^{2p/d'}.
+
+    The energy depends on the offset only, as R_iᵀ R_j = R_{j-i}. Keys are rotated once, when they are prepared.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
+        layout: which features form a pair: adjacent ones (`interleaved`, as in the paper and x-transformers), or one
+            of the first half and one of the second (`half`, as in Llama and GPT-NeoX). Weights that were trained with
+            one layout are wrong with the other.
+        base: the base of the angles.
+        rotary_size: d', how many features of a head are rotated, the first ones; all if None.
+        normalised: whether queries and keys have length 1 before they are rotated (`NormalisedDotScore`).
+        bias: whether the projections have biases.
+
+    Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
+    """
+
+    is_positionwise = True
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        layout: Literal["interleaved", "half"] = "interleaved",
+        base: float = 10000.0,
+        rotary_size: int | None = None,
+        normalised: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
+        kind = NormalisedDotScore if normalised else ScaledDotScore
+        self.content: ScaledDotScore | NormalisedDotScore = kind(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        width = self.content.head_size
+        self.rotary_size = width if rotary_size is None else rotary_size
+        if self.rotary_size % 2 or not 0 < self.rotary_size <= width:
+            raise ShapeError(
+                f"rotary_size={self.rotary_size} must be even and at most {width}, the width of a head (size={size} / "
+                f"num_heads={num_heads}): features are rotated in pairs."
+            )
+        if layout not in ("interleaved", "half"):
+            raise UnsupportedError(f"layout={layout!r} must be 'interleaved' or 'half'.")
+        self.num_heads = num_heads
+        self.layout: Literal["interleaved", "half"] = layout
+        self.base = base
+        self.sources = ("su2021", *self.content.sources)
+
+    def prepare(self, source: Source) -> Tree:
+        """R_j W_k h_j, split into key-value heads; j counts from `start`."""
+        positions = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
+        return self._rotate(self.content.prepare(source), positions)
+
+    def comparison(self) -> Comparison:
+        """A dot product of rotated W_q q / √d and the keys."""
+        inner = self.content.comparison()
+        first = inner.rotate
+        rotate = self._rotate if first is None else lambda x, positions: self._rotate(first(x, positions), positions)
+        inside = tuple((f"content.{name}", module) for name, module in inner.called)
+        return replace(inner, called=(("content", self.content), *inside), rotate=rotate)
+
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return dot_energies(self._rotate(self.content.project(look.query), look.position), look.memory.score), leaf
+
+    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        return ops.rotate(x, position_angles(positions, self.rotary_size, self.base), self.layout)
+
+
+class TransformerXLScore(AbstractScore):
+    """e_ij = [(W_q q_i + u)ᵀ W_k h_j + (W_q q_i + v)ᵀ W_r r_{i-j}] / √d, with r the sinusoids of the offset.
+
+    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets are signed:
+    a position after the query has the opposite sines of a position equally far before it. (SpeechBrain's RelPosMHAXL
+    does not distinguish the two.)
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has its own for every head.
+        position_size: P, even; if None M, or M + 1 if M is odd, as in the paper, where both are the width of the model.
+        bias: whether W_q and W_k have biases.
+
+    Numerics: r_{i-j} is never built. By the addition theorem the query is rotated by i and multiplied with the
+    sinusoids of j, so that no tensor is larger than the energies. Cost: S·P per head instead of the S·d of the paper's
+    shifted matrix.
+
+    Source: Dai et al. 2019 (arXiv 1901.02860), section 3.3.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        position_size: int | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
+        self.position_size = memory_size + memory_size % 2 if position_size is None else position_size
+        if self.position_size < 2 or self.position_size % 2:
+            raise ShapeError(f"position_size={self.position_size} must be even: sines and cosines come in pairs.")
+        self.content = ScaledDotScore(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        self.num_heads = num_heads
+        self.offset_projection = Linear(self.position_size, size, bias=False)
+        self.content_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
+        self.offset_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
+        self.sources = ("dai2019", *self.content.sources)
+
+    def prepare(self, source: Source) -> Tree:
+        """W_k h, split into key-value heads."""
+        return self.content.prepare(source)
+
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        projected = self.content.project(look.query)
+        content, offset = (projected + bias * self.content.scale for bias in (self.content_bias, self.offset_bias))
+        energies = dot_energies(content, look.memory.score)
+        return energies + self._offset_energies(offset, look.position, energies), leaf
+
+    def _offset_energies(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
+        """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω); (x, y) is rotated by iω."""
+        weight = split(matrix_of(self.offset_projection, self.position_size, query).T, self.num_heads)
+        rotated = ops.rotate(
+            torch.einsum("rhd,phd->rhp", query, weight), position_angles(position, self.position_size), "half"
+        )
+        angles = position_angles(torch.arange(energies.shape[2], device=query.device), self.position_size)
+        encodings = torch.cat([-angles.sin(), angles.cos()], -1).to(query.dtype)
+        return torch.einsum("rhp,sp->rhs", rotated, encodings)

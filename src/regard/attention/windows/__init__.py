@@ -1,14 +1,8 @@
 """Which positions may be attended to, and how likely are they beforehand?"""
 
-from regard.attention.windows.argmax import ArgmaxWindow
-from regard.attention.windows.bucket_bias import BucketBiasWindow
-from regard.attention.windows.full import FullWindow
-from regard.attention.windows.in_evaluation import InEvaluation
-from regard.attention.windows.intersection import Intersection
-from regard.attention.windows.linear_bias import LinearBiasWindow
-from regard.attention.windows.local import PredictiveWindow
-from regard.attention.windows.prior import ForwardPriorWindow
-from regard.attention.windows.sliding import CausalWindow, SlidingWindow
+from regard.attention.windows.combined import InEvaluation, Intersection
+from regard.attention.windows.prior import BucketBiasWindow, ForwardPriorWindow, LinearBiasWindow
+from regard.attention.windows.sliding import ArgmaxWindow, CausalWindow, FullWindow, PredictiveWindow, SlidingWindow
 
 __all__ = [
     "ArgmaxWindow",

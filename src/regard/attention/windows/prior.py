@@ -1,16 +1,168 @@
-"""A prior that moves attention forward."""
+"""Windows that allow all positions and prefer some: biases of distances, and a prior that moves forward."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Parts, Support, Tree
-from regard.attention.heads import refuse_heads
+from regard.attention.memory import first_alignment
+from regard.attention.sizes import refuse_heads
+from regard.attention.windows.sliding import everywhere
+from regard.errors import ShapeError
 from regard.ops.logarithm import widen
+from regard.shapes import Float, Int
+
+
+class AbstractBias(AbstractWindow):
+    """e_ij + b_h(j - i). All positions may be attended to: intersect with `CausalWindow` to hide the future.
+
+    Args:
+        num_heads: H of the score, or 1 for a bias that heads share.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1:
+            raise ShapeError(f"num_heads={num_heads} must be 1 or more.")
+        self.num_heads = num_heads
+
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads, unless the heads share one bias."""
+        return refuse_heads(parts, self.num_heads, f"{type(self).__name__} has a bias for each of", shared="a bias")
+
+    def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
+        """b_h of offsets j - i."""
+        raise NotImplementedError
+
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The prior at these positions, in the type of the values."""
+        return Support(log_prior=self.bias(positions - look.position[:, None, None], look.memory.read.dtype)), leaf
+
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The prior (R, H, S), in the type of the values."""
+        return self.at(everywhere(look.memory), look, leaf)
+
+
+class LinearBiasWindow(AbstractBias):
+    """ALiBi: e_ij - m_h |i - j|, with a slope m_h for each head.
+
+    With n heads, n a power of two, head h = 1 … n has the slope 2^{-8h/n}. Otherwise let p be the largest power of two
+    below n: the first p heads have the slopes of p heads, the others every second slope of 2p heads. Nothing is
+    learned.
+
+    Args:
+        num_heads: H of the score, or 1 for one slope, 2^{-8}.
+
+    Source: Press, Smith & Lewis 2022 (arXiv 2108.12409), section 3, and the authors' code for other numbers of heads;
+    encoders use |i - j| for positions after the query, too.
+
+    >>> LinearBiasWindow(3).slopes(torch.float32)
+    tensor([0.0625, 0.0039, 0.2500])
+    """
+
+    sources = ("press2022",)
+
+    def slopes(self, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, " H"]:
+        """m_h."""
+        power = 1 << (self.num_heads.bit_length() - 1)
+        head = torch.arange(self.num_heads, dtype=dtype, device=device)
+        fraction = torch.where(head < power, (head + 1) / power, (head - power + 0.5) / power)
+        return torch.exp2(-8 * fraction)
+
+    def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
+        """-m_h |j - i|, not below half of the lowest finite number of the type."""
+        wide = torch.promote_types(dtype, torch.float32)
+        bias = -self.slopes(wide, offset.device)[:, None] * offset.abs().to(wide)
+        return bias.clamp(min=torch.finfo(dtype).min / 2).to(dtype)
+
+
+class BucketBiasWindow(AbstractBias):
+    """T5's relative positions: e_ij + b_{h, bucket(j - i)}.
+
+    In each direction the first half of the buckets hold one distance |i - j| each; the others hold ranges that grow
+    logarithmically, the last one every distance from `max_distance` on. The biases start at 0.
+
+    Args:
+        num_heads: H of the score, or 1 for a bias that heads share.
+        num_buckets: how many there are, both directions together.
+        max_distance: roughly where the last bucket begins; the logarithm gives the exact boundary.
+        bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions after the
+            query share the bucket of distance 0, as in a decoder.
+
+    Source: Raffel et al. 2020 (arXiv 1910.10683), section 2.1, and the authors' code, with these differences: there the
+    bias is shared by all layers, energies are not divided by √d, and boundaries are computed in float32 (here in
+    integers).
+    """
+
+    sources = ("raffel2020",)
+
+    is_bounded = False
+
+    boundaries: Tensor
+
+    def __init__(
+        self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    ) -> None:
+        super().__init__(num_heads)
+        one_way = num_buckets // 2 if bidirectional else num_buckets
+        if (bidirectional and num_buckets % 2) or one_way < 2:
+            needed = "an even number from 4" if bidirectional else "2 or more"
+            raise ShapeError(f"num_buckets={num_buckets} must be {needed} (bidirectional={bidirectional}).")
+        if max_distance <= one_way // 2:
+            raise ShapeError(
+                f"max_distance={max_distance} must be above {one_way // 2}, the distances that have their own bucket."
+            )
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+        self.one_way = one_way
+        self.register_buffer("boundaries", torch.tensor(_boundaries(one_way, max_distance)), persistent=False)
+        self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Also recomputes the boundaries: they are not saved, and `to_empty` leaves them undefined."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if not self.boundaries.is_meta:
+            self.boundaries.copy_(torch.tensor(_boundaries(self.one_way, self.max_distance)))
+        return self
+
+    def buckets(self, offset: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+        """The bucket of every offset j - i.
+
+        >>> BucketBiasWindow(1, num_buckets=8, max_distance=6).buckets(torch.tensor([-9, -3, -2, -1, 0, 1, 2, 9]))
+        tensor([3, 2, 2, 1, 0, 5, 6, 7])
+        """
+        distance = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
+        bucket = torch.bucketize(distance, self.boundaries, right=True)
+        return bucket + (offset > 0) * (len(self.boundaries) + 1) if self.bidirectional else bucket
+
+    def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
+        """b_h of the bucket."""
+        heads = max(self.num_heads, offset.shape[1])
+        biases = self.biases.T.expand(offset.shape[0], heads, -1)
+        return biases.gather(2, self.buckets(offset).expand(-1, heads, -1)).to(dtype)
+
+
+def _boundaries(num_buckets: int, max_distance: int) -> list[int]:
+    """Where each bucket but the first begins: n is in bucket E + k if log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
+
+    >>> _boundaries(8, 64)
+    [1, 2, 3, 4, 8, 16, 32]
+    """
+    exact = num_buckets // 2
+    ranges = num_buckets - exact
+    begins = list(range(1, exact + 1))
+    for k in range(1, ranges):
+        n = begins[-1]
+        while n**ranges * exact**k < max_distance**k * exact**ranges:
+            n += 1
+        begins.append(n)
+    return begins
 
 
 def beta_binomial(num_trials: int, alpha: float, beta: float) -> list[float]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.layers.cells import autograd, elementary, exported
+from regard.layers.cells import elementary, packed
 from regard.layers.cells.cell import CELLS, Cell, Parameters, State
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.packing import Padding
@@ -71,13 +71,13 @@ class AbstractRecurrentLayer(nn.Module):
         directions, mask = self.directions(), padding.mask
         if elementary.wanted():
             return elementary.run(self.cell, directions, padding.cleared(x), first, mask)
-        if autograd.refuse(self.cell, directions, x) is None:
+        if packed.refuse(self.cell, directions, x) is None:
             packing = padding.packing
-            if not autograd.is_fast_in_torch(self.cell, directions, x, packing):
-                return autograd.run(self.cell, directions, x, first, packing)
+            if not packed.is_fast_in_torch(self.cell, directions, x, packing):
+                return packed.run(self.cell, directions, x, first, packing)
             padding, mask = Padding(padding.batch, padding.source), None  # torch's loop is fast if there is no padding
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
-            return exported.run(self.cell, directions, padding.cleared(x), first, mask)
+            return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
         return run_in_torch(super().forward, self.cell, x, first, padding)
 
 
@@ -136,8 +136,8 @@ def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding
         outputs, last = layer(x, hx)
     else:
         cleared, lengths = padding.cleared(x), padding.lengths.clamp(min=1)  # of a row without positions one is read
-        packed = pack_padded_sequence(cleared, lengths, batch_first=True, enforce_sorted=False)
-        outputs, last = layer(packed, hx)
+        rows = pack_padded_sequence(cleared, lengths, batch_first=True, enforce_sorted=False)
+        outputs, last = layer(rows, hx)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
     final = tuple(part.transpose(0, 1).flatten(1) for part in (last if cell == "lstm" else (last,)))
     if mask is None:

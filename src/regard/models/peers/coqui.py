@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import AbstractAttention
-from regard.attention.peers import coqui
+from regard.attention import AbstractAttention, location_sensitive
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Dropout, Prenet, RecurrentStack, TokenEmbedding
 from regard.layers.linear import Linear
 from regard.models.peers.names import Find, Names, convolution_blocks, numbered, transposed
@@ -85,7 +84,7 @@ def tacotron2(
         [ConvolutionBlock(embedding_size, embedding_size, 5, dropout=0.5) for _ in range(num_convolutions)],
         RecurrentStack(embedding_size, embedding_size // 2, bidirectional=True),
     )
-    attend = partial(coqui.location_sensitive, size=128) if attention is None else attention
+    attend = partial(location_sensitive, like="coqui", size=128) if attention is None else attention
     mechanism = attend(query_size=size, memory_size=embedding_size)
     context = mechanism.context_size
     stop = FrameStop(size, num_frames * num_features, detached=separate_stop)
@@ -142,7 +141,7 @@ def tacotron1(
         Prenet(embedding_size, encoder_prenet_sizes),
         CBHG(inner, num_filters=num_filters, projections=(inner,), **sizes, **norm),
     )
-    attend = partial(coqui.location_sensitive, size=128) if attention is None else attention
+    attend = partial(location_sensitive, like="coqui", size=128) if attention is None else attention
     mechanism = attend(query_size=size, memory_size=encoder.output_size)
     stop = FrameStop(size, num_frames * num_features, detached=separate_stop)
     decoder = TacotronDecoder(

@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.attention import AbstractAttention
-from regard.attention.peers import espnet
+from regard.attention import AbstractAttention, location_sensitive
 from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
 from regard.models.peers.names import (
     Names,
@@ -60,7 +59,7 @@ def tacotron2(
         [ConvolutionBlock(before, convolution_size, kernel_size, **unbiased) for before in widths[:-1]],
         RecurrentStack(widths[-1], encoder_size // 2, bidirectional=True),
     )
-    attend = partial(espnet.location_sensitive, size=512) if attention is None else attention
+    attend = partial(location_sensitive, like="espnet", size=512) if attention is None else attention
     mechanism = attend(query_size=size, memory_size=encoder_size)
     context = mechanism.context_size
     prenet = Prenet(num_features, (prenet_size,) * prenet_layers, dropout=dropout, drops="always")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from regard.attention import AbstractAttention
-from regard.attention.peers import mozilla
+from regard.attention import AbstractAttention, bahdanau
 from regard.models.peers import coqui
 from regard.models.tacotron import Tacotron
 
@@ -46,7 +46,7 @@ def tacotron1(
         prenet_sizes=prenet_sizes,
         size=size,
         activation="sigmoid",
-        attention=attention or mozilla.bahdanau,
+        attention=attention or partial(bahdanau, like="mozilla"),
         postnet_filters=postnet_filters,
         postnet_projection=postnet_projection,
     )

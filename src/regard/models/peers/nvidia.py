@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from regard.attention import AbstractAttention
-from regard.attention.peers import nvidia
+from regard.attention import AbstractAttention, location_sensitive
 from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
 from regard.models.peers.names import Names, convolution_blocks, numbered, transposed
 from regard.models.tacotron import (
@@ -49,7 +48,7 @@ def tacotron2(
         blocks,
         RecurrentStack(embedding_size, embedding_size // 2, bidirectional=True),
     )
-    attend = partial(nvidia.location_sensitive, size=128) if attention is None else attention
+    attend = partial(location_sensitive, like="nvidia", size=128) if attention is None else attention
     mechanism = attend(query_size=size, memory_size=embedding_size)
     context = mechanism.context_size
     prenet = Prenet(

@@ -1,4 +1,4 @@
-"""ESPnet's attention."""
+"""Monotonic and forward attention as other implementations have them: tensorflow-addons, and ESPnet."""
 
 from __future__ import annotations
 
@@ -10,13 +10,38 @@ from torch import Tensor
 from regard import ops
 from regard.attention import recipes
 from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.alignments.monotonic import MonotonicAlignment
 from regard.attention.mechanism import Mechanism
-from regard.attention.recipes.forward_attention import agent_of
+from regard.attention.recipes.monotonic import agent_of
+from regard.errors import UnsupportedError
 from regard.ops.forward import move_on
 from regard.shapes import Bool, Float
 
+READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
 LEAST = 1e-6
-UNIFORM: dict[str, Any] = {"first_alignment": "uniform", "sharpening": 2.0}
+
+
+class ClippedMonotonicAlignment(MonotonicAlignment):
+    """The stop expected by their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
+
+    Their mode `recursive` is exact, as is `MonotonicAlignment`, and their mode `hard` is hard="always". They add noise
+    in evaluation too; here it is added only in training.
+    """
+
+    def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
+        """α_i: the expected stop."""
+        return ops.clipped_monotonic_alignment(chance, previous)
+
+
+def tfa_monotonic(**options: Any) -> Mechanism:
+    """BahdanauMonotonicAttention and LuongMonotonicAttention in mode `parallel`."""
+    if options.get("hard") == "always":
+        raise UnsupportedError(
+            "like='tfa_parallel': with hard='always' there is no expected alignment; leave one of the two out."
+        )
+    plain = recipes.monotonic(**options)
+    alignment = ClippedMonotonicAlignment(**{name: options[name] for name in READER if name in options})
+    return Mechanism(plain.score, alignment, plain.read, plain.window)
 
 
 class ClampedForwardAlignment(ForwardAlignment):
@@ -41,18 +66,7 @@ class ClampedForwardAlignment(ForwardAlignment):
         return weights, torch.where(weights.any(-1, keepdim=True), weights, leaf.alignment)
 
 
-def coverage(**options: Any) -> Mechanism:
-    """AttCov. AttCovLoc, with filters on the sum, is
-    `location_sensitive(first_alignment="uniform", accumulate_first=True, sharpening=2)`."""
-    return recipes.coverage(**(UNIFORM | options))
-
-
-def location_sensitive(**options: Any) -> Mechanism:
-    """AttLoc; ESPnet's speech recognition uses location="previous"."""
-    return recipes.location_sensitive(**(UNIFORM | options))
-
-
-def forward_attention(
+def espnet_forward_attention(
     *, input_size: int | None = None, transition_agent: bool = False, num_heads: int = 1, **options: Any
 ) -> Mechanism:
     """AttForward, and AttForwardTA with an agent, which has no hidden layer."""

@@ -1,16 +1,18 @@
-"""Where attention is before the first step."""
+"""What is made of a memory: the alignment before the first step, and the memory in the type of a query."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
+from regard import tree
 from regard.attention.contract import Memory
 from regard.shapes import Float, num_hypotheses
 
 FirstAlignment = Literal["zeros", "uniform", "first"]
+TreeT = TypeVar("TreeT")
 
 
 def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_heads: int) -> Float[Tensor, "R H S"]:
@@ -42,3 +44,28 @@ def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_hea
     hypotheses = num_hypotheses(num_rows, sentences)
     shared = weights[:, None, None].expand(-1, hypotheses, num_heads, -1)
     return shared.reshape(num_rows, num_heads, num_positions)
+
+
+def widened(memory: TreeT, like: Tensor | None) -> TreeT:
+    """The tree, whose half types become the type of `like` if that is wider and autocast is off.
+
+    So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside of it.
+
+    Args:
+        like: a query or a weight; None if there is no weight to read, as in a quantised module.
+    """
+    if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
+        return memory
+    if (
+        isinstance(memory, Memory)
+        and memory.read.dtype == like.dtype
+        and getattr(memory.score, "dtype", None) == like.dtype
+    ):
+        return memory
+    if not any(_is_half(leaf) for leaf in tree.leaves(memory)):
+        return memory
+    return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, memory)
+
+
+def _is_half(leaf: Tensor) -> bool:
+    return leaf.dtype in (torch.bfloat16, torch.float16)
