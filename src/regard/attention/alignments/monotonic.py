@@ -23,13 +23,7 @@ class AbstractReader(AbstractAlignment):
     """A reader that begins at the first position and decides at each with p_ij = σ(e_ij + r + ε_ij).
 
     Args:
-        num_heads: H; each head reads by itself.
-        bias: r; with `learned_bias` it is the initial value, shared by all heads.
-        noise: the standard deviation of the normal ε, only in training; it drives p towards 0 and 1, which `hard`
-            needs.
-        hard: when p is rounded to 0 or 1: never, in evaluation, or always (then energies have no gradient).
-        remaining: the probability of going beyond the last position is `lost`, or is given to the `last` position of
-            the support.
+        num_heads, bias, learned_bias, noise, hard, remaining: as in `MonotonicAlignment`.
     """
 
     is_recurrent = True

@@ -41,8 +41,7 @@ class RectifiedScore(AbstractScore):
     """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier in place of tanh.
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+        query_size, memory_size, size, num_heads: as in `AdditiveScore`.
 
     Source: Vinodababu's captioning of images in PyTorch, after Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
     """

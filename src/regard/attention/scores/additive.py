@@ -103,8 +103,7 @@ class ConcatScore(AbstractScore):
     whose two maps are the halves of one matrix (size, Q + M), initialised as one.
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+        query_size, memory_size, size, num_heads: as in `AdditiveScore`.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `concat`.
     """

@@ -150,9 +150,7 @@ class TanhDotScore(AbstractScore):
     """e_j = tanh(W_q q + b_q)ᵀ tanh(W_k h_j + b_k) / √d, with d the width of a head: energies lie within ±√d.
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the projections, all heads together.
-        bias: whether the projections have biases.
+        query_size, memory_size, size, num_heads, bias: as in `ScaledDotScore`.
 
     This is ESPnet's AttMultiHeadDot, and with one head and a sharpening of 2 √d its AttDot.
 

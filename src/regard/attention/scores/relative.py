@@ -54,11 +54,8 @@ class RelativeDotScore(AbstractScore):
     """e_ij = (W_q q_i)ᵀ(W_k h_j + a_{clip(j-i)}) / √d, with a learned vector a for every offset from -k to k.
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the queries' projection, all heads together.
-        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
+        query_size, memory_size, size, num_heads, num_key_value_heads, bias: as in `ScaledDotScore`.
         max_distance: k; positions farther away count as those at distance k.
-        bias: whether the projections have biases.
 
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 4 (a^K there). `RelativeSum` is the read.
     """
@@ -101,16 +98,13 @@ class RotaryDotScore(AbstractScore):
     The energy depends on the offset only, as R_iᵀ R_j = R_{j-i}. Keys are rotated once, when they are prepared.
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the queries' projection, all heads together.
-        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
+        query_size, memory_size, size, num_heads, num_key_value_heads, bias: as in `ScaledDotScore`.
         layout: which features form a pair: adjacent ones (`interleaved`, as in the paper and x-transformers), or one
             of the first half and one of the second (`half`, as in Llama and GPT-NeoX). Weights that were trained with
             one layout are wrong with the other.
         base: the base of the angles.
         rotary_size: d', how many features of a head are rotated, the first ones; all if None.
         normalised: whether queries and keys have length 1 before they are rotated (`NormalisedDotScore`).
-        bias: whether the projections have biases.
 
     Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
     """
@@ -180,11 +174,9 @@ class TransformerXLScore(AbstractScore):
     does not distinguish the two.)
 
     Args:
-        query_size, memory_size: Q and M.
-        size: width of the queries' projection, all heads together.
-        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has its own for every head.
+        query_size, memory_size, size, num_heads, num_key_value_heads, bias: as in `ScaledDotScore`, the bias of W_q and
+            W_k only; W_r has its own rows for every head.
         position_size: P, even; if None M, or M + 1 if M is odd, as in the paper, where both are the width of the model.
-        bias: whether W_q and W_k have biases.
 
     Numerics: r_{i-j} is never built. By the addition theorem the query is rotated by i and multiplied with the
     sinusoids of j, so that no tensor is larger than the energies. Cost: S·P per head instead of the S·d of the paper's
