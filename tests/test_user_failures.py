@@ -203,7 +203,7 @@ def test_D1_a_model_predicts_without_dropout_the_same_each_time() -> None:
     field = models.model().source
     model = TextToText.build(config, field, field)
     model.module.train()  # as a notebook leaves it
-    loaded = TextToText(config, field, field, model.module)
+    loaded = TextToText(config, model.module, source=field, target=field)
     first, second = (loaded.predict(["abcdef"], search=Search(beam=2))[0] for _ in range(2))
     assert not model.module.training
     assert (first.tokens, first.score) == (second.tokens, second.score)

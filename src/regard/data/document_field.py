@@ -232,22 +232,18 @@ class Split(Protocol):
     @property
     def num_sentences(self) -> int:
         """Sentences with words."""
-        ...
 
     @property
     def num_divided(self) -> int:
         """Sentences that were too long and were divided."""
-        ...
 
     @property
     def num_cut(self) -> int:
         """Sentences beyond the limit that were left out."""
-        ...
 
     @property
     def refusal(self) -> str:
         """Why the text could not be read; empty if it could."""
-        ...
 
 
 def document_findings(documents: Sequence[Document], encoded: Sequence[Split]) -> list[Finding]:

@@ -19,15 +19,12 @@ class Units(Protocol):
     @property
     def inventory(self) -> tuple[str, ...] | None:
         """All possible symbols, or None if they follow from the texts."""
-        ...
 
     def split(self, text: str) -> list[str]:
         """The symbols of a text."""
-        ...
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text of symbols."""
-        ...
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
         """The number of the word of each symbol, from 0, and -1 for symbols of no word, such as blanks.
@@ -36,7 +33,6 @@ class Units(Protocol):
             tokens: symbols.
             text: the text that was split into them; None if a model wrote them.
         """
-        ...
 
 
 class CharacterUnits:

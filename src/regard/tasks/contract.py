@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -64,7 +64,6 @@ class TaskTrainee(Trainee, Protocol):
     @property
     def examples(self) -> Iterable[str]:
         """Held-out inputs, as they are given to `regard predict`."""
-        ...
 
 
 class Prediction(Protocol):
@@ -73,7 +72,6 @@ class Prediction(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why the input could not be handled as it is; empty for most."""
-        ...
 
 
 class Scored(Protocol):
@@ -82,16 +80,13 @@ class Scored(Protocol):
     @property
     def place(self) -> str:
         """Where the item is from, such as `test.tsv:3`."""
-        ...
 
     @property
     def prediction(self) -> Prediction:
         """What was predicted for it."""
-        ...
 
     def record(self) -> dict[str, Any]:
         """The item as a JSON object."""
-        ...
 
 
 class Evaluation(Protocol):
@@ -100,48 +95,50 @@ class Evaluation(Protocol):
     @property
     def metrics(self) -> Mapping[str, float]:
         """The metrics by name."""
-        ...
 
     @property
     def scored(self) -> Sequence[Scored]:
         """The items, in the order of the file."""
-        ...
 
     @property
     def worst(self) -> Sequence[Scored]:
         """The items that are not right, the worst first."""
-        ...
 
     @property
     def details(self) -> Mapping[str, Any]:
         """What else `regard evaluate --json` prints, such as the signatures of metrics or a confusion matrix."""
-        ...
 
     @property
     def warnings(self) -> Sequence[str]:
         """What of the file the model cannot answer, such as labels or symbols that it does not know, with counts."""
-        ...
 
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
+@dataclass(eq=False, repr=False)
 class AbstractModel(ABC, Generic[ConfigT]):
     """A trained model with everything that prediction needs.
 
+    `regard.load` returns one from a run folder. Several threads may call it at once.
+
     The command line gives a flag to `predict`, `evaluate` or `plot` under the name of a keyword-only parameter, and
     refuses it for a model whose method has none. Flags of the search are keys of the configuration's `decoding`.
+
+    Args:
+        module: the network; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
     """
 
     config: ConfigT
     module: nn.Module
-    name: str
-    """Shown in messages."""
-    card: str
-    """A text about the model, its data and its limits."""
-    fingerprints: dict[str, str]
-    """SHA-256 of the training and held-out files, by name; metrics on training files are refused."""
-    trained_items: TrainedItems | None = None
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    trained_items: TrainedItems | None = field(init=False, default=None)
     """The items that it was trained on; None if they were not recorded."""
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
@@ -161,6 +158,9 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The sections of the configuration that `information` shows."""
     line_end: ClassVar[str] = " "
     """What stands for the end of a line within an output that is printed in one line."""
+
+    def __post_init__(self) -> None:
+        self.module.eval()
 
     @property
     def device(self) -> torch.device:

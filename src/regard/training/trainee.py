@@ -87,18 +87,15 @@ class Trainee(Protocol):
     @property
     def module(self) -> nn.Module:
         """The module to train. The loop moves it to the device and sets training or evaluation mode."""
-        ...
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         """Small descriptions of the epoch's batches, such as arrays of indices: a pure function of seed and epoch."""
-        ...
 
     def batch(self, description: Any) -> Any:
         """The tensors of one batch, on the CPU: a tree (`regard.tree`) or an object with `.to(device)`.
 
         It has to be pure, and is called in another thread some batches ahead of their use.
         """
-        ...
 
     def loss(self, batch: Any, *, step: int, generator: torch.Generator) -> Loss:
         """The loss of a batch that is on the module's device.
@@ -108,18 +105,15 @@ class Trainee(Protocol):
             step: optimiser steps made before this one.
             generator: on the module's device; the loss draws only from it and from torch's global generator.
         """
-        ...
 
     def validate(self) -> Validation:
         """Decodes held-out data free-running; called in evaluation mode and without gradients.
 
         Its random draws do not change those of training.
         """
-        ...
 
     def save(self, folder: Path) -> None:
         """Writes what prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
-        ...
 
 
 @runtime_checkable
@@ -128,7 +122,6 @@ class PlacedTrainee(Trainee, Protocol):
 
     def places(self, description: Any) -> Sequence[str]:
         """File and line of each item of a batch."""
-        ...
 
 
 @runtime_checkable
@@ -138,7 +131,6 @@ class CountingTrainee(Trainee, Protocol):
     @property
     def counted(self) -> str:
         """What `Loss.count` counts, such as `frames`; the log has `frames_per_second`."""
-        ...
 
 
 @runtime_checkable
@@ -152,8 +144,6 @@ class DivisibleTrainee(Trainee, Protocol):
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
         """Divides a batch into at most `count` parts of about equal work, none empty: descriptions for `batch`."""
-        ...
 
     def item_ids(self, description: Any) -> Tensor:
         """(B,) int64: the item of each row of a batch, with the same number in every epoch."""
-        ...

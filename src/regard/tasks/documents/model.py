@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,25 +37,14 @@ FIELD, LABELS = "words", "labels.json"
 class DocumentModel(AbstractModel[DocumentsConfig]):
     """A classifier of documents: sentences and words, labels, the network and its configuration.
 
-    `regard.load` returns one from a run folder. Several threads may call it at once.
-
     Args:
         field: turns texts into sentences of ids.
-        module: the network; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: DocumentsConfig
     field: DocumentField
     labels: Labels
     module: DocumentClassifier
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.module.eval()
 
     @classmethod
     def build(
@@ -64,7 +52,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     ) -> DocumentModel:
         """An untrained model; its weights are drawn from torch's global generator."""
         module = build_classifier(config.model, num_words=len(field.words.vocabulary), num_labels=len(labels))
-        return cls(config, field, labels, module, name=name)
+        return cls(config, module, field, labels, name=name)
 
     assets = (f"{FIELD}.json", f"{FIELD}-sentences.json", LABELS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,14 +60,10 @@ class SeriesFile:
 class Forecaster(AbstractModel[ForecastingConfig]):
     """A model of series: its network, the scale of the training rows, and the linear baseline.
 
-    `regard.load` returns one from a run folder. Several threads may call it at once.
-
     Args:
         facts: names, step and calendar of the series.
         scale: the scale of each training series.
         linear: the ridge regression of the training windows.
-        module: the network; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: ForecastingConfig
@@ -75,18 +71,11 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     scale: StandardScale
     linear: LinearForecast
     module: ForecastNetwork
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets: ClassVar[tuple[str, ...]] = (FACTS, SCALE, LINEAR)
     input_kind = "file"
     formats = ("csv", "jsonl")
     folder_suffixes = (".csv", *PARQUET)
-
-    def __post_init__(self) -> None:
-        self.module.eval()
 
     @classmethod
     def build(
@@ -108,7 +97,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         )
         if module.linear is not None:
             module.linear.weights.copy_(torch.from_numpy(linear.weights))
-        return cls(config, facts, scale, linear, module, name=name)
+        return cls(config, module, facts, scale, linear, name=name)
 
     def save_assets(self, folder: Path) -> None:
         self.facts.save(folder / FACTS)

@@ -6,7 +6,7 @@ import json
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
@@ -82,25 +82,18 @@ class ImageSource(Source):
 class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     """A model that writes texts about pictures or handwriting.
 
-    `regard.load` returns one from a run folder. Several threads may call it at once. An input is the path of a picture
-    or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a table.
+    An input is the path of a picture or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a
+    table.
 
     Args:
         target: the field of the texts.
-        module: encoder and decoder; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: ImageToTextConfig
     target: Field
     module: EncoderDecoder
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = field(default_factory=dict)
     reader: PictureReader = field(init=False)
     """Makes of pictures what the encoder reads."""
-    _partners: dict[Any, Any] = field(init=False, default_factory=dict)
 
     input_kind = "file"
     most_inputs = 512
@@ -108,7 +101,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     assets = ("target.json", "target.model")
 
     def __post_init__(self) -> None:
-        self.module.eval()
+        super().__post_init__()
         self.reader = reader_of(self.config)
 
     @classmethod
@@ -127,7 +120,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             max_length=config.data.max_length,
             published=published,
         )
-        return cls(config, target, module, name=name)
+        return cls(config, module, target, name=name)
 
     def save_assets(self, folder: Path) -> None:
         self.target.save(folder, "target")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -33,29 +33,17 @@ LONGEST_TOKEN = 40
 
 @dataclass(eq=False, repr=False)
 class Tagger(AbstractModel[LabellingConfig]):
-    """A model of sequence labelling: three vocabularies, the module and its configuration.
-
-    Args:
-        module: set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
-    """
+    """A model of sequence labelling: three vocabularies, the module and its configuration."""
 
     config: LabellingConfig
     tokens: Vocabulary
     characters: Vocabulary
     labels: Vocabulary
     module: Labeller
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets = ("tokens.json", "characters.json", "labels.json")
     formats = ("tsv", "text", "jsonl", *tables.FORMATS)
     shown_sections = ("model",)
-
-    def __post_init__(self) -> None:
-        self.module.eval()
 
     @classmethod
     def build(
@@ -63,7 +51,7 @@ class Tagger(AbstractModel[LabellingConfig]):
     ) -> Tagger:
         """An untrained model; its weights are drawn from torch's global generator."""
         module = Labeller(config.model, num_tokens=len(tokens), num_characters=len(characters), num_labels=len(labels))
-        return cls(config, tokens, characters, labels, module, name=name)
+        return cls(config, module, tokens, characters, labels, name=name)
 
     def save_assets(self, folder: Path) -> None:
         for file in self.assets:

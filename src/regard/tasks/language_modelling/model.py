@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -47,32 +47,21 @@ MOST_PROMPTS = 64
 class LanguageModel(AbstractModel[LanguageModellingConfig]):
     """A language model: the field of its text, the module and its configuration.
 
-    `regard.load` returns one, from a run folder. Several threads may call it at once.
-
     Args:
         text: the field, which turns texts into ids and back.
-        module: the network; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: LanguageModellingConfig
     text: Field
     module: AbstractLanguageModel
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets = ("text.json",)
     line_end = LINE_END
 
-    def __post_init__(self) -> None:
-        self.module.eval()
-
     @classmethod
     def build(cls, config: LanguageModellingConfig, text: Field, *, name: str = "model") -> LanguageModel:
         """An untrained model; its weights are drawn from torch's global generator."""
-        return cls(config, text, build_model(config, num_tokens=len(text.vocabulary)), name=name)
+        return cls(config, build_model(config, num_tokens=len(text.vocabulary)), text, name=name)
 
     def save_assets(self, folder: Path) -> None:
         self.text.save(folder, "text")

@@ -49,15 +49,11 @@ SEED_BITS = 31
 class SpeechModel(AbstractModel[TextToSpeechConfig]):
     """A voice: units, scale, network and configuration.
 
-    `regard.load` returns one from a run folder.
-
     Args:
         field: turns texts into units.
         scale: mean and deviation of each mel channel in training.
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
         durations: the mean durations of units in labelled training sentences, a baseline; None without labels.
-        module: the network; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: TextToSpeechConfig
@@ -67,17 +63,14 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     _: KW_ONLY
     linear_scale: Standardisation | None = None
     durations: MeanDurations | None = None
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
 
     assets = (f"{FIELD}.json", SCALE, DURATIONS)
     formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.front_end = front_end_of(self.config.data.front_end)
-        self.module.eval()
 
     @classmethod
     def build(
@@ -93,7 +86,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         """An untrained model; its weights are drawn from torch's global generator."""
         front_end = front_end_of(config.data.front_end)
         module = build_network(config.model, num_symbols=len(field.vocabulary), front_end=front_end)
-        return cls(config, field, scale, module, linear_scale=linear_scale, durations=durations, name=name)
+        return cls(config, module, field, scale, linear_scale=linear_scale, durations=durations, name=name)
 
     @classmethod
     def restore(cls, config: TextToSpeechConfig, folder: Path, *, name: str) -> SpeechModel:

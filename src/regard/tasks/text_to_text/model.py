@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,29 +93,19 @@ class TextSource(Source):
 class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     """A text-to-text model: the fields of both sides, the module and its configuration.
 
-    `regard.load` returns one, from a run folder or a shipped model's name. Several threads may call it at once.
-
     Args:
         source, target: the fields, which turn texts into ids and back.
-        module: encoder and decoder; set to evaluation mode.
-        name, card, fingerprints: as of `AbstractModel`.
     """
 
     config: TextToTextConfig
     source: Field
     target: Field
     module: EncoderDecoder
-    _: KW_ONLY
-    name: str = "model"
-    card: str = ""
-    fingerprints: dict[str, str] = field(default_factory=dict)
     extended: ExtendedVocabulary | None = field(init=False, default=None)
     """Names what a pointer copies; None without a pointer."""
-    _partners: dict[Any, Any] = field(init=False, default_factory=dict)
-    """Models that predict together with this one, once they are loaded."""
 
     def __post_init__(self) -> None:
-        self.module.eval()
+        super().__post_init__()
         if any(isinstance(part, PointerDecoder) for part in self.module.decoder.modules()):
             self.extended = ExtendedVocabulary(self.source, self.target)
 
@@ -124,7 +114,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """An untrained model; its weights are drawn from torch's global generator."""
         sizes = {"num_source": len(source.vocabulary), "num_target": len(target.vocabulary)}
         module = build_model(config.model, **sizes, max_length=config.data.max_length)
-        return cls(config, source, target, module, name=name)
+        return cls(config, module, source=source, target=target, name=name)
 
     assets = ("source.json", "target.json", "source.model", "target.model")
 

@@ -19,17 +19,14 @@ class WrittenItem(Protocol):
     @property
     def source(self) -> Any:
         """The input, as `predict` takes it; `str` shows it."""
-        ...
 
     @property
     def references(self) -> Sequence[str]:
         """The texts that are right."""
-        ...
 
     @property
     def place(self) -> str:
         """Where the item is from, such as `test.tsv:3`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

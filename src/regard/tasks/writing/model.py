@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -53,6 +53,7 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 SourceT = TypeVar("SourceT", bound=Source)
 
 
+@dataclass(eq=False, repr=False)
 class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     """A model whose outputs are texts: an encoder of any inputs, and a decoder that writes.
 
@@ -62,9 +63,9 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     target: Field
     module: EncoderDecoder
-    _partners: dict[Any, Any]
+    _partners: dict[Any, Any] = field(init=False, default_factory=dict)
     """Models that predict together with this one, once they are loaded."""
-    _direction: str | None = None
+    _direction: str | None = field(init=False, default=None)
     """The direction in which a model that has learned both writes; None until a search chooses it."""
 
     @abstractmethod
