@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -20,7 +20,9 @@ from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
 from regard.tasks.trained_items import DataItem, Seen, TrainedItems, shared_items
-from regard.training import Trainee
+
+if TYPE_CHECKING:
+    from regard.tasks.trainee import AbstractTrainee
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,6 @@ class DataFile:
     name: str
     path: Path
     members: tuple[Path, ...] | None = None
-
-
-class TaskTrainee(Trainee, Protocol):
-    """A trainee that can show what to predict."""
-
-    @property
-    def examples(self) -> Iterable[str]:
-        """Held-out inputs, as they are given to `regard predict`."""
 
 
 class Prediction(Protocol):
@@ -427,7 +421,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """An untrained model; its weights are drawn from torch's global generator."""
 
     @abstractmethod
-    def trainee(self, model: Any, material: Any) -> TaskTrainee:
+    def trainee(self, model: Any, material: Any) -> AbstractTrainee:
         """The model with its data, for the training loop."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from regard.tasks.documents.evaluation import DocumentEvaluation, ScoredDocument
 from regard.tasks.documents.model import DocumentModel
 from regard.tasks.documents.prediction import DocumentPrediction
 from regard.tasks.documents.reading import TrainingData
-from regard.tasks.store import save
+from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_document
 
@@ -31,19 +31,18 @@ WORD_DROPOUT = 0x3012D5
 """The place of draws by item that are not of a module."""
 
 
-class DocumentTrainee:
+class DocumentTrainee(AbstractArrayTrainee):
     """A `DocumentModel` with the documents that it is trained on.
 
     Args:
         data: training and held-out documents; training documents without words are left out.
     """
 
+    model: DocumentModel
     counted = "documents"
 
     def __init__(self, model: DocumentModel, data: TrainingData) -> None:
         self.model = model
-        self.module = model.module
-        self.config = model.config
         self.documents = data.dev
         vocabulary = data.field.words.vocabulary
         self.train, self.dev = data.train_words.encoded(vocabulary), data.dev_words.encoded(vocabulary)
@@ -53,7 +52,6 @@ class DocumentTrainee:
         self.weights = self._weights()
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of documents of similar length."""
         batches = bucket(
             self.train.words[self.kept],
             self.train.counts[self.kept],
@@ -64,18 +62,9 @@ class DocumentTrainee:
         return [self.kept[batch] for batch in batches]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """Padded ids, their mask and the labels of some training documents."""
         ids, mask = self.train.pad(description)
         targets = self.targets[torch.from_numpy(np.asarray(description, dtype=np.int64))]
         return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
-
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
-        return [description[number::count] for number in range(min(count, len(description)))]
-
-    def item_ids(self, description: Any) -> Tensor:
-        """The indices of the training documents."""
-        return torch.from_numpy(np.asarray(description, dtype=np.int64))
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""
@@ -111,10 +100,6 @@ class DocumentTrainee:
     def examples(self) -> Iterator[str]:
         """The held-out texts; none if a text has several fields."""
         return (item.text for item in self.documents if len(self.model.input_fields) == 1)
-
-    def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
-        save(self.model, folder)
 
     def _evaluate(self) -> DocumentEvaluation:
         """Predictions of the held-out documents, each made by one of the processes."""

@@ -21,39 +21,32 @@ from regard.tasks.feeding import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
 from regard.tasks.forecasting.reading import SeriesData
-from regard.tasks.store import save
+from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_forecast
 
 
-class ForecastTrainee:
+class ForecastTrainee(AbstractArrayTrainee):
     """A `Forecaster` with the series that it is trained on."""
 
+    model: Forecaster
     counted = "values"
 
     def __init__(self, model: Forecaster, material: SeriesData) -> None:
         self.model = model
-        self.module = model.module
-        self.config = model.config
         self.path = material.path
         self.windows = material.training_windows(self.config.data)
         self.held_out = material.validation_windows(self.config.data)
         training, loss = self.config.training, lambda batch: self._loss(batch, None)
-        self._compiled_loss = CompiledLoss.of(training, loss, self.module, self._first)
+        self._compiled_loss = CompiledLoss.of(training, loss, self.module, self.first)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of windows, in an order that follows from seed and epoch."""
         order = np.random.default_rng((self.config.seed, epoch)).permutation(len(self.windows))
         size = self.config.training.batch_windows
         return [order[start : start + size] for start in range(0, len(order), size)]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """The tensors of some training windows."""
         return training_batch(self.windows.batch(description))
-
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every `count`-th window."""
-        return [description[number::count] for number in range(min(count, len(description)))]
 
     def item_ids(self, description: Any) -> Tensor:
         """The windows, or their targets if each is a sequence of its own."""
@@ -113,23 +106,12 @@ class ForecastTrainee:
         working = Path.cwd()
         return iter([str(path.relative_to(working) if path.is_relative_to(working) else path)])
 
-    def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
-        save(self.model, folder)
-
     def _held_out(self, part: range) -> tuple[Any, Any, float, float]:
         """Free-running forecasts of held-out windows, and the sum and count of their teacher-forced loss."""
         batch = self.held_out.batch(part)
         values, quantiles, _ = self.model.forecast_batch(batch)
-        tensors = {name: tensor.to(self.model.device) for name, tensor in training_batch(batch).items()}
-        total, count = self._loss(tensors, None)
+        total, count = self._loss(self.on_device(training_batch(batch)), None)
         return values, quantiles, float(total), float(count)
-
-    def _first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch with more than one window, or one window twice if there is none."""
-        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
-        batch = self.batch(batches[0] if batches else np.array([0, 0]))
-        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
 
     def _loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> tuple[Tensor, Tensor]:
         """The sum of the loss and the number of its terms."""

@@ -141,11 +141,6 @@ class ImageTrainee(AbstractWriterTrainee):
     def item_ids(self, description: Chosen) -> Tensor:
         return torch.from_numpy(description.texts)
 
-    def first(self) -> dict[str, Tensor]:
-        batches = self.descriptions(0)
-        several = [batch for batch in batches if len(batch.texts) > 1]
-        return self.batch(several[0] if several else Chosen(0, np.repeat(self.kept[:1], 2)))
-
     def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
         split = self.material.dev
         shapes = split.sizes[split.owners[self._held_out]]

@@ -17,35 +17,32 @@ from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial
-from regard.tasks.store import save
+from regard.tasks.trainee import AbstractTrainee
 from regard.training import Loss, Validation
 
 HELD_OUT_ROWS = 64
 """Held-out sentences whose loss is computed at once."""
 
 
-class LabellingTrainee:
+class LabellingTrainee(AbstractTrainee):
     """A model with the sentences that it is trained on; those longer than `data.max_length` are left out."""
 
+    model: Tagger
     counted = "tokens"
 
     def __init__(self, model: Tagger, material: LabellingMaterial) -> None:
         self.model = model
-        self.module = model.module
-        self.config = model.config
         self.train = [each for each in material.train if len(each.tokens) <= self.config.data.max_length]
         self.dev = material.dev
         self.lengths = np.array([len(each.tokens) for each in self.train], dtype=np.int64)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of sentences of similar length."""
         training = self.config.training
         return bucket(
             self.lengths, self.lengths, batch_tokens=training.batch_tokens, seed=self.config.seed, epoch=epoch
         )
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """Ids, masks and labels of some sentences."""
         return self._batch([self.train[i] for i in description])
 
     def _batch(self, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
@@ -76,10 +73,7 @@ class LabellingTrainee:
         evaluation, shown = self.model.score(self.dev), self.config.training.samples
         losses = []
         for start in range(0, len(self.dev), HELD_OUT_ROWS):
-            batch = {
-                name: tensor.to(self.model.device)
-                for name, tensor in self._batch(self.dev[start : start + HELD_OUT_ROWS]).items()
-            }
+            batch = self.on_device(self._batch(self.dev[start : start + HELD_OUT_ROWS]))
             _, likelihood, counted = self._sums(batch, 0.0)
             losses.append((float(likelihood), int(counted)))
         total, count = map(sum, zip(*losses))
@@ -95,12 +89,7 @@ class LabellingTrainee:
 
     @property
     def examples(self) -> Iterator[str]:
-        """The held-out sentences."""
         return (" ".join(each.tokens) for each in self.dev)
-
-    def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
-        save(self.model, folder)
 
 
 def _draw(model: Tagger, prediction: Any, path: Path) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
-from regard.tasks.store import save
+from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_alignment
 
@@ -30,7 +29,7 @@ MOST_TOKENS = 1 << 13
 """Tokens that a validation reads at once."""
 
 
-class TextTrainee:
+class TextTrainee(AbstractArrayTrainee):
     """A `LanguageModel` with the text that it is trained on.
 
     Batches are windows of the text with their left context; nothing is carried from one to the next.
@@ -39,25 +38,21 @@ class TextTrainee:
         text: the training text, and the held-out one after it.
     """
 
+    model: LanguageModel
+
     def __init__(self, model: LanguageModel, text: RunningText) -> None:
         self.model, self.text = model, text
-        self.module = model.module
-        self.config = model.config
         training = self.config.training
         length = training.window + 1 - training.context
         self.windows = TextWindows(text, text.train, length=length, context=training.context)
         self.dev = model.windows(text, text.held_out)
-        self._compiled_loss = CompiledLoss.of(training, self._loss, self.module, self._first)
+        self._compiled_loss = CompiledLoss.of(training, self._loss, self.module, self.first)
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         return self.windows.shuffled(self.config.training.batch_size, seed=self.config.seed, epoch=epoch)
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         return _tensors(self.windows.batch(description))
-
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every `count`-th window."""
-        return [description[number::count] for number in range(min(count, len(description)))]
 
     def item_ids(self, description: Any) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(description[:, 0]))
@@ -88,9 +83,6 @@ class TextTrainee:
             if words := line.split()[:PROMPT_WORDS]:
                 yield " ".join(words)
 
-    def save(self, folder: Path) -> None:
-        save(self.model, folder)
-
     def _continued(self, prompts: Sequence[str]) -> Sequence[Any]:
         """Continuations by the configured search, but short and drawn by a seed."""
         decoding = self.config.decoding
@@ -106,8 +98,7 @@ class TextTrainee:
         return Likelihood.of(sum(nats for nats, _ in sums), sum(count for _, count in sums), self.text.held_out)
 
     def _sum(self, batch: TextBatch) -> tuple[float, int]:
-        tensors = {name: tensor.to(self.model.device) for name, tensor in _tensors(batch).items()}
-        total, count = self._loss(tensors)
+        total, count = self._loss(self.on_device(_tensors(batch)))
         return float(total), int(count)
 
     def _concern(self, likelihood: Likelihood) -> str | None:
@@ -126,12 +117,6 @@ class TextTrainee:
         scored = batch["scored"]
         total, _ = self.module.cross_entropy(batch["inputs"], None, batch["targets"], scored)
         return total, scored.sum()
-
-    def _first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
-        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
-        description = batches[0] if batches else self.descriptions(0)[0][[0, 0]]
-        return {name: tensor.to(self.model.device) for name, tensor in self.batch(description).items()}
 
 
 def _tensors(batch: TextBatch) -> dict[str, Tensor]:

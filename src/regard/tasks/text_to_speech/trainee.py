@@ -19,12 +19,12 @@ from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP
 from regard.tasks.alignment_losses import alignment_loss
 from regard.tasks.encoded import pad
-from regard.tasks.store import save
 from regard.tasks.text_to_speech.advice import milestone
 from regard.tasks.text_to_speech.evaluation import validation_metrics, validation_scores
 from regard.tasks.text_to_speech.model import SpeechModel, as_picture
 from regard.tasks.text_to_speech.prediction import Speech
 from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
+from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_speech
 
@@ -32,15 +32,14 @@ LOW_HERTZ = 3000
 """Below, the linear spectrogram of Tacotron 1 counts twice."""
 
 
-class SpeechTrainee:
+class SpeechTrainee(AbstractArrayTrainee):
     """A `SpeechModel` with the sentences that it is trained on."""
 
+    model: SpeechModel
     counted = "frames"
 
     def __init__(self, model: SpeechModel, material: SpeechMaterial) -> None:
         self.model = model
-        self.module = model.module
-        self.config = model.config
         self.material = material
         self.ids = [model.field.encode(item.text).ids for item in material.train]
         self.silence = model.scale(model.front_end.silence).float()
@@ -51,25 +50,14 @@ class SpeechTrainee:
         self.frames = np.array([len(item.mel) for item in material.train])
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of sentences of similar length."""
         size = self.config.training.batch_frames
         return bucket(self.units, self.frames, batch_tokens=size, seed=self.config.seed, epoch=epoch)
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        """Padded ids and spectrograms of some training sentences."""
         return self._batch([self.ids[i] for i in description], [self.material.train[i] for i in description])
 
     def places(self, description: Any) -> Sequence[str]:
-        """The lines of the sentences of a batch."""
         return [self.material.train[i].utterance.place for i in description]
-
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every `count`-th sentence."""
-        return [description[number::count] for number in range(min(count, len(description)))]
-
-    def item_ids(self, description: Any) -> Tensor:
-        """The indices of the training sentences."""
-        return torch.from_numpy(np.asarray(description, dtype=np.int64))
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """The errors of frames and stops, and the losses on alignments; the count is of frames.
@@ -96,8 +84,7 @@ class SpeechTrainee:
         for start in range(0, len(dev), size):
             part = dev[start : start + size]
             batch = self._batch([self.model.field.encode(item.text).ids for item in part], part)
-            batch = {name: tensor.to(self.model.device) for name, tensor in batch.items()}
-            loss, number, _ = self._loss(batch, guided=False, generator=None)
+            loss, number, _ = self._loss(self.on_device(batch), guided=False, generator=None)
             total, count = total + float(loss), count + float(number)
         chosen = dev[: self.config.training.validation_sentences]
         scores, spoken = validation_scores(self.model, chosen)
@@ -114,12 +101,7 @@ class SpeechTrainee:
 
     @property
     def examples(self) -> Iterator[str]:
-        """The held-out texts."""
         return (item.text for item in self.material.dev)
-
-    def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
-        save(self.model, folder)
 
     def _milestone(self, scores: SpeechScores) -> Any:
         by = self.config.training.align_by

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -102,17 +101,6 @@ class TextTrainee(AbstractWriterTrainee):
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
         copied = {name: batch[name] for name in ("source_ids", "extension") if name in batch}
         return self.module.prepare(batch["source"], batch["source_mask"], **copied), batch["source_mask"]
-
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
-        return [description[number::count] for number in range(min(count, len(description)))]
-
-    def item_ids(self, description: Any) -> Tensor:
-        return torch.from_numpy(np.asarray(description, dtype=np.int64))
-
-    def first(self) -> dict[str, Tensor]:
-        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
-        return self.train.pad(batches[0] if batches else self.kept[[0, 0]])
 
     @property
     def examples(self) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from regard.decoding import Prediction
 from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.feeding import forced_cross_entropy
-from regard.tasks.store import save
+from regard.tasks.trainee import AbstractArrayTrainee
 from regard.tasks.writing.decoders import NEVER
 from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
@@ -32,7 +32,7 @@ NUM_MEASURED = 200
 """The number of held-out items whose alignments are measured at each validation."""
 
 
-class AbstractWriterTrainee(ABC):
+class AbstractWriterTrainee(AbstractArrayTrainee):
     """A model that writes texts, with what it is trained on.
 
     A task says what the batches are and how they are encoded; loss, validation and samples are those of this class. A
@@ -45,24 +45,14 @@ class AbstractWriterTrainee(ABC):
 
     def __init__(self, model: AbstractWriter[Any, Any], items: Sequence[WrittenItem]) -> None:
         self.model = model
-        self.module = model.module
-        self.config = model.config
         self.items = items
         self.smoothing = smoothing_over_all(self._training, len(model.target.vocabulary) - len(NEVER))
         self._compiled_loss = CompiledLoss.of(
             self._training,
             lambda batch: self._loss(batch, None, self.smoothing),
             self.module,
-            lambda: self._on_device(self.first()),
+            self.first,
         )
-
-    @abstractmethod
-    def descriptions(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of training items of similar size."""
-
-    @abstractmethod
-    def batch(self, description: Any) -> dict[str, Tensor]:
-        """The tensors of some training items."""
 
     @abstractmethod
     def places(self, description: Any) -> Sequence[str]:
@@ -75,18 +65,6 @@ class AbstractWriterTrainee(ABC):
     @abstractmethod
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
         """The decoder's memory of a batch, and the mask (B, S) of its positions."""
-
-    @abstractmethod
-    def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Divides a batch into at most `count` parts of about equal work, none empty."""
-
-    @abstractmethod
-    def item_ids(self, description: Any) -> Tensor:
-        """The number of the item of each row, the same in every epoch."""
-
-    @abstractmethod
-    def first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the targets; the configuration decides where the decoder gets its own output."""
@@ -125,15 +103,6 @@ class AbstractWriterTrainee(ABC):
         return Validation(metrics, samples, pictures, concern(evaluation.scored), focus)
 
     @property
-    @abstractmethod
-    def examples(self) -> Iterator[str]:
-        """Held-out inputs, as they are given to `regard predict`."""
-
-    def save(self, folder: Path) -> None:
-        """Saves everything that prediction needs."""
-        save(self.model, folder)
-
-    @property
     def _training(self) -> WriterTrainingConfig:
         training: Any = self.config.training
         settings: WriterTrainingConfig = training
@@ -164,13 +133,10 @@ class AbstractWriterTrainee(ABC):
 
     def _forced_loss(self) -> float:
         """Nats per symbol of the held-out references, each batch computed by one of the processes."""
-        batches = (self._on_device(make()) for make in processes.local_part(self.held_out()))
+        batches = (self.on_device(make()) for make in processes.local_part(self.held_out()))
         losses = [self._loss(batch, None, 0.0) for batch in batches]
         sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
         return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
-
-    def _on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
 
     def _loss(
         self, batch: dict[str, Tensor], feedback: Tensor | None, smoothing: float

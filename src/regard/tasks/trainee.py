@@ -1,0 +1,60 @@
+"""What the trainees of all tasks share: a model with the data that it is trained on, for the training loop."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.tasks.store import save
+from regard.training import Trainee
+
+
+class AbstractTrainee(Trainee):
+    """A model with its data. A task adds its batches, its loss and its validation."""
+
+    model: Any
+
+    @property
+    def module(self) -> Any:
+        return self.model.module
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the model."""
+        return self.model.config
+
+    @property
+    @abstractmethod
+    def examples(self) -> Iterable[str]:
+        """Held-out inputs, as they are given to `regard predict`."""
+
+    def save(self, folder: Path) -> None:
+        save(self.model, folder)
+
+    def on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a batch on the device of the model."""
+        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+
+class AbstractArrayTrainee(AbstractTrainee):
+    """A trainee whose descriptions of batches are arrays of indices, so that they can be divided among processes."""
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """The indices."""
+        return torch.from_numpy(np.asarray(description, dtype=np.int64))
+
+    def first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
+        descriptions = self.descriptions(0)
+        several = [description for description in descriptions if len(description) > 1]
+        return self.on_device(self.batch(several[0] if several else descriptions[0][[0, 0]]))
