@@ -10,7 +10,7 @@ import torch
 
 from regard.cli import run
 from regard.config import load
-from regard.tasks.text_to_text.defaults import adopt
+from regard.tasks.open_keys import adopt
 
 CONFIG = """\
 data:

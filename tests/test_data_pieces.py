@@ -15,7 +15,8 @@ from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field
 from regard.data.field import open_pieces
 from regard.data.pieces import MOST_PIECES, suggested_pieces
-from regard.tasks.text_to_text.defaults import adopt, resolve
+from regard.tasks.open_keys import adopt
+from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_data
 
 PIECES = SideConfig(units="sentencepiece")

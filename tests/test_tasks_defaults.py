@@ -17,10 +17,10 @@ from regard.config.keys import keys
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
-from regard.tasks.open_keys import is_set
+from regard.tasks.open_keys import adopt, is_set
 from regard.tasks.plan import FEW_STEPS
 from regard.tasks.table import TASKS
-from regard.tasks.text_to_text.defaults import adopt, resolve
+from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_data
 from task_cases import TASK_CASES
 

@@ -17,7 +17,6 @@ from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
-from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
 from regard.tasks.trained_items import DataItem, Seen, TrainedItems, shared_items
 
@@ -361,6 +360,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
             raise DataError(f"{path}: {self.name} was trained on this file; metrics need data that it has not seen.")
 
 
+def check_texts(inputs: object) -> None:
+    """Refuses what is no list of texts."""
+    if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+        raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+    if others := [text for text in inputs if not isinstance(text, str)]:
+        raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+
+
 class AbstractTask(ABC, Generic[ConfigT]):
     """A task: how its data are read and checked, its model, and its training. It has no state."""
 
@@ -377,9 +384,11 @@ class AbstractTask(ABC, Generic[ConfigT]):
             ConfigError: for what the model does not allow; its path names the key.
         """
 
-    @abstractmethod
     def files(self, config: ConfigT) -> Sequence[DataFile]:
         """The files that the configuration names and that are there; their fingerprints are saved."""
+        data: Any = config.data
+        named = (("train", data.train), ("dev", data.dev))
+        return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
 
     @abstractmethod
     def read(self, config: ConfigT) -> Any:
@@ -411,10 +420,6 @@ class AbstractTask(ABC, Generic[ConfigT]):
     @abstractmethod
     def resolve(self, config: ConfigT, material: Any, report: Any) -> Plan[ConfigT]:
         """The configuration with values for the keys that it leaves open."""
-
-    def adopt(self, config: ConfigT, resolved: ConfigT) -> ConfigT:
-        """A configuration whose open keys have the values that a former run resolved them to."""
-        return adopted(config, resolved, open_keys(config))
 
     @abstractmethod
     def build(self, config: ConfigT, material: Any, *, name: str) -> AbstractModel[ConfigT]:

@@ -13,6 +13,7 @@ from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import fingerprints
+from regard.tasks.open_keys import adopt
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.tasks.table import task_of
 from regard.tasks.trained_items import ITEMS
@@ -97,7 +98,7 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
     before = _before(folder)
     if before is None:
         return Decision(config, edited=edited)
-    config = task_of(config).adopt(config, before) if before.task == config.task else config
+    config = adopt(config, before) if before.task == config.task else config
     changed = [row for row in differences(before, config) if row[0] not in FREE]
     changed = [row for row in changed if not _same_file(row[0], config, folder)]
     extended = tuple(row for row in changed if row[0] in EXTENDING and _raised(*row[1:]))

@@ -15,6 +15,7 @@ from regard import weights as files
 from regard.config import Config, differences
 from regard.config import load as load_configuration
 from regard.config.keys import keys
+from regard.config.place import KeyPath
 from regard.config.schema import is_set
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
@@ -147,6 +148,22 @@ def find(name_or_folder: str | Path) -> Path:
         hint = f"; {did_you_mean(similar)}" if similar else "."
         reason = f"There is no folder and no shipped model {str(name_or_folder)!r}{hint}"
     raise RegardError(f"{reason} Shipped models: {names}.")
+
+
+def find_named(path: Path, key: KeyPath) -> Path:
+    """The folder of the model that a key of a configuration names: a folder, or a shipped model's name."""
+    try:
+        return find(path if path.is_dir() else path.name)
+    except RegardError as error:
+        raise ConfigError(f"{path} is not a saved model. {error}", key) from None
+
+
+def load_of_task(folder: Path, key: KeyPath, *, task: str, device: torch.device | str) -> Any:
+    """The model of a folder that a key of a configuration names, which must be of this task."""
+    model = load(folder, device=device)
+    if model.config.task != task:
+        raise ConfigError(f"{folder} is a model of another task, {model.config.task}", key)
+    return model
 
 
 def _similar(folder: Path, models: Iterable[str]) -> str | None:

@@ -10,6 +10,8 @@ from regard.config import Config
 from regard.config.keys import keys
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import Section, is_set
+from regard.config.texts import SideConfig
+from regard.data.field import learns_pieces
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -59,7 +61,10 @@ def _text(value: Any) -> str:
 
 
 def open_keys(config: Config) -> list[KeyPath]:
-    """The keys that follow from the data and are not set, and the held-out share if there is no held-out file."""
+    """The keys that follow from the data and are not set.
+
+    Among them are the held-out share if there is no held-out file, and the number of pieces that are learned.
+    """
     paths: list[KeyPath] = [
         key.path
         for key in keys(type(config), config.model_dump()).values()
@@ -68,7 +73,16 @@ def open_keys(config: Config) -> list[KeyPath]:
     data: Any = config.data
     if "dev_fraction" in type(data).model_fields and data.dev is None and data.dev_fraction is None:
         paths.append(("data", "dev_fraction"))
+    for name in ("source", "target"):
+        side = getattr(data, name, None)
+        if isinstance(side, SideConfig) and side.vocabulary_size is None and learns_pieces(side):
+            paths.append(("data", name, "vocabulary_size"))
     return paths
+
+
+def adopt(config: ConfigT, resolved: ConfigT) -> ConfigT:
+    """A configuration whose open keys have the values that a former run resolved them to."""
+    return adopted(config, resolved, open_keys(config))
 
 
 def adopted(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath]) -> ConfigT:

@@ -15,12 +15,12 @@ from regard.config import Config
 from regard.config.place import KeyPath
 from regard.config.schema import is_set
 from regard.data.vocabulary import SPECIALS, Vocabulary
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError
 from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import training_files
-from regard.tasks.loading import find, load
+from regard.tasks.loading import find_named, load_of_task
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, value_of
 from regard.tasks.plan import WARMUP, Plan, planned_steps
 from regard.tasks.store import WEIGHTS
@@ -37,14 +37,6 @@ SHOWN = 10
 """The most symbols or weights that a message lists."""
 
 ConfigT = TypeVar("ConfigT", bound=Config)
-
-
-def find_start(start: Path) -> Path:
-    """The folder of the model that `training.start_from` names: a folder, or a shipped model's name."""
-    try:
-        return find(start if start.is_dir() else start.name)
-    except RegardError as error:
-        raise ConfigError(f"{start} is not a saved model. {error}", KEY_PATH) from None
 
 
 @dataclass(frozen=True)
@@ -73,11 +65,8 @@ class WarmStart:
         if start is None:
             return None
         has_model = run is not None and (run / WEIGHTS).is_file()
-        folder = run if run is not None and has_model else find_start(start)
-        base = load(folder, device="cpu")
-        if base.config.task != config.task:
-            raise ConfigError(f"{folder} is a model of another task, {base.config.task}", KEY_PATH)
-        return cls(folder, base)
+        folder = run if run is not None and has_model else find_named(start, KEY_PATH)
+        return cls(folder, load_of_task(folder, KEY_PATH, task=config.task, device="cpu"))
 
     def config(self, config: ConfigT) -> ConfigT:
         """The configuration in which sizes that it leaves open are those of the model."""

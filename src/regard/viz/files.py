@@ -89,6 +89,14 @@ def suffix_of(path: Path, suffixes: Sequence[str]) -> str:
     return suffix
 
 
+def numbered_files(path: Path, count: int) -> list[Path]:
+    """The file of a picture; of several pictures one for each, with its number."""
+    if count == 1:
+        return [path]
+    digits = len(str(count))
+    return [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, count + 1)]
+
+
 def _to_json(items: Sequence[Aligned], path: Path) -> None:
     entries = [
         {

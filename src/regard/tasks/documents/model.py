@@ -19,7 +19,7 @@ from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
 from regard.models import DocumentClassifier
-from regard.tasks.contract import AbstractModel
+from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.encoded import EncodedDocuments
 from regard.tasks.documents.evaluation import DocumentEvaluation, evaluation
@@ -116,10 +116,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         Raises:
             DataError: for the first text that cannot be handled, if `strict`.
         """
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
-        if others := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        check_texts(inputs)
         joined = len(self.input_fields) - 1
         texts = ["\n\n".join(text.split(TAB, joined)) for text in inputs] if joined else inputs
         return self.predict_documents(texts, alignment=alignment, strict=strict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from regard.config.tasks.documents import DocumentsConfig
 from regard.data import DocumentField, Findings, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
-from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.checking import check_documents
 from regard.tasks.documents.defaults import resolve
@@ -47,11 +47,6 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         check_weights(config.data.label_separator is not None, config.training.class_weights)
         empty_field(config.data)
         return build_classifier(config.model, num_words=DRAFT_SIZE, num_labels=DRAFT_SIZE)
-
-    def files(self, config: DocumentsConfig) -> Sequence[DataFile]:
-        data = config.data
-        named = (("train", data.train), ("dev", data.dev))
-        return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
 
     def read(self, config: DocumentsConfig) -> TrainingData:
         return read_data(config.data)

@@ -42,6 +42,7 @@ from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, minimum_of, read_table, scale_of
 from regard.viz import plot_forecast
+from regard.viz.files import numbered_files
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
 LARGEST = 1e6
@@ -303,13 +304,10 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def plot(self, predictions: Sequence[FileForecasts], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws history, forecast, truth if there is any, and weights; a numbered file for each of several series."""
         forecasts = [forecast for prediction in predictions for forecast in self._shown(prediction)]
-        digits = len(str(len(forecasts)))
-        files = []
-        for number, forecast in enumerate(forecasts, start=1):
-            target = path if len(forecasts) == 1 else path.with_stem(f"{path.stem}-{number:0{digits}}")
-            heading = " ".join(part for part in (title, forecast.series) if part)
-            files.append(plot_forecast(forecast, target, title=heading))
-        return files
+        return [
+            plot_forecast(forecast, file, title=" ".join(part for part in (title, forecast.series) if part))
+            for forecast, file in zip(forecasts, numbered_files(path, len(forecasts)), strict=True)
+        ]
 
     def description(self) -> dict[str, Any]:
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from regard.data import TIME_FEATURES, Findings, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.files import read_array
 from regard.tasks.compilation import check_compilable
-from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
@@ -58,10 +58,6 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         check_teachable(core, config.model.attention, memory_size=module.encoder.output_size)
         check_compilable(config.training)
         return module
-
-    def files(self, config: ForecastingConfig) -> Sequence[DataFile]:
-        files = [("train", config.data.train), ("dev", config.data.dev)]
-        return [DataFile(f"data.{name}", name, path) for name, path in files if path is not None]
 
     def read(self, config: ForecastingConfig) -> SeriesData:
         return read_material(config.data)

@@ -48,9 +48,9 @@ from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
-from regard.tasks.writing.source import FieldSpelling, Loaded, Source
+from regard.tasks.writing.source import Loaded, Source, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
-from regard.viz.files import suffix_of
+from regard.viz.files import numbered_files, suffix_of
 from regard.viz.plot import PICTURES
 
 KEPT_BYTES = 1 << 30
@@ -402,7 +402,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         options["smooth"] = not cells
         if path.suffix.lower() in ALL_IN_ONE or len(shown) == 1:
             return [plot_captioned_image(shown, path, title=title or None, **options)]
-        files = _numbered(path, len(shown))
+        files = numbered_files(path, len(shown))
         return [plot_captioned_image(item, file, **options) for item, file in zip(shown, files, strict=True)]
 
     def description(self) -> dict[str, Any]:
@@ -413,7 +413,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def _source(self, given: Any, number: int, *, keeps: bool) -> ImageSource:
         """What is read of an input."""
-        common: dict[str, Any] = {"spelling": FieldSpelling(self.target), "columns": []}
+        common: dict[str, Any] = {"spelling": Spelling.of(self.target), "columns": []}
         image, name = given, f"input {number}"
         told: list[str] = []
         try:
@@ -490,13 +490,7 @@ def _plot_strokes(
         drawn.append((prediction.strokes, item if end_symbol else item.without_end()))
     if len(drawn) == 1:
         return [plot_strokes(*drawn[0], path, title=title or None)]
-    return [plot_strokes(*each, file) for each, file in zip(drawn, _numbered(path, len(drawn)), strict=True)]
-
-
-def _numbered(path: Path, count: int) -> list[Path]:
-    """A file for each of several pictures."""
-    digits = len(str(count))
-    return [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, count + 1)]
+    return [plot_strokes(*each, file) for each, file in zip(drawn, numbered_files(path, len(drawn)), strict=True)]
 
 
 def reader_of(config: ImageToTextConfig) -> PictureReader:

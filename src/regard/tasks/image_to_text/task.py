@@ -11,7 +11,6 @@ import torch
 from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Findings
-from regard.data.field import learns_pieces
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder
@@ -22,7 +21,6 @@ from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FI
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
-from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
 from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.checks import check_attentions, check_decoder_learns, load_field
@@ -31,7 +29,6 @@ DRAFT_SYMBOLS = 8
 """Symbols of a vocabulary before there is one."""
 DRAFT_PIXELS = 40
 """Height and width of the picture that a draft is tried with."""
-PIECES = ("data", "target", "vocabulary_size")
 IN_ORDER = ("guided_attention", "forward_sum")
 """Losses on alignments that want the positions to be read in order."""
 
@@ -82,11 +79,9 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
 
     def files(self, config: ImageToTextConfig) -> Sequence[DataFile]:
         """The tables, and a sentencepiece model; not the pictures."""
-        data, files = config.data, [DataFile("data.train", "train", config.data.train)]
-        if data.dev is not None:
-            files.append(DataFile("data.dev", "dev", data.dev))
-        if data.target.sentencepiece_model is not None:
-            files.append(DataFile("data.target.sentencepiece_model", "target.model", data.target.sentencepiece_model))
+        files, pieces = list(super().files(config)), config.data.target.sentencepiece_model
+        if pieces is not None:
+            files.append(DataFile("data.target.sentencepiece_model", "target.model", pieces))
         return files
 
     def read(self, config: ImageToTextConfig) -> Material:
@@ -116,12 +111,6 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         most, held_out = config.training.validation_pictures, len(material.dev.pictures)
         held_out = held_out if most is None else min(most, held_out)
         return resolve(config, shapes, material.train.lengths[kept], held_out=held_out, chosen=material.chosen)
-
-    def adopt(self, config: ImageToTextConfig, resolved: ImageToTextConfig) -> ImageToTextConfig:
-        paths = open_keys(config)
-        if config.data.target.vocabulary_size is None and learns_pieces(config.data.target):
-            paths.append(PIECES)
-        return adopted(config, resolved, paths)
 
     def build(self, config: ImageToTextConfig, material: Material, *, name: str) -> ImageToText:
         return ImageToText.build(config, material.target, name=name)

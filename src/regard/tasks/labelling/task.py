@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import Findings, Vocabulary, bucket
 from regard.errors import ConfigError, counted
-from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, check, data_item, read_material
@@ -44,10 +44,6 @@ class LabellingTask(AbstractTask[LabellingConfig]):
 
     def draft(self, config: LabellingConfig) -> Labeller:
         return Labeller(config.model, num_tokens=DRAFT_SYMBOLS, num_characters=DRAFT_SYMBOLS, num_labels=DRAFT_SYMBOLS)
-
-    def files(self, config: LabellingConfig) -> Sequence[DataFile]:
-        named = {"train": config.data.train, "dev": config.data.dev}
-        return [DataFile(f"data.{name}", name, path) for name, path in named.items() if path is not None]
 
     def read(self, config: LabellingConfig) -> LabellingMaterial:
         return read_material(config.data)

@@ -27,7 +27,7 @@ from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, m
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import AbstractLanguageModel, Encoded
-from regard.tasks.contract import AbstractModel
+from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
@@ -149,10 +149,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
 
     def _asked(self, inputs: Sequence[str], strict: bool) -> tuple[list[list[str]], list[tuple[str, ...]]]:
         """The symbols of texts, and their warnings."""
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
-        if others := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        check_texts(inputs)
         prompts = [self._symbols(text) for text in inputs]
         warnings = [self._warnings(symbols) for symbols in prompts]
         if strict:

@@ -29,7 +29,7 @@ from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.health import MeanDurations
 from regard.models.tacotron import STOP
-from regard.tasks.contract import AbstractModel
+from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.encoded import pad
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
@@ -38,6 +38,7 @@ from regard.tasks.text_to_speech.prediction import Speech
 from regard.tasks.text_to_speech.reading import data_item
 from regard.tasks.trained_items import DataItem
 from regard.viz import AlignedSpeech
+from regard.viz.files import numbered_files
 
 END = "</s>"
 """The name of the end symbol in alignments."""
@@ -169,8 +170,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             DataError: for a text that cannot be handled if `strict`.
             UnsupportedError: for a vocoder of other spectrograms.
         """
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        check_texts(inputs)
         encoded = [self.field.encode(text) for text in inputs]
         refusals = [
             "" if len(item.ids) else item.refusal or "there are no units to read aloud: the text is empty"
@@ -430,11 +430,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         items = [as_picture(prediction) for prediction in predictions]
         if path.suffix.lower() == ".html" or len(items) == 1:
             return [plot_speech(items, path, title=title or None)]
-        digits = len(str(len(items)))
-        return [
-            plot_speech(item, path.with_stem(f"{path.stem}-{number:0{digits}}"))
-            for number, item in enumerate(items, start=1)
-        ]
+        return [plot_speech(item, file) for item, file in zip(items, numbered_files(path, len(items)), strict=True)]
 
 
 def as_picture(prediction: Speech) -> AlignedSpeech:

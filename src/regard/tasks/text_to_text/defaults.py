@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.place import KeyPath
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
-from regard.data.field import learns_pieces
 from regard.errors import counted
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits, value_of
+from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 32_000
@@ -122,8 +120,6 @@ PIECES_TRANSFORMER = Numbers(
     most_dropout=0.4,
 )
 """For Transformer decoders of pieces of words: those of Multi30k are of Wu et al. 2021."""
-PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
-"""Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 
 
 def resolve(
@@ -185,10 +181,3 @@ def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, num_symbols: int)
     multiple = 2 * side.heads
     open_.choose(f"model.{name}.size", max(shape.size // multiple, 1) * multiple)
     open_.choose(f"model.{name}.layers", shape.layers)
-
-
-def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
-    """A configuration whose open keys have the values that a former run resolved them to."""
-    paths = open_keys(config)
-    paths += [path for path in PIECES if value_of(config, path) is None and learns_pieces(value_of(config, path[:-1]))]
-    return adopted(config, resolved, paths)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ from regard.data.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
+from regard.tasks.contract import check_texts
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
@@ -49,31 +51,11 @@ from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
-from regard.tasks.writing.source import FieldSpelling, Loaded, Source, Spelling
+from regard.tasks.writing.source import Loaded, Source, Spelling
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyingSpelling:
-    """The spelling of outputs that may have symbols of their input."""
-
-    vocabulary: ExtendedVocabulary
-    extension: Extension
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids in the order in which they are read."""
-        return self.vocabulary.decode(ids, self.extension)
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of ids."""
-        return self.vocabulary.tokens(ids, self.extension)
-
-    def ids(self, symbols: Sequence[str]) -> NDArray[np.int64]:
-        """(len(symbols),) ids of symbols."""
-        return self.vocabulary.ids(symbols, self.extension)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -145,10 +127,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         )
 
     def sources(self, inputs: Sequence[str], decoding: DecodingConfig | None = None) -> list[TextSource]:
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
-        if others := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        check_texts(inputs)
         longest = most_steps(self.module.encoder) - self.config.data.source_begin
         if decoding is not None:
             longest = min(longest, self._longest(decoding))
@@ -461,11 +440,16 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     def _source(self, text: str, encoding: Encoding) -> TextSource:
         """What is read of a text."""
-        spelling: Spelling = FieldSpelling(self.target)
+        spelling = Spelling.of(self.target)
         extension, content, unknown = None, encoding.ids, encoding.unknown
         if self.extended is not None:  # a pointer does not only read ids
             extension = self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
-            spelling = CopyingSpelling(self.extended, extension)
+            decode, tokens, ids = self.extended.decode, self.extended.tokens, self.extended.ids
+            spelling = Spelling(
+                partial(decode, extension=extension),
+                partial(tokens, extension=extension),
+                partial(ids, extension=extension),
+            )
             written = "\n".join(encoding.tokens).encode("utf-8", "surrogatepass")
             content = np.frombuffer(written, np.uint8).astype(np.int64)
             if unknown:  # a symbol that a pointer can copy may be unknown

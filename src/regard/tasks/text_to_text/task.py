@@ -21,7 +21,7 @@ from regard.tasks.plan import Plan
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import check_pointer
-from regard.tasks.text_to_text.defaults import adopt, resolve
+from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
@@ -105,9 +105,6 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         lengths = report.train.source.lengths, report.train.target.lengths
         return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen)
-
-    def adopt(self, config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
-        return adopt(config, resolved)
 
     def build(self, config: TextToTextConfig, material: TrainingData, *, name: str) -> TextToText:
         return TextToText.build(config, material.source, material.target, name=name)

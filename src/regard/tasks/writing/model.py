@@ -43,7 +43,7 @@ from regard.tasks.writing.constraints import backwards, with_room, within
 from regard.tasks.writing.constraints import encoded as constraints_in_ids
 from regard.tasks.writing.directions import begin_symbol, joint_hypotheses
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
-from regard.tasks.writing.partners import ensemble_of, load_partner, scored_by, unknown_to
+from regard.tasks.writing.partners import ensemble_of, scored_by, unknown_to
 from regard.tasks.writing.source import Loaded, Source
 
 BEGIN, END = "<s>", "</s>"
@@ -466,8 +466,12 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def _partner(self, path: Path, key: str) -> Self:
         """The model that a key of `decoding` names, which is loaded once."""
+        from regard.tasks.loading import find_named, load_of_task
+
         if (path, self.device) not in self._partners:
-            self._partners[path, self.device] = load_partner(path, key, self.device, task=self.config.task)
+            place = ("decoding", key)
+            folder = find_named(path, place)
+            self._partners[path, self.device] = load_of_task(folder, place, task=self.config.task, device=self.device)
         partner: Self = self._partners[path, self.device]
         return partner
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from regard.data.field import described
 from regard.data.tally import unknown_symbols
 from regard.data.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError
 from regard.models import EnsembleEncoderDecoder
 
 if TYPE_CHECKING:
@@ -24,24 +23,6 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """The most symbols that a message lists."""
-
-
-def load_partner(path: Path, key: str, device: torch.device, *, task: str) -> Any:
-    """The model that a key of `decoding` names: a folder, or a shipped model's name.
-
-    Args:
-        task: the task that it must be of.
-    """
-    from regard.tasks.loading import find, load
-
-    try:
-        folder = find(path if path.is_dir() else path.name)
-    except RegardError as error:
-        raise ConfigError(f"{path} is not a saved model. {error}", ("decoding", key)) from None
-    model = load(folder, device=device)
-    if model.config.task != task:
-        raise ConfigError(f"{folder} is a model of another task, {model.config.task}", ("decoding", key))
-    return model
 
 
 def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> EnsembleEncoderDecoder:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,39 +13,24 @@ from regard.data import Field
 from regard.decoding import SearchSource
 
 
-class Spelling(Protocol):
-    """Turns the ids of an output into texts, and symbols into ids."""
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids in the order in which they are read."""
-        ...
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of ids."""
-        ...
-
-    def ids(self, symbols: Sequence[str]) -> NDArray[np.int64]:
-        """(len(symbols),) ids of symbols."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class FieldSpelling:
-    """The spelling of a field, the same for all inputs."""
+class Spelling:
+    """Turns the ids of an output into texts, and symbols into ids.
 
-    field: Field
+    Args:
+        decode: the text of ids in the order in which they are read.
+        tokens: the symbols of ids.
+        ids: (len(symbols),) ids of symbols.
+    """
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids in the order in which they are read."""
-        return self.field.decode(ids)
+    decode: Callable[[Iterable[int]], str]
+    tokens: Callable[[Iterable[int]], list[str]]
+    ids: Callable[[Sequence[str]], NDArray[np.int64]]
 
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of ids."""
-        return self.field.tokens(ids)
-
-    def ids(self, symbols: Sequence[str]) -> NDArray[np.int64]:
-        """(len(symbols),) ids of symbols."""
-        return self.field.vocabulary.ids(symbols)
+    @classmethod
+    def of(cls, field: Field) -> Spelling:
+        """The spelling of a field, the same for all inputs."""
+        return cls(field.decode, field.tokens, field.vocabulary.ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
