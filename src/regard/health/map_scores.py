@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.errors import RegardError, ShapeError
-from regard.files import replace_text
 from regard.health.maps import ink_share, map_divergence, read_cells
 from regard.health.pointing import Pointing, pointing
+from regard.health.table import AbstractScores, Row, mean_of_known
 from regard.health.weight import focus_rate, normalised_entropy
 
 IDENTICAL = 0.01
 """Maps whose divergence is less do not depend on the word, in bits."""
-DIGITS = 5
-"""The significant digits of a number in a table."""
-Row = dict[str, str | int | float]
 MAPS = {"map_divergence": "divergence", "focus_rate": "focus_rate", "entropy": "entropy"}
 INK = {"ink_share": "ink", "uniform_ink_share": "uniform_ink"}
 """Figures by name, and the attributes of `MeasuredMaps` whose mean they are."""
@@ -82,12 +78,14 @@ class MeasuredMaps:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MapScores:
+class MapScores(AbstractScores):
     """The numbers of captions together: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table.
 
     Args:
         captions: what was measured of each.
     """
+
+    first_columns = ("id", "words")
 
     captions: Sequence[MeasuredMaps]
 
@@ -113,19 +111,6 @@ class MapScores:
         """A row for each caption: its id, its number of words and its figures."""
         for one in self.captions:
             yield {"id": one.id, "words": one.num_words, **_figures([one], one.pointing)}
-
-    def table(self) -> str:
-        """The rows as TSV with a header; a figure that a caption lacks is empty, one that all lack has no column."""
-        columns = ["id", "words", *self.figures()]
-        lines = ["\t".join(columns)]
-        lines += ["\t".join(_text(row.get(name, "")) for name in columns) for row in self.rows()]
-        return "".join(f"{line}\n" for line in lines)
-
-    def write(self, path: Path | str) -> Path:
-        """Writes the table; it appears whole, in the place of what was there."""
-        path = Path(path)
-        replace_text(path, self.table())
-        return path
 
     def __str__(self) -> str:
         if not self.captions:
@@ -193,23 +178,12 @@ def _measure(caption: CaptionMaps) -> MeasuredMaps:
 
 
 def _figures(captions: Sequence[MeasuredMaps], points: Pointing | None) -> dict[str, float]:
-    figures = {name: _mean(getattr(one, of) for one in captions) for name, of in MAPS.items()}
+    figures = {name: mean_of_known(getattr(one, of) for one in captions) for name, of in MAPS.items()}
     if points is not None:
         figures |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
-    ink = {name: _mean(getattr(one, of) for one in captions) for name, of in INK.items()}
+    ink = {name: mean_of_known(getattr(one, of) for one in captions) for name, of in INK.items()}
     return figures | ({} if math.isnan(ink["ink_share"]) else ink)
-
-
-def _mean(values: Iterable[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan
 
 
 def _shown(value: float, form: str, unit: str = "") -> str:
     return "–" if math.isnan(value) else f"{value:{form}}{unit}"
-
-
-def _text(value: str | float) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.{DIGITS}g}"
-    return str(value)

@@ -6,21 +6,16 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from regard.files import replace_text
 from regard.health.clarity import Clarity, ClarityScores, clarity_scores
 from regard.health.durations import DurationDifferences, DurationErrors, duration_errors
 from regard.health.pitch_errors import PitchErrors
 from regard.health.reading import ReadingErrors
 from regard.health.summary import AlignmentHealth
+from regard.health.table import AbstractScores, Row, mean_of_known
 from regard.health.timing_errors import TimingDifferences, TimingErrors, timing_errors
-
-DIGITS = 5
-"""The significant digits of a number in a table."""
-Row = dict[str, str | int | float]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -52,7 +47,7 @@ class SpokenSentence:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SpeechScores:
+class SpeechScores(AbstractScores):
     """The figures of sentences together: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table.
 
     Args:
@@ -107,12 +102,12 @@ class SpeechScores:
     @property
     def distortion(self) -> float:
         """The mean of the sentences' mel cepstral distortions, dB; NaN if there are none."""
-        return _mean([sentence.distortion for sentence in self.sentences])
+        return mean_of_known([sentence.distortion for sentence in self.sentences])
 
     @property
     def resynthesis(self) -> float:
         """The mean of the distortions of the recordings' own spectrograms, dB; NaN if there are none."""
-        return _mean([sentence.resynthesis for sentence in self.sentences])
+        return mean_of_known([sentence.resynthesis for sentence in self.sentences])
 
     @property
     def pitch(self) -> PitchErrors | None:
@@ -153,19 +148,6 @@ class SpeechScores:
                 one.alignment,
             )
             yield {"id": one.id, **figures}
-
-    def table(self) -> str:
-        """The rows as TSV with a header; a figure that a sentence lacks is empty, one that all lack has no column."""
-        columns = ["id", *self.figures()]
-        lines = ["\t".join(columns)]
-        lines += ["\t".join(_text(row.get(name, "")) for name in columns) for row in self.rows()]
-        return "".join(f"{line}\n" for line in lines)
-
-    def write(self, path: Path | str) -> Path:
-        """Writes the table; it appears whole, in the place of what was there."""
-        path = Path(path)
-        replace_text(path, self.table())
-        return path
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -232,14 +214,3 @@ def _figures(
     if alignment is not None:
         figures |= {name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")}
     return figures
-
-
-def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan
-
-
-def _text(value: str | int | float) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.{DIGITS}g}"
-    return str(value)

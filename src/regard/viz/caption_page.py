@@ -21,10 +21,8 @@ from regard.viz.captions import Highest, scales
 from regard.viz.colours import hexadecimal
 from regard.viz.labels import visible
 from regard.viz.maps import COVER, DIM, SHADE, UNKNOWN, resized, tints
-from regard.viz.page import filled
+from regard.viz.page import BYTE_UNIT, as_bytes, filled
 
-UNIT, NOT_A_NUMBER = 254, 255
-"""Weights are bytes, in units of 1/UNIT of the largest weight of their word; NOT_A_NUMBER is what is not finite."""
 MOST_PIXELS = 1_000_000
 """Images with more pixels are shown smaller."""
 PAPER = 200
@@ -44,7 +42,7 @@ def caption_page(
     common = {"word": scales(captions, "largest"), "largest": most}.get(str(highest), most)
     largest = max((float(values[0]) for values in common if len(values)), default=1.0)
     data = {
-        "unit": UNIT,
+        "unit": BYTE_UNIT,
         "smooth": smooth,
         "words": highest == "word",
         "highest": largest,
@@ -72,15 +70,8 @@ def _item(caption: CaptionedImage) -> dict[str, Any]:
         "largest": [float(f"{weight:.6g}") if np.isfinite(weight) else None for weight in caption.largest],
         "hard": np.flatnonzero(caption.is_hard).tolist(),
         "sums": caption.sums_to_one,
-        "maps": _bytes(caption.maps / largest[:, None, None]),
+        "maps": as_bytes(caption.maps / largest[:, None, None]),
     }
-
-
-def _bytes(values: NDArray[np.float64]) -> str:
-    """Values from 0 to 1, row by row, a byte each, in base64."""
-    finite = np.isfinite(values)
-    whole = np.where(finite, np.where(finite, values, 0).clip(0, 1) * UNIT, NOT_A_NUMBER).round().astype(np.uint8)
-    return b64encode(whole.tobytes()).decode("ascii")
 
 
 def _png(image: NDArray[np.uint8]) -> str:

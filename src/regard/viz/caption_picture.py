@@ -22,7 +22,7 @@ from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, visible_words
 from regard.viz.layout import POINTS, width_of
 from regard.viz.maps import UNKNOWN, cells, grey_of, resized, smoothed, tinted, tints
-from regard.viz.picture import DPI, FAINT, INK, set_text
+from regard.viz.picture import DPI, FAINT, INK, write
 
 PAGE, PAPER, TALLEST = 11.0, 11.0, 200.0
 """The greatest width of all panels in a row, the height of a page of paper, and that of a picture, in inches."""
@@ -125,14 +125,14 @@ def _figures(
         for text, size, colour, room in ((heading, POINTS + 3, INK, TITLE), (note, POINTS, FAINT, NOTE)):
             if text:
                 shown = shortened(text, int((width - 2 * MARGIN) / (0.0088 * size)))
-                _write(axes, MARGIN, top, shown, type_, size=size, colour=colour, va="top")
+                write(axes, MARGIN, top, shown, type_, size=size, colour=colour, va="top")
                 top += room
         places = range(first * grid.columns, min((first + fitting) * grid.columns, len(labels) + 1))
         for place in places:
             row, column = divmod(place, grid.columns)
             left, upper = MARGIN + column * across, head + (row - first) * down + LINE
             if place == 0:
-                _write(axes, left, upper - 0.06, "image", type_, colour=FAINT)
+                write(axes, left, upper - 0.06, "image", type_, colour=FAINT)
                 pixels = resized(item.image, *_dots(grid))
                 _paint(canvas, left, upper, np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
             else:
@@ -202,8 +202,8 @@ def _name(axes: Axes, x: float, y: float, room: float, label: str, weight: float
     while most > 1 and width_of(shown) > room:
         most -= 1
         shown = shortened(label, most)
-    _write(axes, x, y, shown, type_)
-    _write(axes, x + room + width_of(number) + 0.05, y, number, type_, size=POINTS - 1.5, colour=FAINT, ha="right")
+    write(axes, x, y, shown, type_)
+    write(axes, x + room + width_of(number) + 0.05, y, number, type_, size=POINTS - 1.5, colour=FAINT, ha="right")
 
 
 def _number(weight: float) -> str:
@@ -218,7 +218,7 @@ def _scale(
 ) -> None:
     """The scale of colours and what it means."""
     if not len(most):
-        _write(axes, MARGIN, y, "no words", type_, colour=FAINT, size=POINTS - 1)
+        write(axes, MARGIN, y, "no words", type_, colour=FAINT, size=POINTS - 1)
         return
     table, length = tints(40), 0.9
     for i, colour in enumerate(table):
@@ -234,23 +234,8 @@ def _scale(
         parts.append("a word’s weights sum to 1")
     if item.is_hard.any():
         parts.append("outlined: the chosen cell")
-    _write(axes, MARGIN + length + 0.08, y, "; ".join(parts), type_, colour=FAINT, size=POINTS - 1)
+    write(axes, MARGIN + length + 0.08, y, "; ".join(parts), type_, colour=FAINT, size=POINTS - 1)
     if np.isnan(item.maps).any():
         x = MARGIN + 0.08
         axes.add_patch(Rectangle((MARGIN, y + 0.06), 0.1, 0.1, facecolor=UNKNOWN, linewidth=0))
-        _write(axes, x + 0.08, y + 0.16, "not a number", type_, colour=FAINT, size=POINTS - 1)
-
-
-def _write(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    type_: Typesetter,
-    *,
-    size: float = POINTS,
-    colour: str = INK,
-    va: str = "baseline",
-    ha: str = "left",
-) -> None:
-    set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va, ha=ha), type_)
+        write(axes, x + 0.08, y + 0.16, "not a number", type_, colour=FAINT, size=POINTS - 1)

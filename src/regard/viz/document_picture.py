@@ -16,7 +16,7 @@ from regard.errors import UnsupportedError
 from regard.viz.colours import HUES, WARM, are_light, highlights
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, visible, visible_words
-from regard.viz.picture import DPI, FAINT, INK, set_text
+from regard.viz.picture import DPI, FAINT, INK, write
 from regard.viz.weighted import Emphasis, WeightedDocument
 
 POINTS = 9.5
@@ -62,7 +62,7 @@ def draw_documents(
     cold, warm = (ListedColormap(highlights(hues=hues)).with_extremes(bad=UNKNOWN) for hues in (HUES, WARM))
     top = 0.22
     if title:
-        _write(axes, MARGIN, top, title, type_, size=POINTS + 3)
+        write(axes, MARGIN, top, title, type_, size=POINTS + 3, va="top")
         top += 0.36
     for item, rows, room in zip(documents, lines, heights, strict=True):
         _heading(axes, item, beside, top, type_, measure)
@@ -128,7 +128,7 @@ def _word(
     box = FancyBboxPatch((x, y + 0.015), width + 2 * GAP, LINE - 0.03, boxstyle="round,pad=0,rounding_size=0.035")
     box.set(facecolor=colour, edgecolor="none")
     axes.add_artist(box)
-    _write(axes, x + GAP, y + LINE / 2, label, type_, va="center_baseline", colour=_ink(colour))
+    write(axes, x + GAP, y + LINE / 2, label, type_, va="center_baseline", colour=_ink(colour), size=POINTS)
 
 
 def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: Colormap, type_: Typesetter) -> None:
@@ -136,7 +136,7 @@ def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: Col
     bar = Rectangle((x, y + 0.01), STRIP, height - 0.02, facecolor=colour, edgecolor="#e3d8d0", linewidth=0.5)
     axes.add_artist(bar)
     number = f"{weight:.2f}" if np.isfinite(weight) else "–"
-    _write(
+    write(
         axes, x - 0.07, y + LINE / 2, number, type_, va="center_baseline", ha="right", colour=FAINT, size=POINTS - 2.5
     )
 
@@ -155,7 +155,7 @@ def _heading(axes: Axes, item: WeightedDocument, x: float, y: float, type_: Type
         parts.append(("✓" if right else "✗", RIGHT if right else WRONG))
     for text, colour in parts:
         shown = shortened(visible_words(text), 40)
-        _write(axes, x + GAP, y + 0.1, shown, type_, va="center_baseline", colour=colour)
+        write(axes, x + GAP, y + 0.1, shown, type_, va="center_baseline", colour=colour, size=POINTS)
         x += measure(type_.drawable(shown)) + 0.07
 
 
@@ -179,23 +179,8 @@ def _scales(
         for i in range(40):
             axes.add_artist(Rectangle((x + i * 0.02, y - 0.05), 0.0205, 0.1, facecolor=colours(i / 39), linewidth=0))
         axes.add_artist(Rectangle((x, y - 0.05), 0.8, 0.1, fill=False, edgecolor="#c9cfd6", linewidth=0.5))
-        _write(axes, x + 0.88, y, label, type_, va="center_baseline", colour=FAINT, size=POINTS - 2)
+        write(axes, x + 0.88, y, label, type_, va="center_baseline", colour=FAINT, size=POINTS - 2)
         x += 3.4
-
-
-def _write(
-    axes: Axes,
-    x: float,
-    y: float,
-    text: str,
-    type_: Typesetter,
-    *,
-    size: float = POINTS,
-    colour: str | tuple[float, ...] = INK,
-    va: str = "top",
-    ha: str = "left",
-) -> None:
-    set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va, ha=ha), type_)
 
 
 def _ink(colour: Sequence[float]) -> str:

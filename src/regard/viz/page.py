@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import printable
 from regard.viz.aligned import PREDICTION, Aligned, Weights, panel_name
@@ -18,6 +20,8 @@ from regard.viz.labels import END_SYMBOL, numbered
 
 UNIT = 10_000
 """Weights are stored as integers, in units of 1/UNIT."""
+BYTE_UNIT, NOT_A_NUMBER = 254, 255
+"""Weights that are stored as bytes are in units of 1/BYTE_UNIT of the strongest colour; NOT_A_NUMBER is not finite."""
 
 
 def page(
@@ -88,6 +92,13 @@ def filled(template: str, heading: str, data: Any) -> str:
     }
     text = files.joinpath(template).read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
+
+
+def as_bytes(values: NDArray[np.float64]) -> str:
+    """Values from 0 to 1, row by row, a byte each, in base64."""
+    finite = np.isfinite(values)
+    units = np.where(finite, np.where(finite, values, 0).clip(0, 1) * BYTE_UNIT, NOT_A_NUMBER)
+    return b64encode(units.round().astype(np.uint8).tobytes()).decode("ascii")
 
 
 def embedded(data: Any) -> str:

@@ -207,6 +207,22 @@ def set_text(text: Text, type_: Typesetter) -> None:
     text.set_fontfamily(type_.families)
 
 
+def write(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    type_: Typesetter,
+    *,
+    size: float = POINTS,
+    colour: str | tuple[float, ...] = INK,
+    va: str = "baseline",
+    ha: str = "left",
+) -> None:
+    """Writes a text at a place of the axes."""
+    set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va, ha=ha), type_)
+
+
 def _colour_bar(
     figure: Figure, axes: Axes, shade: ScalarMappable, items: Sequence[Aligned], highest: float, *, largest: bool
 ) -> None:

@@ -15,10 +15,7 @@ from regard.errors import printable
 from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.colours import WARM, hexadecimal, ramp
 from regard.viz.labels import visible
-from regard.viz.page import filled
-
-UNIT, UNKNOWN = 254, 255
-"""Levels and weights are bytes, in units of 1/UNIT of the strongest colour; UNKNOWN is what is not finite."""
+from regard.viz.page import BYTE_UNIT, as_bytes, filled
 
 
 def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None, highest: float = 1.0) -> str:
@@ -36,7 +33,7 @@ def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None,
         for name in ("light", "dark")
     }
     items = [_item(sentence, highest) for sentence in sentences]
-    data = {"unit": UNIT, "highest": highest, "colours": colours, "items": items}
+    data = {"unit": BYTE_UNIT, "highest": highest, "colours": colours, "items": items}
     return filled("speech_page.html", heading, data)
 
 
@@ -51,8 +48,8 @@ def _item(sentence: AlignedSpeech, highest: float) -> dict[str, Any]:
         "frames": _milliseconds(sentence.frame_edges),
         "steps": _milliseconds(sentence.step_edges),
         "filters": int(sentence.levels.shape[1]),
-        "mel": _bytes(sentence.levels),
-        "weights": _bytes(weights),
+        "mel": as_bytes(sentence.levels),
+        "weights": as_bytes(weights),
         "read": sentence.read.tolist(),
         "found": sentence.steps_of_symbols.tolist(),
         "stop": None if sentence.stop is None else np.asarray(sentence.stop, np.float64).round(4).tolist(),
@@ -63,13 +60,6 @@ def _item(sentence: AlignedSpeech, highest: float) -> dict[str, Any]:
 
 def _milliseconds(seconds: NDArray[np.float64]) -> list[float]:
     return np.asarray(seconds * 1000, np.float64).round(3).tolist()
-
-
-def _bytes(values: NDArray[np.float64]) -> str:
-    """Values from 0 to 1, row by row, a byte each, in base64."""
-    finite = np.isfinite(values)
-    whole = np.where(finite, np.where(finite, values, 0) * UNIT, UNKNOWN).round().astype(np.uint8)
-    return b64encode(whole.tobytes()).decode("ascii")
 
 
 def _sound(samples: NDArray[Any], sample_rate: int) -> str:

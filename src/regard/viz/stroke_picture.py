@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -16,7 +15,7 @@ from regard.viz.colours import distinct, hexadecimal
 from regard.viz.document_picture import Measure
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, visible_words
-from regard.viz.picture import DPI, FAINT, INK, set_text
+from regard.viz.picture import DPI, FAINT, INK, write
 
 WIDEST, TALLEST, MARGIN, SCALE = 10.0, 6.0, 0.3, 1 / 48
 """The greatest width and height of the handwriting and the margin, and the size of a pixel of a small image, in
@@ -70,7 +69,7 @@ def draw_strokes(
     axes.set(xlim=(0, page), ylim=(bottom, 0))
     if heading:
         room = int((page - 2 * MARGIN) / 0.1)
-        _write(axes, MARGIN, MARGIN, shortened(heading, room), type_, size=POINTS + 1, colour=INK, va="top")
+        write(axes, MARGIN, MARGIN, shortened(heading, room), type_, size=POINTS + 1, colour=INK, va="top")
 
     corner = np.array([MARGIN, top])
     drawn = [corner + np.asarray(line, np.float64) * scale for line in strokes.lines]
@@ -90,12 +89,12 @@ def draw_strokes(
     y = top + tall + 0.3
     for symbol, (x, row) in enumerate(places):
         colour = colours.get(symbol, UNREAD)
-        _write(axes, x + MARGIN, y + row * LINE, labels[symbol], type_, size=POINTS, colour=colour)
+        write(axes, x + MARGIN, y + row * LINE, labels[symbol], type_, size=POINTS, colour=colour)
         if symbol in numbers:
             right = x + MARGIN + _width(labels[symbol], measure) + 0.015
-            _write(axes, right, y + row * LINE + 0.04, numbers[symbol], type_, size=NUMBER, colour=colour)
+            write(axes, right, y + row * LINE + 0.04, numbers[symbol], type_, size=NUMBER, colour=colour)
     if notes:
-        _write(axes, MARGIN, bottom - MARGIN, "; ".join(notes), type_, size=POINTS - 3, colour=FAINT)
+        write(axes, MARGIN, bottom - MARGIN, "; ".join(notes), type_, size=POINTS - 3, colour=FAINT)
     return figure
 
 
@@ -117,9 +116,3 @@ def _wrapped(
 def _width(label: str, measure: Measure) -> float:
     """In inches; `Measure` measures letters of 9.5 points."""
     return measure(label) * POINTS / 9.5
-
-
-def _write(
-    axes: Axes, x: float, y: float, text: str, type_: Typesetter, *, size: float, colour: str, va: str = "baseline"
-) -> None:
-    set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va), type_)
