@@ -282,11 +282,7 @@ class Reverse:
 
 
 class Judge:
-    """Compares links with those of a file.
-
-    Args:
-        first: the number of the first word in the file.
-    """
+    """Compares links with those of a file."""
 
     def __init__(self, path: Path, pairs: Sequence[Any], first: int) -> None:
         from regard.data import read_links

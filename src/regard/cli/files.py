@@ -21,11 +21,6 @@ LONGEST_NAME = 40
 class PredictionFiles:
     """Writes the files of predictions.
 
-    Args:
-        folder: where they go; created if necessary.
-        suffixes: those that the model may write.
-        overwrite: whether files are replaced.
-
     Raises:
         RegardError: for a folder that is a file.
     """

@@ -49,11 +49,7 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def settings_help(words: Sequence[str]) -> str:
-    """What the help of such a verb ends with: those of the model that is named, or those that are most used, or all.
-
-    Args:
-        words: what follows `regard`.
-    """
+    """What the help of such a verb ends with: those of the model that is named, or those that are most used, or all."""
     task = None if EVERYTHING in words else _task(words)
     shown, verb = list(_keys()), next(word for word in words if not word.startswith("-"))
     rest = f"Settings of other tasks: regard {verb} {EVERYTHING}"
@@ -187,11 +183,7 @@ def _meaning(name: str, task: str | None) -> str:
 
 
 def refuse_repeated(command: Any, words: Sequence[str]) -> None:
-    """Refuses an option that is given twice though only one value counts.
-
-    Args:
-        words: what follows `regard`.
-    """
+    """Refuses an option that is given twice though only one value counts."""
     rest = list(words)
     while (inner := getattr(command, "commands", None)) is not None:
         name = next((word for word in rest if not word.startswith("-")), "")

@@ -237,13 +237,7 @@ def predict(
 
 
 class Writer:
-    """Writes outputs, shows how far they are, and keeps them if they are stopped; a context manager.
-
-    Args:
-        output: the output file; None for stdout.
-        done: how many inputs are done already.
-        share: the share of all inputs that has been read.
-    """
+    """Writes outputs, shows how far they are, and keeps them if they are stopped; a context manager."""
 
     def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
         self.progress, self.failed = Progress(share, visible, done), 0
@@ -300,15 +294,7 @@ def _suffixes(formats: Sequence[str]) -> dict[str, str]:
 
 
 class Page:
-    """Makes lines of predictions.
-
-    Args:
-        format: what is printed.
-        table: how inputs are read.
-        num_columns: of an input.
-        scores: whether a column has scores.
-        has_files: whether the last column names a file.
-    """
+    """Makes lines of predictions."""
 
     def __init__(
         self,
@@ -397,13 +383,7 @@ def _predicted(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is written for an input, and what is said about it.
-
-    Args:
-        num_kept, num_outputs: columns of the input and of the output.
-        warning: said on stderr.
-        failed: whether the input has no output.
-    """
+    """What is written for an input, how many columns of input and output it has, and what is said about it."""
 
     text: str
     num_kept: int = 0

@@ -59,11 +59,7 @@ NEEDED = ("regard.tasks", "regard.tasks.table", "regard.training.allocator", "re
 
 
 class Stopwatch:
-    """The seconds of stages that may be inside each other, each without those inside.
-
-    Args:
-        begun: when it began, by `clock`.
-    """
+    """The seconds of stages that may be inside each other, each without those inside."""
 
     def __init__(self, stage: str, begun: float, clock: Callable[[], float] = perf_counter) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)

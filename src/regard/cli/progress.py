@@ -132,11 +132,7 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Outputs of a prediction that was stopped, in a file `OUTPUT.N.partial` after N inputs.
-
-    Args:
-        output: the output file; None for stdout.
-    """
+    """Outputs of a prediction that was stopped, in a file `OUTPUT.N.partial` after N inputs."""
 
     output: Path | None
 

@@ -65,11 +65,7 @@ def prepare_streams() -> None:
 
 
 class TerminalStream(io.TextIOBase):
-    """A terminal, to which what it would obey is written as an escape: results show data, which may hold anything.
-
-    Args:
-        stream: writes to the terminal.
-    """
+    """A terminal, to which what it would obey is written as an escape: results show data, which may hold anything."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -146,12 +142,7 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
 
 
 def format_of_output(path: Path | None, formats: Mapping[str, str], default: str, chosen: str | None = None) -> str:
-    """The format of an output: the chosen one, else that of the file's suffix, else the default.
-
-    Args:
-        formats: the formats by suffix.
-        chosen: from --format.
-    """
+    """The format of an output: the chosen one, else that of the file's suffix, else the default."""
     suffix = "" if path is None or str(path) == "-" else path.suffix.lower()
     named = formats.get(suffix)
     if named is None and suffix in OTHER_SUFFIXES:

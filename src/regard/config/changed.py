@@ -19,9 +19,6 @@ S = TypeVar("S", bound=Section)
 def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
     """A copy of the section with these values.
 
-    Args:
-        name: its key in the configuration, for error messages.
-
     Raises:
         ConfigError: for values outside their range, or that contradict each other.
 
@@ -49,12 +46,7 @@ def checked(section: S, values: Mapping[str, Any], path: KeyPath, *, judged: fro
 
 
 def refusal(error: ValidationError, schema: type[BaseModel], given: Mapping[str, Any], path: KeyPath) -> ConfigError:
-    """Pydantic's error as one of the library, a line for each problem: `beam=0: expected a whole number of at least 1`.
-
-    Args:
-        given: the values by name.
-        path: where the section is in the configuration.
-    """
+    """Pydantic's error as one of the library, a line for each problem: `beam=0: expected a whole number of at least 1`."""
     lines: dict[str, KeyPath] = {}
     for detail in error.errors():
         key = str(detail["loc"][0]) if detail["loc"] else None

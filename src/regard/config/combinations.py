@@ -219,11 +219,7 @@ STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
 
 
 def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key and the reason of the first refusal of settings; None if they combine.
-
-    Args:
-        judged, defaults: as in `unread_keys`.
-    """
+    """The key and the reason of the first refusal of settings; None if they combine."""
     if (refused := next(unread_keys(search, judged, defaults), None)) is not None:
         return refused
     return excluded(search, [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged])

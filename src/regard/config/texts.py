@@ -313,12 +313,7 @@ class TextDecodingConfig(Search):
 
 
 def check_directions(direction: str, decoding: TextDecodingConfig, training: AlignmentTrainingConfig | None) -> None:
-    """Refuses searches in a direction that a model has not learned, and losses that want one direction.
-
-    Args:
-        direction: `data.target.direction`.
-        training: the losses on alignments; None: they are not checked.
-    """
+    """Refuses searches in a direction that a model has not learned, and losses that want one direction."""
     for name in ("joint", "direction"):
         if direction != "both" and (value := getattr(decoding, name)):
             raise ConfigError(

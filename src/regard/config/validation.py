@@ -22,12 +22,7 @@ _SIGNS = ("#", "!", "&")
 
 
 def misreadings(key: Key, value: Any, entries: Mapping[KeyPath, Entry]) -> Iterator[Problem]:
-    """The problems of a value: a comment in its place, or a number, a switch or null among texts.
-
-    Args:
-        value: as it was read.
-        entries: the places of values, with what is written there.
-    """
+    """The problems of a value: a comment in its place, or a number, a switch or null among texts."""
     if not holds_text(key):
         return
     types = {member.type for member in key.members}

@@ -97,11 +97,7 @@ def read_text(path: Path) -> str:
 
 
 def require_folder(path: Path, name: str, what: str) -> Path:
-    """The path of a folder that has a file of this name.
-
-    Args:
-        what: whose folder it is, for messages.
-    """
+    """The path of a folder that has a file of this name."""
     if not path.exists():
         raise DataError(f"{path}: there is no such folder; a model of {what} is a folder with {name}.")
     if not (path / name).is_file():

@@ -14,13 +14,7 @@ SectionT = TypeVar("SectionT", bound=BaseModel)
 
 
 class Options:
-    """Values by name, some of which are refused.
-
-    Args:
-        values: those of the model.
-        program: named in messages.
-        defaults: of those that older versions did not save.
-    """
+    """Values by name, some of which are refused."""
 
     def __init__(self, values: Mapping[str, Any], program: str, defaults: Mapping[str, Any]) -> None:
         self.values = {**defaults, **values}
@@ -44,13 +38,7 @@ class Options:
 
 
 def validated(schema: type[SectionT], values: Mapping[str, Any], source: Any) -> SectionT:
-    """The values as a configuration.
-
-    Args:
-        schema: its class.
-        values: by key.
-        source: what they are from, for the message.
-    """
+    """The values as a configuration."""
     try:
         return schema.model_validate(values)
     except ValidationError as error:

@@ -111,9 +111,6 @@ def of_pieces(units: SentencePieceUnits, symbols: Symbols) -> Symbols:
 def read_rows(symbols: Symbols, weight: Tensor, name: str) -> Tensor:
     """The rows of an embedding in our order, (N, D). Symbols that the other program does not have are read as unknown.
 
-    Args:
-        name: of the weight, for messages.
-
     Raises:
         DataError: for a weight with another number of rows than there are symbols.
     """

@@ -132,12 +132,7 @@ class Facts:
 
 
 class Network:
-    """The parts of a model, their sizes, and their weights.
-
-    Args:
-        arrays: by role.
-        facts: what they do not say.
-    """
+    """The parts of a model, their sizes, and their weights."""
 
     def __init__(self, arrays: Arrays, facts: Facts) -> None:
         self.arrays, self.facts = arrays, facts

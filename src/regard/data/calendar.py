@@ -272,11 +272,7 @@ def time_features(times: Times, names: Sequence[str] = TIME_FEATURES) -> NDArray
 
 
 def _months(dates: NDArray[np.datetime64], given: int = 0) -> Step | None:
-    """The step of dates that stand at the same day of their months; None if they do not.
-
-    Args:
-        given: the months of a step, if they are known.
-    """
+    """The step of dates that stand at the same day of their months; None if they do not."""
     months = dates.astype("datetime64[M]")
     apart = np.diff(months).astype(np.int64)
     if not given and (not len(apart) or apart.min() <= 0):

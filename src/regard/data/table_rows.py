@@ -40,11 +40,7 @@ class Rows(ABC):
 
 
 class SeparatedRows(Rows):
-    """A row per line; quotation marks have no special meaning.
-
-    Args:
-        separator: a tab, or `|||`.
-    """
+    """A row per line; quotation marks have no special meaning."""
 
     def __init__(self, path: Path, separator: str) -> None:
         super().__init__(path, skip_blank=True)

@@ -78,11 +78,7 @@ class Tally:
             self.places.append(place)
 
     def line(self, text: str) -> str:
-        """The number of items, what they have, the most frequent symbols, and the first places.
-
-        Args:
-            text: what is `counted`.
-        """
+        """The number of items, what they have, the most frequent symbols, and the first places."""
         return self.about(counted(self.num_items, text))
 
     def about(self, text: str) -> str:

@@ -247,12 +247,7 @@ def _is_part(hint: Any) -> bool:
 
 
 def check_heads(config: TransformerLayersConfig, path: KeyPath, *, positions: str | None) -> None:
-    """Refuses sizes that heads do not divide.
-
-    Args:
-        path: of the section, for messages.
-        positions: the kind of positions.
-    """
+    """Refuses sizes that heads do not divide."""
     if config.size % config.heads:
         raise ConfigError(f"size is {config.size}; it must be a multiple of heads ({config.heads})", (*path, "size"))
     if positions == "rotary" and config.size // config.heads % 2:

@@ -295,11 +295,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
 
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A prediction in rows of columns, which follow those of the input: mostly one row.
-
-        Args:
-            scores: whether the rows have scores or probabilities.
-        """
+        """A prediction in rows of columns, which follow those of the input: mostly one row."""
         raise NotImplementedError
 
     def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
@@ -403,11 +399,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         return (), ()
 
     def continued(self, config: ConfigT, material: Any, base: Any) -> Any:
-        """The material of a training that starts from a model, whose symbols and labels stay known.
-
-        Args:
-            material: what `read` returned.
-        """
+        """The material of a training that starts from a model, whose symbols and labels stay known."""
         return material
 
     def checked(self, config: ConfigT, material: Any) -> Findings:

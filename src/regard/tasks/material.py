@@ -61,9 +61,6 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) ->
 
     Defects are errors in the report, or warnings if `data.on_error` is skip.
 
-    Args:
-        base: as in `read_and_check`.
-
     Raises:
         ConfigError: for settings that contradict the data.
     """

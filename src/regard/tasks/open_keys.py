@@ -29,11 +29,7 @@ class OpenKeys(Generic[ConfigT]):
     chosen: dict[str, Any] = field(default_factory=dict)
 
     def choose(self, key: str, value: Any) -> Any:
-        """The value of the configuration if it sets the key, else this value.
-
-        Args:
-            key: dotted, as `training.epochs`.
-        """
+        """The value of the configuration if it sets the key, else this value."""
         path = tuple(key.split("."))
         if is_set(self.given, path):
             return value_of(self.given, path)

@@ -77,9 +77,6 @@ class WarmStart:
     def plan(self, plan: Plan[Any], trained: TrainedItems | None) -> Plan[Any]:
         """The plan with fewer steps and a lower learning rate where they follow from the data, if those are a small
         change to the model: fewer than half of the items that it was trained on, or nobody knows how many those were.
-
-        Args:
-            trained: the items of the training.
         """
         chosen, given = dict(plan.open.chosen), plan.open.given
         notes = [f"start: {self.folder}; open sizes of the network are those of this model"]

@@ -100,11 +100,7 @@ def _check(
     *,
     has_reinforce: bool,
 ) -> None:
-    """Refuses losses without effect, and a score that does not learn.
-
-    Args:
-        has_reinforce: whether the model could be trained by REINFORCE.
-    """
+    """Refuses losses without effect, and a score that does not learn."""
     if training is not None:
         _refuse_losses(training, learning, f"{config.recipe} with these options")
     if learning.context or (training is not None and training.reinforce is not None):

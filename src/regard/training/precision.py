@@ -76,12 +76,7 @@ class Precision:
 
 
 def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
-    """Refuses a training that could not make its first step.
-
-    Args:
-        config: the section `training` of a configuration.
-        trainee: the trainee; without one, only the configuration is checked.
-    """
+    """Refuses a training that could not make its first step."""
     Precision(config.precision, device.choose(config.device))
     Schedule(config, total_steps=0)
     if config.tensorboard:

@@ -88,11 +88,7 @@ class Display:
             )
 
     def remaining(self, seconds: float, *, at_most: bool) -> None:
-        """Prints how long the rest will take, unless there is a bar, which shows it.
-
-        Args:
-            at_most: whether the training may stop early.
-        """
+        """Prints how long the rest will take, unless there is a bar, which shows it."""
         if self._bar is None:
             minutes = round(seconds / 60)
             amount = "Less than a minute" if minutes < 1 else f"About {counted(minutes, 'minute|minutes')}"

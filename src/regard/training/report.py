@@ -77,12 +77,7 @@ drawings took as long as the training of a small model."""
 
 
 class RunReport:
-    """Reports the progress of a run; a context manager.
-
-    Args:
-        manifest: lists every file before it is written.
-        counted: what the loss counts.
-    """
+    """Reports the progress of a run; a context manager."""
 
     def __init__(
         self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest, *, counted: str = SYMBOLS

@@ -15,9 +15,6 @@ class Interruption:
     """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
 
     Handlers are installed in the main thread only, as Python requires, and the former ones are restored afterwards.
-
-    Args:
-        stop: the event to set; others may set it too.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:

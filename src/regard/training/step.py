@@ -82,9 +82,6 @@ class Stepper:
 
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
-        Args:
-            step: the number of steps made before.
-
         Raises:
             RegardError: if the loss or a gradient is not finite, before any weight is changed.
         """

@@ -32,11 +32,7 @@ PAPER = 200
 def caption_page(
     captions: Sequence[CaptionedImage], *, title: str | None = None, smooth: bool = True, highest: Highest = "word"
 ) -> str:
-    """The text of the page.
-
-    Args:
-        smooth, highest: how it begins; as in `plot_captioned_image`.
-    """
+    """The text of the page."""
     heading = printable(title or "Captions")
     most = scales(captions, highest)
     common = {"word": scales(captions, "largest"), "largest": most}.get(str(highest), most)

@@ -37,13 +37,7 @@ TITLE, NOTE, FOOT = 0.34, 0.22, 0.42
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the panels are, in inches.
-
-    Args:
-        width, height: of a panel.
-        columns: panels in a row.
-        rows: of all panels.
-    """
+    """Where the panels are, in inches."""
 
     width: float
     height: float

@@ -53,11 +53,7 @@ def document_page(
     emphasis: Emphasis = "root",
     highest: float = 1.0,
 ) -> str:
-    """The text of the page.
-
-    Args:
-        highest: the emphasis of the strongest colour.
-    """
+    """The text of the page."""
     heading = html.escape(printable(title or "Document"))
     is_deep = any(item.weights is not None for item in documents)
     name = {"root": "√sentence weight × word weight", "product": "sentence weight × word weight"}[emphasis]

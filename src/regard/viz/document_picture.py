@@ -38,11 +38,7 @@ def draw_documents(
     emphasis: Emphasis = "root",
     highest: float = 1.0,
 ) -> Figure:
-    """The figure of documents, one below the other, with the scale of their colours at the end.
-
-    Args:
-        highest: the emphasis of the darkest colour.
-    """
+    """The figure of documents, one below the other, with the scale of their colours at the end."""
     title = visible_words(title or "")
     type_ = Typesetter([title, *(text for item in documents for text in _texts(item))])
     measure = Measure(type_)

@@ -19,11 +19,7 @@ from regard.viz.page import BYTE_UNIT, as_bytes, filled
 
 
 def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None, highest: float = 1.0) -> str:
-    """The text of the page.
-
-    Args:
-        highest: the weight of the strongest colour.
-    """
+    """The text of the page."""
     heading = printable(title or "Speech")
     colours = {
         name: {

@@ -76,9 +76,6 @@ def strokes_of(
     It is the symbol whose weights are largest in the mean along the stroke, at points a quarter of a cell apart. Maps
     whose weights sum to 1 are comparable: what looks elsewhere, too, has less left for the stroke.
 
-    Args:
-        strokes, caption, without_ink: as in `plot_strokes`.
-
     Raises:
         RegardError: for strokes outside the image.
     """

@@ -14,12 +14,7 @@ ENCODER = ("size", "layers", "bidirectional")
 
 
 def build_classifier(config: HierarchicalConfig | FlatConfig, *, num_words: int, num_labels: int) -> DocumentClassifier:
-    """The network, freshly initialised.
-
-    Args:
-        num_words: ids of words.
-        num_labels: C.
-    """
+    """The network, freshly initialised."""
     embedding = TokenEmbedding(num_words, config.embedding_size, dropout=config.dropout)
     words = _level(config.words, config.embedding_size, config.dropout, ("model", "words"))
     sentences = None

@@ -242,11 +242,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     def weighted(
         self, prediction: DocumentPrediction, *, heads: bool = False, label: str | None = None
     ) -> list[WeightedDocument]:
-        """A prediction as it is drawn: once, with the mean of the heads, or once for every head of its words.
-
-        Args:
-            label: the true label, if it is known.
-        """
+        """A prediction as it is drawn: once, with the mean of the heads, or once for every head of its words."""
         words = prediction.alignments["word"]
         shown = ", ".join(prediction.labels) or "no label"
         least = min((prediction.probabilities[name] for name in prediction.labels), default=None)

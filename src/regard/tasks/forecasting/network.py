@@ -63,11 +63,6 @@ class LinearPath(nn.Module):
     """A linear map of the history: step t of target f is x W + b, with the past x (P,) of this target.
 
     Its weights are those of a ridge regression (`regard.data.LinearForecast`) and are not trained.
-
-    Args:
-        num_targets: F.
-        past: P.
-        steps: T.
     """
 
     weights: Tensor

@@ -46,12 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureItem:
-    """A picture with its references.
-
-    Args:
-        references: texts, distinct after normalisation.
-        place: where it is from.
-    """
+    """A picture with its references."""
 
     source: Entry
     references: tuple[str, ...]

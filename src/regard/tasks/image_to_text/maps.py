@@ -28,13 +28,7 @@ OF_LINES = ("focus_rate", "entropy")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedWords:
-    """Where in pictures the things are that words name.
-
-    Args:
-        boxes: by the name of the picture.
-        reader: how pictures are brought into what the encoder reads.
-        target: the field of the texts.
-    """
+    """Where in pictures the things are that words name."""
 
     path: Path
     boxes: Mapping[str, PictureBoxes]

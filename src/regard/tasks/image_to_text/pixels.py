@@ -84,11 +84,6 @@ class PictureReader:
     ) -> NDArray[np.float32]:
         """What the encoder reads, (C, H, W).
 
-        Args:
-            image: what is read.
-            place: names it in messages.
-            report: as in `pixels`.
-
         Raises:
             DataError: for what is no picture; the text names the file, or begins with the place.
         """

@@ -32,13 +32,7 @@ from regard.tasks.writing.trainee import AbstractWriterTrainee
 
 @dataclass(frozen=True, slots=True)
 class Augmenter:
-    """Reads a picture as it is changed in an epoch: a pure function of seed, epoch and item.
-
-    Args:
-        reader: reads pictures and draws strokes.
-        seed: of the configuration.
-        strokes, pictures: the changes; None: none.
-    """
+    """Reads a picture as it is changed in an epoch: a pure function of seed, epoch and item."""
 
     reader: PictureReader
     seed: int
@@ -55,10 +49,6 @@ class Augmenter:
 
     def __call__(self, image: Image, epoch: int, item: int) -> NDArray[np.float32]:
         """What the encoder reads, (C, H, W).
-
-        Args:
-            image: a picture or strokes.
-            epoch, item: numbers by which the draws differ.
 
         Raises:
             DataError: for what is no picture.

@@ -84,11 +84,7 @@ class Columns:
         token_column: int | str | None = None,
         label_column: int | str | None = None,
     ) -> Columns:
-        """The form of a file, by its first lines.
-
-        Args:
-            format, token_column, label_column: as in the configuration's `data`.
-        """
+        """The form of a file, by its first lines."""
         examined = [line for line in islice(lines, EXAMINED) if not is_blank(line)]
         if format == "auto":
             format = recognised(examined, path)

@@ -63,10 +63,6 @@ class CharacterReader(nn.Module):
 class Labeller(nn.Module):
     """log p(label) at every token: h = encoder([token; characters]), c_i = Σ_j α_ij h_j, softmax(W [h_i; c_i]).
 
-    Args:
-        config: sizes and the recipe of the attention.
-        num_tokens, num_characters, num_labels: sizes of the vocabularies, special symbols included.
-
     Source: Lample et al. 2016 (arXiv 1603.01360) without its last layer, with self-attention.
     """
 
@@ -96,14 +92,7 @@ class Labeller(nn.Module):
         *,
         alignment: bool = False,
     ) -> Labelled:
-        """The features that `head` turns into log-probabilities.
-
-        Args:
-            tokens: ids of the tokens.
-            words, spelling: as in `CharacterReader`.
-            mask: True at real tokens.
-            alignment: whether to return the weights of the attention.
-        """
+        """The features that `head` turns into log-probabilities."""
         vectors = torch.cat([self.embedding(tokens), self.characters(words, spelling)], -1)
         encoded: Encoded = self.encoder.encode(vectors, mask)
         if self.attention is None:

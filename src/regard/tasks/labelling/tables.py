@@ -33,11 +33,6 @@ def input_table(
     It does by its suffix, as CoNLL-U, if half of its labels or more are those of the model, or if its lines stand in
     blocks and have the same number of columns. Where labels of the model are not to be found, there is no column of
     labels, and predictions add one.
-
-    Args:
-        name, head, is_table: as of `AbstractModel.input_table`.
-        data: the configuration of the training files.
-        labels: those of the model.
     """
     path, filled = Path(name), [line for line in head if not is_blank(line)]
     format = recognised(filled, path)

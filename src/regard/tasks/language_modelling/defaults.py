@@ -40,12 +40,7 @@ def resolve(
     held_out: int = 0,
     chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> Plan[LanguageModellingConfig]:
-    """Chooses values for the keys that the configuration leaves open.
-
-    Args:
-        num_tokens: of the training text.
-        held_out: tokens of the held-out text.
-    """
+    """Chooses values for the keys that the configuration leaves open."""
     growth = max(num_tokens, 1) / REFERENCE
     open_ = OpenKeys(config, dict(chosen))
     choose = open_.choose

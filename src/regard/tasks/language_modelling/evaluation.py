@@ -19,15 +19,7 @@ STRETCH = 64
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of a text with its likelihood.
-
-    Args:
-        place: the file and the line in which it begins.
-        text: what it says.
-        nats: its negative log-likelihood.
-        num_tokens: how many tokens it has.
-        warnings: none.
-    """
+    """A stretch of a text with its likelihood."""
 
     place: str
     text: str

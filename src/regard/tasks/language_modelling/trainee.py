@@ -33,9 +33,6 @@ class TextTrainee(AbstractArrayTrainee):
     """A `LanguageModel` with the text that it is trained on.
 
     Batches are windows of the text with their left context; nothing is carried from one to the next.
-
-    Args:
-        text: the training text, and the held-out one after it.
     """
 
     model: LanguageModel

@@ -35,12 +35,7 @@ class SpeechNetwork(nn.Module):
 
 
 def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontEnd) -> SpeechNetwork:
-    """The network, freshly initialised.
-
-    Args:
-        num_symbols: ids of units.
-        front_end: whose mel spectrograms the decoder says.
-    """
+    """The network, freshly initialised."""
     _check(config)
 
     def attention(*, query_size: int, memory_size: int) -> AbstractAttention:

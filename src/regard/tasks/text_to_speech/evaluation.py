@@ -133,11 +133,7 @@ def evaluate(
     joined: int,
     table: Path | None,
 ) -> SpeechEvaluation:
-    """As `SpeechModel.evaluate`.
-
-    Args:
-        synthesise: makes sounds; None: none are made.
-    """
+    """As `SpeechModel.evaluate`."""
     data = model.config.data.model_copy(update={"cache": None})
     notes: list[str] = []
     folders = [table.resolve().parent for table in (data.train, data.dev) if table is not None]

@@ -225,11 +225,7 @@ def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
 def samples_of(
     data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, report: Callable[[str], None]
 ) -> tuple[Tensor, int]:
-    """The samples of a sentence, and how many were cut at its beginning.
-
-    Args:
-        report: is told what was changed.
-    """
+    """The samples of a sentence, and how many were cut at its beginning."""
     try:
         samples, _ = read_wave(item.sound, front_end.sample_rate, report=report)
     except RegardError as error:

@@ -19,11 +19,7 @@ from regard.tasks.writing.trainee import AbstractWriterTrainee
 
 
 class EncodedPairs:
-    """The ids of both sides of many pairs, and of what a pointer copies.
-
-    Args:
-        model: has the fields.
-    """
+    """The ids of both sides of many pairs, and of what a pointer copies."""
 
     def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
         self.source = EncodedTexts((pair.source for pair in pairs), model.source)

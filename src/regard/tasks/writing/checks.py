@@ -21,12 +21,7 @@ from regard.tasks.teaching import check_layer, check_teachable
 def check_decoder_learns(
     decoder: Any, attention: AttentionConfig | None, training: AlignmentTrainingConfig, *, memory_size: int
 ) -> None:
-    """Refuses attention to the input that would keep its random initial values, and losses without effect on it.
-
-    Args:
-        decoder: recurrent, or a Transformer; no other is checked.
-        memory_size: M, of the encoder's states.
-    """
+    """Refuses attention to the input that would keep its random initial values, and losses without effect on it."""
     if isinstance(decoder, RecurrentDecoder):
         check_teachable(decoder, attention, training, memory_size=memory_size)
     if isinstance(decoder, TransformerDecoder) and attention is not None:

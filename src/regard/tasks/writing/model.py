@@ -125,11 +125,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         return begin_symbol(self.trained_direction, self.is_reversed)
 
     def directed(self, direction: str | None) -> Self:
-        """The same model, which writes in this direction if it has learned both.
-
-        Args:
-            direction: left_to_right (None, too) or right_to_left.
-        """
+        """The same model, which writes in this direction if it has learned both."""
         directed = copy(self)
         directed._direction = direction or "left_to_right"
         return directed
@@ -209,9 +205,6 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
         The pieces of an output together are what `predict` returns for it, which its last piece has. Those of several
         inputs follow each other as they come; inputs of a batch are searched for at once.
-
-        Args:
-            inputs, search, alignment, strict, constraints: as in `predict`.
 
         Raises:
             ConfigError: for a search whose outputs are not certain before they are whole, or a model that writes from

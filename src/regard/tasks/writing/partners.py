@@ -26,12 +26,7 @@ SHOWN = 5
 
 
 def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> EnsembleEncoderDecoder:
-    """The models as one, after a check that they read and write the same symbols in the same order.
-
-    Args:
-        models: two or more.
-        options: those of `EnsembleDecoder`.
-    """
+    """The models as one, after a check that they read and write the same symbols in the same order."""
     first, *others = models
     for other in others:
         if differences := first.differences(other):

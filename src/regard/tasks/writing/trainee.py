@@ -38,9 +38,6 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
     A task says what the batches are and how they are encoded; loss, validation and samples are those of this class. A
     batch has `inputs`, `targets` (B, T) and their `mask`, beside what the encoder reads; `reference` (B, T, S) if
     alignments are supervised.
-
-    Args:
-        items: held-out inputs with their references.
     """
 
     def __init__(self, model: AbstractWriter[Any, Any], items: Sequence[WrittenItem]) -> None:
