@@ -216,7 +216,6 @@ class Reverse:
 
     Args:
         name: a model, or a file of links that `regard align` of such a model printed.
-        method: how links are joined.
     """
 
     def __init__(self, name: str, device: str, pairs: Sequence[Any], method: Method) -> None:

@@ -33,7 +33,6 @@ class Inputs:
     """The inputs of a file.
 
     Args:
-        rows: read one by one.
         table: how they are read; None: they are arguments of the command.
         is_json: whether they are fields of JSON objects.
     """
@@ -50,8 +49,6 @@ def opened(
 
     Args:
         path: the file; `STDIN` is stdin.
-        fields: from --source-field.
-        form: from --input-format.
         peek: whether the first lines may be read before the first input is predicted.
     """
     from regard.data.input_rows import input_table

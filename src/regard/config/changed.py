@@ -46,7 +46,7 @@ def checked(section: S, values: Mapping[str, Any], path: KeyPath, *, judged: fro
 
 
 def refusal(error: ValidationError, schema: type[BaseModel], given: Mapping[str, Any], path: KeyPath) -> ConfigError:
-    """Pydantic's error as one of the library, a line for each problem: `beam=0: expected a whole number of at least 1`."""
+    """Pydantic's error as one of the library, with a line for each problem."""
     lines: dict[str, KeyPath] = {}
     for detail in error.errors():
         key = str(detail["loc"][0]) if detail["loc"] else None

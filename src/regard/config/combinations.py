@@ -41,8 +41,6 @@ class Exclusion:
         key: the key whose value an error names.
         first, second: what does not combine, as the documentation names it.
         applies: whether settings have both.
-        reason: why not.
-        remedy: what to do.
         harmless_with: a key that a caller may change alone, where the value of `key` that is there changes nothing.
     """
 

@@ -65,7 +65,6 @@ def parse(
     """Reads one YAML document.
 
     Args:
-        text: the YAML.
         origin: the beginning of places, for example the file's name.
         folder: the folder that relative paths start from.
         order: problems in documents of lower order are reported first.

@@ -79,7 +79,6 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
 
     Args:
         values: nested dicts, as read from YAML; relative paths are made absolute, from the folder of their entry.
-        entries: the places of the values.
 
     Raises:
         ConfigError: for all problems at once, one per line, in the order of reading.
@@ -124,7 +123,6 @@ def unread_settings(config: Config, entries: Mapping[KeyPath, Entry], inherited:
     """The keys that the user has set and that nothing reads.
 
     Args:
-        entries: the places of the values.
         inherited: the origin of values that the user has not set: a preset, or the configuration of a saved model.
     """
 

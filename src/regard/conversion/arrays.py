@@ -19,7 +19,6 @@ class Arrays:
         arrays: by the names that the program gives them.
         names: the name of each role; a role that has none is a name itself, with / or . between its parts.
         ignored: patterns of names that are not read, as those of an optimiser's own arrays (`*/Adam*`).
-        source: the file, for messages.
 
     Raises:
         DataError: for a name that there is not.

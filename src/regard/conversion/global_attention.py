@@ -28,19 +28,15 @@ class GlobalAttentionModel:
     """What a model is built like.
 
     Args:
-        cell: lstm, gru or rnn.
         bidirectional: whether the encoder reads in both directions, each with half of the size.
         layers: of the encoder and of the decoder.
         size: D, of the encoder's outputs and of the decoder's states.
         source_size, target_size: of the embeddings.
-        input_feeding: whether õ is fed back.
         attention: dot, general or mlp; None: the output layer reads the states.
-        alignment: softmax or sparsemax.
         bridge: whether a map turns the encoder's last states into the first state.
         tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
             embeddings.
         positions: what is added to embeddings times the square root of their size; None: nothing.
-        dropout: in training.
         source, target: the names of the embeddings' modules.
     """
 

@@ -19,8 +19,6 @@ def layer_names(side: str, count: int, table: Names, *, prefix: str | None = Non
     """The other program's names of the modules of our layers.
 
     Args:
-        side: `encoder` or `decoder`.
-        count: how many layers there are.
         table: the names of the modules of a layer, by ours.
         prefix: what is before the number of a layer there; as here if None.
 
@@ -54,7 +52,6 @@ class Naming:
     """The names that a program gives to the parts of a Transformer.
 
     Args:
-        source, target: the embeddings.
         positions: learned positions of both sides; None if there are none.
         offsets_of_keys: the vectors of relative positions that are added to keys; those of values are
             `relative_positions_embeddings`.

@@ -99,7 +99,6 @@ def separated_table(head: Sequence[str], separator: str, fields: Fields | None, 
     """A file with a row per line, in which quotation marks have no special meaning.
 
     Args:
-        head, fields, trained: as in `input_table`.
         separator: between the columns, as in `split_row`.
     """
     first = split_row(head[0], separator) if head else []

@@ -18,7 +18,6 @@ class JsonlPairs(LinePairs):
 
     Args:
         source_fields: the fields of the source; several texts are joined by tabs.
-        target_field: the field of the target.
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[str | int], target_field: str | int) -> None:

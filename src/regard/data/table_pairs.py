@@ -37,7 +37,6 @@ class TablePairs(Pairs):
 
     Args:
         source_fields: the columns of the source, counted from 0, or their names; several are joined by tabs.
-        target_field: the column of the target.
     """
 
     def __init__(self, rows: Rows, *, source_fields: Sequence[str | int], target_field: str | int) -> None:

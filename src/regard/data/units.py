@@ -30,7 +30,6 @@ class Units(Protocol):
         """The number of the word of each symbol, from 0, and -1 for symbols of no word, such as blanks.
 
         Args:
-            tokens: symbols.
             text: the text that was split into them; None if a model wrote them.
         """
 

@@ -39,7 +39,6 @@ def aligned_cross_entropy(
     """`forced_cross_entropy` with the terms of the alignments, and further sums over the batch, by name.
 
     Args:
-        config: the weights of the terms.
         memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
         source_mask: True at real source positions.
         reference: True at the positions that a step should attend to, for `supervision`.

@@ -69,7 +69,6 @@ def build_decoder(
         embedding: makes the input layer, of `config.embedding_size` features.
         head: makes the output layer, from the number of features that it reads and the input layer, whose weights it
             may share.
-        continuous: whether outputs are values.
         path: of the section with the keys `decoder` and `attention`, for messages.
     """
     check_decoder(config, attention, path=path)
@@ -160,7 +159,6 @@ def build_mechanism(
             input; a recipe gets those that it has parameters for.
         defaults: values of further parameters, parts among them, which options of the configuration replace; a recipe
             gets those that it has parameters for.
-        path: of the section, for messages.
     """
     recipe = RECIPES.get(config.recipe)
     if recipe is None:

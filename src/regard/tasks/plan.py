@@ -33,7 +33,6 @@ class Plan(Generic[ConfigT]):
         amount: how much data there is: `3,600 pairs, 32,000 symbols`.
         batch: what a batch has: `of up to 512 symbols`.
         batch_key: the key that says so, such as `training.batch_tokens`.
-        notes: further lines.
         few_steps: with fewer optimiser steps most models stay untrained.
         validation_cost: the time of a validation, in epochs of training (`choose_steps`).
     """

@@ -56,7 +56,6 @@ class Pieces:
         """The piece of an increment.
 
         Args:
-            index: the number of the input.
             prediction: the whole output if the increment is the last one.
             most: the most symbols; a search has room for one more.
         """

@@ -47,7 +47,6 @@ def check_teachable(
     """Refuses a mechanism whose score would keep its random initial values, and losses that have no effect on it.
 
     Args:
-        decoder: with the mechanism.
         config: the recipe and its options; None without attention.
         training: the losses on alignments; None for a task without them.
         memory_size: M, of the encoder's states.
@@ -78,7 +77,6 @@ def check_layer(
     """As `check_teachable`, for the attention of a layer of a Transformer, which REINFORCE cannot train.
 
     Args:
-        attention: of the layer.
         training: the losses on its alignments; None where there are none.
         sizes: Q, M and the width of the inputs.
         path: of the section of the attention, for messages.

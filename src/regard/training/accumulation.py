@@ -31,7 +31,6 @@ class Accumulation:
 
     Args:
         batches: this process's part of each.
-        epoch: counted from 0.
         end: the number of batches of the epoch that are used after this step.
         size: the number of batches of the epoch.
     """

@@ -159,7 +159,6 @@ class Checkpoints:
         ones, of which a mean becomes a file of its own.
 
         Args:
-            module: holds the final weights.
             best: the step of the best validation.
             final: the steps of the validations whose mean the final weights are.
         """

@@ -50,7 +50,6 @@ class Diagnosis:
 
         Args:
             focus: the highest focus rate of a head (`Validation.focus`); if None, that of the metrics counts.
-            step: the steps so far.
             alignment: if given, it says whether an alignment has formed, and not the focus rate.
         """
         if alignment is not None:

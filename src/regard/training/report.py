@@ -120,7 +120,6 @@ class RunReport:
         """Moves the bar after a step and, if due, writes a line.
 
         Args:
-            total: the planned steps.
             remaining: seconds until they are made; None if that cannot be told yet.
         """
         figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing(self._counted)

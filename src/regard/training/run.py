@@ -92,7 +92,6 @@ class Run:
 
         Args:
             started: on the clock of `time.perf_counter`, when the wait for the batches began.
-            waited: seconds of that wait.
         """
         learning_rate = self.schedule.learning_rate(self.position.step + 1)
         if not self.module.training:

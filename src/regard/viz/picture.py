@@ -41,7 +41,6 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     If one has many heads, they are shown as small multiples below the main picture.
 
     Args:
-        title: the text above everything.
         highest: the weight of the darkest colour. The colour bar has an arrow if there are weights above it.
         largest: whether `highest` is the largest weight; the colour bar says so.
     """

@@ -33,9 +33,7 @@ class TrainingData:
     """The documents that a model is trained on.
 
     Args:
-        train_words, dev_words: their words.
         field: sentences, and the words of the training documents.
-        labels: those of the training documents.
         chosen: values of open keys that follow from the documents, by dotted key.
     """
 

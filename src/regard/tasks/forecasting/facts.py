@@ -27,8 +27,6 @@ class SeriesFacts:
 
     Args:
         target_names, known_names: F and K names.
-        step: the time between rows.
-        features: the time features.
         seen: by the name of a series the time from which on training saw no row, and the end of its test part.
         zones: by the name of a series the zone of its calendar, if it has one.
     """

@@ -26,7 +26,6 @@ class Conditions:
     """What a forecast follows from, R sequences: windows, or windows times targets.
 
     Args:
-        memory: the decoder's.
         last: (R, F) the last observation, which is the first input.
         base: (R, T, F) what the outputs are added to, or None.
         known: (R, T, K) known futures.
@@ -84,7 +83,6 @@ class ForecastNetwork(nn.Module):
     what its output is added to, if that is the linear path, the values of the previous step, and the known inputs.
 
     Args:
-        encoder, decoder: of values.
         linear: the path that the decoder's outputs are added to, or None.
         is_separate: whether every target is a sequence of its own.
     """
@@ -135,14 +133,7 @@ class ForecastNetwork(nn.Module):
 def build_network(
     config: RecurrentForecasterConfig, *, num_targets: int, num_known: int, history: int, horizon: int
 ) -> ForecastNetwork:
-    """The network that a configuration describes, freshly initialised.
-
-    Args:
-        config: encoder, decoder, attention and what the outputs are added to.
-        num_targets: F.
-        num_known: K, with the time features.
-        history, horizon: S and T.
-    """
+    """The network that a configuration describes, freshly initialised."""
     width = 1 if config.channels == "separate" else num_targets
     is_linear, levels = config.adds_to == "linear", config.quantiles
     encoder = build_encoder(

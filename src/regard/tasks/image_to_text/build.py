@@ -40,8 +40,6 @@ def build_model(
     """The model that a configuration describes, freshly initialised.
 
     Args:
-        num_channels: of the pictures.
-        num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
         published: whether published weights are read where the configuration names some.
     """

@@ -31,9 +31,7 @@ class Entry:
     """A picture of a table.
 
     Args:
-        name: how messages and results show it.
         image: the picture; None if the entry cannot be read.
-        reason: why it cannot be read.
     """
 
     name: str

@@ -68,7 +68,6 @@ class ImageSource(Source):
     """A picture as it is read.
 
     Args:
-        image: what was given.
         shape: (H, W) of what the encoder reads; (0, 0) if it cannot be read.
         values: (C, H, W) of it; None if it is read again when it is needed.
     """
@@ -186,11 +185,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return first.stride
 
     def check_grid(self, grid: tuple[int, int], *, place: str = "") -> None:
-        """Refuses pictures of more cells than positions are learned for.
-
-        Args:
-            place: what the message begins with.
-        """
+        """Refuses pictures of more cells than positions are learned for."""
         for encoder in self._encoders:
             positions = encoder.positions
             if isinstance(positions, LearnedPlanePositions) and any(map(operator.gt, grid, positions.max_grid)):

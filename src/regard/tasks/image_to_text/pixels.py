@@ -24,8 +24,6 @@ class PictureReader:
     """Reads pictures, draws strokes, and brings both into sizes and values for the encoder.
 
     Args:
-        fitting: sizes and values.
-        rendering: how strokes are drawn.
         max_file_pixels: files with more pixels are refused before they are decoded.
     """
 

@@ -32,9 +32,7 @@ class Split:
     """Pictures with their sizes and texts.
 
     Args:
-        name: train or dev.
         sizes: (pictures, 2), height and width of what the encoder reads; 0 for those that cannot be read.
-        refused: why these cannot be read.
         owners: (texts,) the picture of each text.
         lengths: (texts,) symbols of each text.
         num_strokes: how many of the pictures are strokes.

@@ -62,7 +62,6 @@ class LabellingMaterial:
 
     Args:
         spans: the scheme of the labels that mark spans.
-        span_scheme: `data.span_scheme` of the configuration.
         form: how the file of the training is read.
     """
 

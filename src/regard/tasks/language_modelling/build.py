@@ -26,7 +26,6 @@ def build_model(config: LanguageModellingConfig, *, num_tokens: int) -> Abstract
 
     Args:
         config: the whole configuration: without a `reach`, a Transformer's is the window of the training.
-        num_tokens: the size of the vocabulary.
     """
     if isinstance(config.model, RecurrentLanguageConfig):
         return _recurrent(config.model, num_tokens)

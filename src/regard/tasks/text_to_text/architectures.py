@@ -38,7 +38,6 @@ def build_model(
     """The model that a configuration describes, freshly initialised.
 
     Args:
-        num_source, num_target: vocabulary sizes.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
     """
     encoder = _encoder(config, num_source, max_length)

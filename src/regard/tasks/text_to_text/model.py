@@ -63,7 +63,6 @@ class TextSource(Source):
     """A text as it is read.
 
     Args:
-        encoding: its ids.
         extension: what a pointer may copy of it; None without a pointer.
     """
 

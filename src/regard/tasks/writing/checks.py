@@ -42,7 +42,6 @@ def check_attentions(
     """Refuses attentions and heads that the decoder does not have.
 
     Args:
-        module: a draft.
         memory: makes the memory of one input.
         chosen: the beginning of two keys, without `_layer` and `_head`, and their values.
     """

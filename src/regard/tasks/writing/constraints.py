@@ -83,8 +83,6 @@ def encoded(
     Args:
         given: for each input an object with some of `prefix` (in place of the configuration's), `include` and `exclude`
             (in addition), or None.
-        field: of the outputs.
-        count: the number of inputs.
         ids_of: the ids of an output of the input with this index.
         by_input: whether they depend on the input, as those of symbols that a pointer copies do.
         has_beam: whether texts can be included.

@@ -42,10 +42,8 @@ def build_text_decoder(
     """A decoder of texts, freshly initialised.
 
     Args:
-        side: the section `model.decoder`.
         attention: how it attends to the input; None: one vector.
         encoder: as in `build_decoder`; of a Transformer decoder only the width of the memory counts.
-        num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
         shared: the embedding of the encoder, whose matrix the decoder shares.
         dimensions: of the positions of the memory: 1 of a text, 2 of an image.

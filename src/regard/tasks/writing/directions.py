@@ -68,8 +68,6 @@ def joint_hypotheses(
 
     Args:
         model: writes from left to right, and has learned both directions.
-        asked: of all inputs.
-        batch: the numbers of these.
         loaded: their memory, which both directions read.
         alignment: whether hypotheses have their alignments, those of the direction that found them.
     """

@@ -565,10 +565,8 @@ class Asked(Generic[SourceT]):
     """Inputs whose outputs are searched for.
 
     Args:
-        sources: what was read of each.
         limits, least: the most and the fewest symbols of each output.
         items: the numbers by which samples differ.
-        constraints: of each output, or None.
     """
 
     sources: list[SourceT]

@@ -78,8 +78,6 @@ def scored_by(
     """Outputs as another model scores them, by its own vocabularies and in its own order of writing.
 
     Args:
-        model: the other model.
-        inputs: B inputs.
         outputs: for each, texts, and whether they have ended.
 
     Returns:

@@ -41,7 +41,6 @@ class Source:
         name: how messages show the input.
         size: how many symbols or pixels it has; 0 if nothing can be written about it.
         content: numbers that tell it from other inputs, in draws.
-        spelling: of its output.
         columns: the names of its positions in alignments, in their order.
         unknown: those of its symbols that the model does not know.
         warnings: why it cannot be handled as it is; empty for most.
