@@ -24,7 +24,7 @@ from regard.models import (
     TransformerDecoder,
 )
 from regard.ops.linear import PackedProduct
-from regard.tasks.feeding import forced_outputs
+from regard.tasks.decoder_losses import forced_outputs
 from regard.testing import check_decoder, draw_source, encode
 from support import tiny
 

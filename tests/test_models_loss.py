@@ -15,7 +15,7 @@ from regard.config.tasks.text_to_text import RecurrentConfig
 from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder
-from regard.tasks.feeding import forced_cross_entropy
+from regard.tasks.decoder_losses import forced_cross_entropy
 from regard.tasks.text_to_text.architectures import build_model
 
 N = 11

@@ -41,7 +41,7 @@ from regard.models.tacotron import (
     tacotron2,
     ungroup_frames,
 )
-from regard.tasks.feeding import forced_outputs
+from regard.tasks.decoder_losses import forced_outputs
 from support import tiny
 from support.cases import MECHANISMS
 

@@ -24,9 +24,14 @@ from regard.errors import ConfigError, DataError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import EncoderDecoder
 from regard.tasks import TextToText
-from regard.tasks.alignment_losses import aligned_cross_entropy, alignment_loss, most_probable_positions
 from regard.tasks.compilation import check_compilable
-from regard.tasks.feeding import forced_cross_entropy, forced_outputs
+from regard.tasks.decoder_losses import (
+    aligned_cross_entropy,
+    alignment_loss,
+    forced_cross_entropy,
+    forced_outputs,
+    most_probable_positions,
+)
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.task import TextToTextTask

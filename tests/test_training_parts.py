@@ -32,7 +32,7 @@ from regard.training import (
 from regard.training.device import choose, move
 from regard.training.lock import Lock, check_free
 from regard.training.log import MetricsLog
-from regard.training.prefetch import DEPTH, Prefetch
+from regard.training.loop import DEPTH, Prefetch
 from regard.training.progress import Display
 from regard.training.report import FIRST_STEPS, TIMED_STEPS, Pace
 from regard.training.schedule import Schedule

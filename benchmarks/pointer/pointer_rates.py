@@ -22,7 +22,7 @@ from regard.config.tasks.text_to_text import ModelConfig, RecurrentConfig, Trans
 from regard.data import BOS, EOS
 from regard.decoding import Search, search
 from regard.models import EncoderDecoder
-from regard.tasks.feeding import forced_cross_entropy
+from regard.tasks.decoder_losses import forced_cross_entropy
 from regard.tasks.text_to_text.architectures import build_model
 from regard.training.allocator import keep_memory
 

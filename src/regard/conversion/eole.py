@@ -9,15 +9,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from regard.conversion import translate_options
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_json, read_safetensors, require_folder
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
-from regard.conversion.options import Options
+from regard.conversion.options import EOLE, Options, search_section
 from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
-from regard.conversion.translate_options import search_section
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "eole"
@@ -176,7 +174,7 @@ class Eole(AbstractKind):
             names,
             data=data,
             model=network.section(),
-            decoding=search_section(Options(inference, PROGRAM, translate_options.EOLE), notes),
+            decoding=search_section(Options(inference, PROGRAM, EOLE), notes),
             notes=notes,
             without_bias=_without_bias(model, options),
         )

@@ -9,15 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.conversion import translate_options
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_safetensors, tensors
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
-from regard.conversion.options import Options
+from regard.conversion.options import OPENNMT, Options, search_section
 from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
-from regard.conversion.translate_options import search_section
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "OpenNMT-py"
@@ -130,7 +128,7 @@ class OpenNMT(AbstractKind):
                 "joint_vocabulary": network.shared_embeddings,
             },
             model=network.section(),
-            decoding=search_section(Options({}, PROGRAM, translate_options.OPENNMT), []),
+            decoding=search_section(Options({}, PROGRAM, OPENNMT), []),
             without_bias=() if options["add_ffnbias"] else ("*.feed_forward.w_?",),
         )
 

@@ -34,20 +34,37 @@ Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` ha
 
 from regard.health.baselines import MeanDurations, diagonal_times
 from regard.health.clarity import Clarity, ClarityScores, clarity, clarity_scores, spectral_contrast
-from regard.health.durations import DurationDifferences, DurationErrors, duration_differences, duration_errors
 from regard.health.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
-from regard.health.maps import InkShare, ink_share, map_divergence
+from regard.health.maps import InkShare, Pointing, ink_share, map_divergence, pointing
+from regard.health.measures import (
+    AlignmentHealth,
+    coverage,
+    diagonality,
+    entropy,
+    focus_rate,
+    monotonicity,
+    normalised_entropy,
+    repeats,
+    skips,
+    soft_coverage,
+    summary,
+)
 from regard.health.monotonic_path import monotonic_path
 from regard.health.padding import Padding
-from regard.health.path import monotonicity, repeats, skips
 from regard.health.pitch_errors import PitchErrors, pitch_errors
-from regard.health.pointing import Pointing, pointing
 from regard.health.reading import ReadingErrors, reading_errors
 from regard.health.speech import SpeechScores, SpokenSentence
-from regard.health.summary import AlignmentHealth, summary
 from regard.health.timing import StepTimes, UnitTimes, unit_times
-from regard.health.timing_errors import TimingDifferences, TimingErrors, timing_differences, timing_errors
-from regard.health.weight import coverage, diagonality, entropy, focus_rate, normalised_entropy, soft_coverage
+from regard.health.timing_errors import (
+    DurationDifferences,
+    DurationErrors,
+    TimingDifferences,
+    TimingErrors,
+    duration_differences,
+    duration_errors,
+    timing_differences,
+    timing_errors,
+)
 
 __all__ = [
     "AlignmentHealth",

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RegardError, ShapeError
-from regard.health.maps import ink_share, map_divergence, read_cells
-from regard.health.pointing import Pointing, pointing
+from regard.health.maps import Pointing, ink_share, map_divergence, pointing, read_cells
+from regard.health.measures import focus_rate, normalised_entropy
 from regard.health.table import AbstractScores, Row, mean_of_known
-from regard.health.weight import focus_rate, normalised_entropy
 
 IDENTICAL = 0.01
 """Maps whose divergence is less do not depend on the word, in bits."""

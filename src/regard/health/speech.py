@@ -10,12 +10,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.health.clarity import Clarity, ClarityScores, clarity_scores
-from regard.health.durations import DurationDifferences, DurationErrors, duration_errors
+from regard.health.measures import AlignmentHealth
 from regard.health.pitch_errors import PitchErrors
 from regard.health.reading import ReadingErrors
-from regard.health.summary import AlignmentHealth
 from regard.health.table import AbstractScores, Row, mean_of_known
-from regard.health.timing_errors import TimingDifferences, TimingErrors, timing_errors
+from regard.health.timing_errors import (
+    DurationDifferences,
+    DurationErrors,
+    TimingDifferences,
+    TimingErrors,
+    duration_errors,
+    timing_errors,
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import Module
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
@@ -19,7 +23,6 @@ from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import Decision, check_data, inspect, take
 from regard.tasks.material import read_and_check
-from regard.tasks.memory import within_memory
 from regard.tasks.start import WarmStart
 from regard.tasks.store import load_fingerprints
 from regard.tasks.table import task_of
@@ -218,3 +221,51 @@ def _argument(inputs: Iterable[str]) -> str:
     quoted = [shlex.quote(text) for text in short]
     plain = [argument for text, argument in zip(short, quoted) if text == argument]
     return [*plain, *quoted, "--input FILE"][0]
+
+
+COPIES = 4
+"""A training has every weight with its gradient and the two means of the optimiser."""
+SIGNS = ("allocate memory", "bad_alloc", "overflow", "invalid storage size", "too large")
+"""Parts of torch's messages about tensors that cannot be made."""
+
+
+@contextmanager
+def within_memory(device: str) -> Iterator[None]:
+    """Inside the block, a module whose weights the machine cannot hold is refused while it is built.
+
+    Args:
+        device: `training.device`; on the CPU a training needs more than the weights.
+
+    Raises:
+        ConfigError: with the sizes, for a module that is too large.
+    """
+    limit = _physical_memory()
+    copies = COPIES if choose(device).type == "cpu" else 1
+    sizes: dict[int, int] = {}
+
+    def count(module: Module, name: str, parameter: Any) -> None:
+        sizes[id(parameter)] = 0 if parameter is None else parameter.numel() * parameter.element_size()
+        if (needed := copies * sum(sizes.values())) > limit:
+            raise _refusal(f"needs more than {needed / 2**30:,.0f} GiB", limit)
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(sign in str(error).lower() for sign in SIGNS):
+            raise
+        raise _refusal("needs a tensor larger than what is left", limit) from None
+    finally:
+        handle.remove()
+
+
+def _physical_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return float("inf")
+
+
+def _refusal(what: str, limit: float) -> ConfigError:
+    has = f"; this machine has {limit / 2**30:,.0f} GiB" if limit < float("inf") else ""
+    return ConfigError(f"a training of this model {what} of memory{has}: lower its sizes or layers", ("model",))

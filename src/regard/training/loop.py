@@ -1,12 +1,19 @@
-"""The training loop: step, validate, save, until the configuration or a signal ends it."""
+"""The training loop: step, validate, save, until the configuration or a signal ends it; batches are prepared ahead."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any, Generic, Self, TypeVar
 
 from rich.console import Console
 
@@ -20,12 +27,10 @@ from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
 from regard.training.manifest import Manifest
 from regard.training.outcome import Outcome
-from regard.training.prefetch import Prefetch
 from regard.training.progress import Display
 from regard.training.report import RunReport, SilentReport
 from regard.training.run import Run
 from regard.training.selection import BestValidation
-from regard.training.signals import Interruption
 from regard.training.tally import SYMBOLS
 from regard.training.trainee import CountingTrainee, Trainee
 
@@ -135,3 +140,82 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
     run.save()
     run.report.say(f"Interrupted after step {run.position.step:,}. The run is saved; the same command continues it.")
     return run.outcome("interrupted", metrics=run.selection.metrics, signal=interruption.signal)
+
+
+class Interruption:
+    """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
+
+    Handlers are installed in the main thread only, as Python requires, and the former ones are restored afterwards.
+    """
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.stop = stop or threading.Event()
+        self.signal: int | None = None
+        """The signal that was received, or None."""
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+        self.stop.set()
+        # A handler may interrupt another write, so it writes without Python's buffers.
+        if processes.is_first():
+            os.write(2, b"\nStopping after this step. Press Ctrl-C to stop at once.\n")
+
+
+ItemT = TypeVar("ItemT")
+MadeT = TypeVar("MadeT")
+
+DEPTH = 4
+"""The number of items that are ready or in preparation."""
+
+
+class Prefetch(Generic[ItemT, MadeT]):
+    """Iterates over pairs of an item and the result of `make` for it, which is computed in another thread.
+
+    An error of `make` is raised when its item is due. `waited` is the number of seconds that the consumer has waited.
+    As a context manager it ends the thread on leaving.
+    """
+
+    def __init__(self, make: Callable[[ItemT], MadeT], items: Iterable[ItemT]) -> None:
+        self.waited = 0.0
+        self._make = make
+        self._items = iter(items)
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="regard-prefetch")
+        self._ready: deque[tuple[ItemT, Future[MadeT]]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __iter__(self) -> Iterator[tuple[ItemT, MadeT]]:
+        return self
+
+    def __next__(self) -> tuple[ItemT, MadeT]:
+        while len(self._ready) < DEPTH:
+            try:
+                item = next(self._items)
+            except StopIteration:
+                break
+            self._ready.append((item, self._pool.submit(self._make, item)))
+        if not self._ready:
+            raise StopIteration
+        item, made = self._ready.popleft()
+        start = time.perf_counter()
+        try:
+            return item, made.result()
+        finally:
+            self.waited += time.perf_counter() - start

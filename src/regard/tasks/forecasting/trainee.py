@@ -17,7 +17,7 @@ from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
 from regard.models import DecoderOutput
 from regard.tasks.compilation import CompiledLoss
-from regard.tasks.feeding import forced_outputs
+from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
 from regard.tasks.forecasting.reading import SeriesData

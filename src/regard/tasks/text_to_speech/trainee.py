@@ -17,7 +17,7 @@ from regard.health import SpeechScores
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP
-from regard.tasks.alignment_losses import alignment_loss
+from regard.tasks.decoder_losses import alignment_loss
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.advice import milestone
 from regard.tasks.text_to_speech.evaluation import validation_metrics, validation_scores

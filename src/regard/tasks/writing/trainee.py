@@ -18,9 +18,8 @@ from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
-from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.compilation import CompiledLoss
-from regard.tasks.feeding import forced_cross_entropy
+from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.trainee import AbstractArrayTrainee
 from regard.tasks.writing.decoders import NEVER
 from regard.tasks.writing.directions import turned_round

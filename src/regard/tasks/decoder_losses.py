@@ -1,4 +1,7 @@
-"""Losses on the alignments of a decoder, and REINFORCE for attention that draws its positions."""
+"""What a decoder is trained with: its outputs after the reference or after its own, and losses on its alignments.
+
+Among them is REINFORCE, for attention that draws its positions.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,59 @@ from torch import Tensor, nn
 from regard import losses
 from regard.attention.alignments import StochasticAlignment
 from regard.config.schema import AlignmentTrainingConfig, ReinforceConfig
-from regard.decoding import chosen_heads
+from regard.decoding import Feed, chosen_heads
 from regard.layers import items
-from regard.models import Decoder, DecoderOutput
+from regard.models import Decoder, DecoderOutput, fed_outputs, feeds_back
 from regard.shapes import Bool, Float, Int
-from regard.tasks.feeding import forced_outputs
+
+
+def forced_outputs(
+    decoder: Decoder,
+    memory: object,
+    inputs: Tensor,
+    feedback: Bool[Tensor, "B T"] | None = None,
+    *,
+    feed: Feed | None = None,
+    alignment: bool = False,
+) -> DecoderOutput:
+    """The outputs of all steps of a decoder that gets its own last output wherever `feedback` is True.
+
+    Without `feedback` this is teacher forcing, `decoder.forward`. With it the steps are taken one by one
+    (`models.fed_outputs`).
+
+    Args:
+        memory, inputs, feed, alignment: as in `fed_outputs`.
+        feedback: (B, T) bool; None for teacher forcing.
+    """
+    if not feeds_back(feedback):
+        return decoder.forward(inputs, memory, alignment=alignment)
+    return fed_outputs(decoder, memory, inputs, feedback, feed=feed, alignment=alignment)
+
+
+def forced_cross_entropy(
+    decoder: Decoder,
+    memory: object,
+    inputs: Int[Tensor, "B T"],
+    targets: Int[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    feedback: Bool[Tensor, "B T"] | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """The sums of `losses.cross_entropy` of forced outputs, by the decoder's `cross_entropy` if it can be used.
+
+    Args:
+        memory, inputs, feedback: as in `forced_outputs`.
+        targets, mask, smoothing: as in `losses.cross_entropy`.
+    """
+    summed = None if feeds_back(feedback) else getattr(decoder, "cross_entropy", None)
+    if summed is not None:
+        loss, likelihood = summed(inputs, memory, targets, mask, smoothing=smoothing)
+        return loss, likelihood
+    output = forced_outputs(decoder, memory, inputs, feedback)
+    assert output.log_probabilities is not None
+    return losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
+
 
 Sums = tuple[Tensor, dict[str, Tensor]]
 """What is added to the loss, a sum over the batch, and sums to be logged, by name."""
