@@ -238,7 +238,14 @@ class Reverse:
         """The links (T, S) of both directions; a pair that one of them cannot read has none of it."""
         from regard.decoding import symmetrise
 
-        found = self._matrices(pairs, aligned, matrices, choices, threshold)
+        if self.model is None:
+            found = self._of_file(pairs, aligned, matrices)
+        else:
+            swapped = self.model.align([(pair.target, pair.source) for pair in pairs], **choices)
+            found = (
+                each.hard(threshold=threshold) if each.is_read else forward.new_zeros(forward.T.shape)
+                for each, forward in zip(swapped, matrices, strict=True)
+            )
         joined = []
         for pair, each, forward, backward in zip(pairs, aligned, matrices, found, strict=True):
             if not each.is_read:
@@ -253,19 +260,7 @@ class Reverse:
             joined.append(symmetrise(forward, backward, self.method))
         return joined
 
-    def _matrices(
-        self,
-        pairs: Sequence[Any],
-        aligned: Sequence[AlignedPair],
-        matrices: Sequence[Any],
-        choices: dict[str, Any],
-        threshold: float | None,
-    ) -> Iterator[Any]:
-        if self.model is not None:
-            swapped = self.model.align([(pair.target, pair.source) for pair in pairs], **choices)
-            for each, forward in zip(swapped, matrices, strict=True):
-                yield each.hard(threshold=threshold) if each.is_read else forward.new_zeros(forward.T.shape)
-            return
+    def _of_file(self, pairs: Sequence[Any], aligned: Sequence[AlignedPair], matrices: Sequence[Any]) -> Iterator[Any]:
         assert self.file is not None
         for pair, each, forward in zip(pairs, aligned, matrices, strict=True):
             steps, positions = forward.shape

@@ -7,7 +7,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,17 +38,14 @@ GLOBAL = re.compile(r"GLOBAL (?P<name>[\w.]+)")
 """How torch names a class or function in a checkpoint that it does not read."""
 
 
-def read_checkpoint(
-    path: Path, *, classes: Sequence[Any] = (), advice: Mapping[str, str] = MappingProxyType({})
-) -> Any:
+def read_checkpoint(path: Path, *, advice: Mapping[str, str] = MappingProxyType({})) -> Any:
     """What `torch.save` wrote, if it is tensors and plain values.
 
     Args:
-        classes: further classes, or pairs of a class and its name in the file, that are as harmless as `HARMLESS`.
         advice: by the beginning of the name of a class that is not read, what to do about it; `RESAVE` for others.
     """
     require(path)
-    with torch.serialization.safe_globals([*HARMLESS, *classes]), warnings.catch_warnings():
+    with torch.serialization.safe_globals([*HARMLESS]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's are about files that are refused
         try:
             return torch.load(path, map_location="cpu", weights_only=True)

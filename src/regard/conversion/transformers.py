@@ -15,12 +15,11 @@ READ, INSIDE = ".read.", ".read.values."
 """Where values are projected; with dropout on the weights of attention the read is inside another."""
 
 
-def layer_names(side: str, count: int, table: Names, *, prefix: str | None = None) -> dict[str, str]:
+def layer_names(side: str, count: int, table: Names) -> dict[str, str]:
     """The other program's names of the modules of our layers.
 
     Args:
         table: the names of the modules of a layer, by ours.
-        prefix: what is before the number of a layer there; as here if None.
 
     >>> layer_names("encoder", 1, {"feed_forward.inner": "linear1"})
     {'encoder.layers.0.feed_forward.inner': 'encoder.layers.0.linear1'}
@@ -28,7 +27,7 @@ def layer_names(side: str, count: int, table: Names, *, prefix: str | None = Non
     found = {}
     for layer in range(count):
         for ours, theirs in table.items():
-            name = f"{prefix or f'{side}.layers'}.{layer}.{theirs}"
+            name = f"{side}.layers.{layer}.{theirs}"
             found[f"{side}.layers.{layer}.{ours}"] = name
             if READ in ours:
                 found[f"{side}.layers.{layer}.{ours.replace(READ, INSIDE)}"] = name

@@ -104,12 +104,15 @@ class MapScores(AbstractScores):
 
         Those of pointing are there if a caption has boxes, those of ink if one has an image; NaN where nothing counted.
         """
-        return _figures(self.captions, self.pointing)
+        figures = {name: mean_of_known(getattr(one, of) for one in self.captions) for name, of in MAPS.items()}
+        if (points := self.pointing) is not None:
+            figures |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
+        ink = {name: mean_of_known(getattr(one, of) for one in self.captions) for name, of in INK.items()}
+        return figures | ({} if math.isnan(ink["ink_share"]) else ink)
 
     def rows(self) -> Iterator[Row]:
-        """A row for each caption: its id, its number of words and its figures."""
         for one in self.captions:
-            yield {"id": one.id, "words": one.num_words, **_figures([one], one.pointing)}
+            yield {"id": one.id, "words": one.num_words, **MapScores([one]).figures()}
 
     def __str__(self) -> str:
         if not self.captions:
@@ -174,14 +177,6 @@ def _measure(caption: CaptionMaps) -> MeasuredMaps:
         ink=math.nan if ink is None else ink.share,
         uniform_ink=math.nan if ink is None else ink.uniform,
     )
-
-
-def _figures(captions: Sequence[MeasuredMaps], points: Pointing | None) -> dict[str, float]:
-    figures = {name: mean_of_known(getattr(one, of) for one in captions) for name, of in MAPS.items()}
-    if points is not None:
-        figures |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
-    ink = {name: mean_of_known(getattr(one, of) for one in captions) for name, of in INK.items()}
-    return figures | ({} if math.isnan(ink["ink_share"]) else ink)
 
 
 def _shown(value: float, form: str, unit: str = "") -> str:

@@ -129,31 +129,49 @@ class SpeechScores(AbstractScores):
 
     def figures(self) -> dict[str, float]:
         """What was measured, by the names that columns of the table have; rates and medians are over all sentences."""
-        return _figures(
-            self.distortion,
-            self.resynthesis,
-            self.clarity,
-            self.reading,
-            self.durations,
-            self.pitch,
-            self.timing,
-            self.alignment,
-        )
+        clarity, reading, durations, pitch = self.clarity, self.reading, self.durations, self.pitch
+        timing, alignment = self.timing, self.alignment
+        figures: dict[str, float] = {}
+        if not math.isnan(self.distortion):
+            figures["mcd_db"] = self.distortion
+        if not math.isnan(self.resynthesis):
+            figures["resynthesis_mcd_db"] = self.resynthesis
+        if clarity is not None:
+            figures |= {"contrast": clarity.contrast_ratio, "pauses_kept": clarity.pauses_kept}
+        if reading is not None:
+            figures |= {
+                "read_units": int(reading.num_units.sum()),
+                "reading_errors": reading.per_hundred(),
+                "skipped": int(reading.skipped.sum()),
+                "repeated": int(reading.repeated.sum()),
+                "cut": int(reading.is_cut.sum()),
+                "babble": int(reading.is_babble.sum()),
+                "ended": float(reading.has_ended.mean()) if len(reading) else math.nan,
+                "clean": reading.clean_share,
+            }
+        if durations is not None:
+            figures |= {"duration_ratio": durations.ratio, "duration_ms": durations.unit_ms}
+        if pitch is not None:
+            figures |= {"pitch_cents": pitch.cents, "voicing_error": pitch.voicing_error}
+        if timing is not None:
+            figures |= {
+                "centre_ms": timing.centre_ms,
+                "boundary_ms": timing.boundary_ms,
+                "near_share": timing.near_share,
+                "lag_ms": timing.lag_ms,
+                "lagless_boundary_ms": timing.lagless_ms,
+                "labelled_units": timing.num_units,
+                "without_weight": timing.num_missing,
+            }
+        if alignment is not None:
+            figures |= {
+                name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")
+            }
+        return figures
 
     def rows(self) -> Iterator[Row]:
-        """A row for each sentence: its id and figures."""
         for one in self.sentences:
-            figures = _figures(
-                one.distortion,
-                one.resynthesis,
-                None if one.clarity is None else clarity_scores([one.clarity]),
-                one.reading,
-                None if one.durations is None else duration_errors([one.durations]),
-                one.pitch,
-                None if one.timing is None else timing_errors([one.timing]),
-                one.alignment,
-            )
-            yield {"id": one.id, **figures}
+            yield {"id": one.id, **SpeechScores([one]).figures()}
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -173,50 +191,3 @@ class SpeechScores(AbstractScores):
         if self.alignment is not None:
             lines.append(f"weights: {self.alignment.text}")
         return "\n".join(lines) or "nothing was measured"
-
-
-def _figures(
-    distortion: float,
-    resynthesis: float,
-    clarity: ClarityScores | None,
-    reading: ReadingErrors | None,
-    durations: DurationErrors | None,
-    pitch: PitchErrors | None,
-    timing: TimingErrors | None,
-    alignment: AlignmentHealth | None,
-) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    if not math.isnan(distortion):
-        figures["mcd_db"] = distortion
-    if not math.isnan(resynthesis):
-        figures["resynthesis_mcd_db"] = resynthesis
-    if clarity is not None:
-        figures |= {"contrast": clarity.contrast_ratio, "pauses_kept": clarity.pauses_kept}
-    if reading is not None:
-        figures |= {
-            "read_units": int(reading.num_units.sum()),
-            "reading_errors": reading.per_hundred(),
-            "skipped": int(reading.skipped.sum()),
-            "repeated": int(reading.repeated.sum()),
-            "cut": int(reading.is_cut.sum()),
-            "babble": int(reading.is_babble.sum()),
-            "ended": float(reading.has_ended.mean()) if len(reading) else math.nan,
-            "clean": reading.clean_share,
-        }
-    if durations is not None:
-        figures |= {"duration_ratio": durations.ratio, "duration_ms": durations.unit_ms}
-    if pitch is not None:
-        figures |= {"pitch_cents": pitch.cents, "voicing_error": pitch.voicing_error}
-    if timing is not None:
-        figures |= {
-            "centre_ms": timing.centre_ms,
-            "boundary_ms": timing.boundary_ms,
-            "near_share": timing.near_share,
-            "lag_ms": timing.lag_ms,
-            "lagless_boundary_ms": timing.lagless_ms,
-            "labelled_units": timing.num_units,
-            "without_weight": timing.num_missing,
-        }
-    if alignment is not None:
-        figures |= {name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")}
-    return figures

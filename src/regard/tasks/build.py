@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
-from regard.config.place import KeyPath, dotted
+from regard.config.place import KeyPath
 from regard.config.schema import AttentionConfig, DecoderConfig, EncoderConfig, TransformerLayersConfig
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
@@ -58,7 +58,6 @@ def build_decoder(
     embedding: Callable[[], Any],
     head: Callable[[int, Any], nn.Module],
     continuous: bool = False,
-    path: KeyPath = ("model",),
 ) -> RecurrentDecoder:
     """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
 
@@ -69,9 +68,8 @@ def build_decoder(
         embedding: makes the input layer, of `config.embedding_size` features.
         head: makes the output layer, from the number of features that it reads and the input layer, whose weights it
             may share.
-        path: of the section with the keys `decoder` and `attention`, for messages.
     """
-    check_decoder(config, attention, path=path)
+    check_decoder(config, attention)
     mechanism = context = None
     memory_size = encoder if isinstance(encoder, int) else encoder.output_size
     if attention is not None:
@@ -80,14 +78,13 @@ def build_decoder(
             query_size=RecurrentDecoder.query_size(config.size, config.layers, cell=config.cell, query=config.query),
             memory_size=memory_size,
             input_size=config.embedding_size,
-            path=(*path, "attention"),
         )
     else:
         if isinstance(encoder, int) and config.context == "last":
             raise ConfigError(
                 "context: last is the last state of a recurrent encoder, and this encoder has none; set mean, maximum "
                 "or learned",
-                (*path, "decoder", "context"),
+                ("model", "decoder", "context"),
             )
         context = FixedContext(config.context, memory_size)
     options: dict[str, Any] = {
@@ -109,12 +106,12 @@ def build_decoder(
         raise ConfigError(
             "bridge_layers has no effect where the first state does not follow from the last states of the encoder's "
             "layers; leave it out",
-            (*path, "decoder", "bridge_layers"),
+            ("model", "decoder", "bridge_layers"),
         )
     try:
         bridge = Bridge(encoder, cells, config.bridge, layers=config.bridge_layers, context_size=context_size)
     except RegardError as error:
-        raise ConfigError(str(error), (*path, "decoder", "bridge")) from None
+        raise ConfigError(str(error), ("model", "decoder", "bridge")) from None
     embedded = embedding()
     readout: Any = config.readout
     if readout == "deep" and mechanism is not None:
@@ -140,7 +137,7 @@ def build_decoder(
         changed = next((key for key in keys if getattr(config, key) != type(config).model_fields[key].default), None)
         if (key := named or changed) is None:
             raise
-        raise ConfigError(str(error), (*path, "decoder", key)) from None
+        raise ConfigError(str(error), ("model", "decoder", key)) from None
 
 
 def build_mechanism(
@@ -187,9 +184,9 @@ def build_mechanism(
     return mechanism
 
 
-def check_decoder(config: DecoderConfig, attention: AttentionConfig | None, *, path: KeyPath = ("model",)) -> None:
+def check_decoder(config: DecoderConfig, attention: AttentionConfig | None) -> None:
     """Refuses settings that would be ignored."""
-    place = (*path, "decoder")
+    place = ("model", "decoder")
     if attention is None:
         if config.order == "attend_then_recur":
             raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
@@ -211,7 +208,7 @@ def check_decoder(config: DecoderConfig, attention: AttentionConfig | None, *, p
     for key, default in (("context", "last"), ("context_use", "first_state")):
         if getattr(config, key) != default:
             raise ConfigError(
-                f"{key} has no effect with attention; leave it out, or set {dotted((*path, 'attention'))} to null",
+                f"{key} has no effect with attention; leave it out, or set model.attention to null",
                 (*place, key),
             )
 

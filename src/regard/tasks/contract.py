@@ -261,33 +261,16 @@ class AbstractModel(ABC, Generic[ConfigT]):
         seen = self.trained_items.seen(self.evaluated_items(evaluation, path))
         return seen if seen.count else None
 
-    def pairs(
-        self,
-        path: Path | str,
-        *,
-        target: Path | str | None = None,
-        source_field: str | int | Sequence[str | int] | None = None,
-        target_field: str | int | None = None,
-    ) -> Sequence[Any]:
-        """The pairs of a file, of models that align them.
+    def pairs(self, *arguments: Any, **options: Any) -> Sequence[Any]:
+        """The pairs of a file, of models that align them, as `TextToText.pairs`.
 
         Raises:
             UnsupportedError: for models that do not.
         """
         raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
 
-    def align(
-        self,
-        pairs: Sequence[Any],
-        *,
-        words: bool = True,
-        end_symbol: bool = False,
-        normalise: bool = False,
-        layer: str | None = None,
-        head: int | None = None,
-        strict: bool = False,
-    ) -> Sequence[Any]:
-        """The `AlignedPair` of each pair, in order, of models that align given pairs of texts.
+    def align(self, *arguments: Any, **options: Any) -> Sequence[Any]:
+        """The `AlignedPair` of each pair, in order, of models that align given pairs, as `TextToText.align`.
 
         Raises:
             UnsupportedError: for models that do not.

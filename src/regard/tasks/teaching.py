@@ -17,6 +17,7 @@ from regard.errors import ConfigError
 from regard.models import RecurrentDecoder
 
 ROWS, STEPS, SOURCE = 64, 4, 5
+ATTENTION = ("model", "attention")
 LOSSES = ("training", "alignment_losses")
 REINFORCE = ("training", "reinforce")
 
@@ -42,7 +43,6 @@ def check_teachable(
     training: AlignmentTrainingConfig | None = None,
     *,
     memory_size: int,
-    path: KeyPath = ("model", "attention"),
 ) -> None:
     """Refuses a mechanism whose score would keep its random initial values, and losses that have no effect on it.
 
@@ -50,7 +50,6 @@ def check_teachable(
         config: the recipe and its options; None without attention.
         training: the losses on alignments; None for a task without them.
         memory_size: M, of the encoder's states.
-        path: of the section of the attention, for messages.
 
     Raises:
         ConfigError: if no parameter of the score gets a gradient from the context, for example because the mechanism
@@ -63,7 +62,7 @@ def check_teachable(
         return
     query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
     learning = learns(mechanism, query_size, memory_size, decoder.embedding.size)
-    _check(learning, config, training, path, has_reinforce=training is not None)
+    _check(learning, config, training, ATTENTION, has_reinforce=training is not None)
 
 
 def check_layer(
@@ -72,7 +71,7 @@ def check_layer(
     training: AlignmentTrainingConfig | None = None,
     *,
     sizes: tuple[int, int, int],
-    path: KeyPath = ("model", "attention"),
+    path: KeyPath = ATTENTION,
 ) -> None:
     """As `check_teachable`, for the attention of a layer of a Transformer, which REINFORCE cannot train.
 

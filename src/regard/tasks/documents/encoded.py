@@ -22,7 +22,6 @@ class Extent:
         num_sentences: sentences with words.
         num_divided: sentences that were too long and were divided.
         num_cut: sentences beyond the limit that were left out.
-        refusal: why the text could not be read; empty if it could.
     """
 
     num_sentences: int

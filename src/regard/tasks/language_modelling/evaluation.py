@@ -57,10 +57,13 @@ class Stretches(Sequence[Stretch]):
     Args:
         text: all of it is in `text.train`.
         nats: (tokens,) the negative log-likelihood of every token.
+        order: the numbers of the stretches; as in the text if None.
     """
 
-    def __init__(self, name: str, text: RunningText, nats: NDArray[np.float64]) -> None:
-        self._name, self._text, self._nats = name, text, nats
+    def __init__(
+        self, name: str, text: RunningText, nats: NDArray[np.float64], order: NDArray[np.int64] | None = None
+    ) -> None:
+        self._name, self._text, self._nats, self._order = name, text, nats, order
         self._length = max(8, round(STRETCH * text.train.num_tokens / max(text.train.num_characters, 1)))
         end = line_end(text.field)
         self._ends = np.flatnonzero(text.ids == end) if end is not None else None
@@ -79,7 +82,8 @@ class Stretches(Sequence[Stretch]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        start = index % len(self) * self._length
+        number = index % len(self)
+        start = (number if self._order is None else int(self._order[number])) * self._length
         nats = self._nats[start : start + self._length]
         line = 1 if self._ends is None else int(np.searchsorted(self._ends, start)) + 1
         text = decode(self._text.field, self._text.ids[start : start + self._length].tolist())
@@ -93,28 +97,7 @@ class Stretches(Sequence[Stretch]):
         starts = np.arange(0, len(self._nats), self._length)
         lengths = np.diff(np.append(starts, len(self._nats)))
         order = np.argsort(-np.add.reduceat(self._nats, starts) / lengths, kind="stable")
-        return _Ordered(self, order)
-
-
-class _Ordered(Sequence[Stretch]):
-    """Stretches in another order."""
-
-    def __init__(self, stretches: Stretches, order: NDArray[np.int64]) -> None:
-        self._stretches, self._order = stretches, order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    @overload
-    def __getitem__(self, index: int) -> Stretch: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Stretch]: ...
-
-    def __getitem__(self, index: int | slice) -> Stretch | Sequence[Stretch]:
-        if isinstance(index, slice):
-            return [self._stretches[i] for i in self._order[index].tolist()]
-        return self._stretches[int(self._order[index])]
+        return Stretches(self._name, self._text, self._nats, order)
 
 
 @dataclass(frozen=True, slots=True)
