@@ -21,7 +21,7 @@ from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training import processes, train
-from regard.training.ordering import in_order
+from regard.training.processes import in_order
 
 CONFIG = """\
 data:

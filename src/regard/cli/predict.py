@@ -213,7 +213,7 @@ def predict(
         return answers
 
     from regard.training import processes
-    from regard.training.ordering import in_order
+    from regard.training.processes import in_order
 
     if constraints:
         rows = _with_field(rows, str(constraints), name)

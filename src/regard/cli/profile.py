@@ -54,7 +54,7 @@ SYMBOLS = "inputs to symbols and back"
 ROOMS = {START: "", IMPORTS: "", WRITING: "cli", SYMBOLS: "data"} | {
     stage: room for stage, (room, *_) in STAGES.items()
 }
-NEEDED = ("regard.tasks", "regard.tasks.table", "regard.training.allocator", "regard.training.ordering")
+NEEDED = ("regard.tasks", "regard.tasks.table", "regard.training.allocator", "regard.training.processes")
 """What a command imports in any case."""
 
 

@@ -32,7 +32,6 @@ Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` ha
 | `ink_share` | how much weight is on ink and not on paper | 0 to 1, beside uniform attention |
 """
 
-from regard.health.baselines import MeanDurations, diagonal_times
 from regard.health.clarity import Clarity, ClarityScores, clarity, clarity_scores, spectral_contrast
 from regard.health.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
 from regard.health.maps import InkShare, Pointing, ink_share, map_divergence, pointing
@@ -54,7 +53,7 @@ from regard.health.padding import Padding
 from regard.health.pitch_errors import PitchErrors, pitch_errors
 from regard.health.reading import ReadingErrors, reading_errors
 from regard.health.speech import SpeechScores, SpokenSentence
-from regard.health.timing import StepTimes, UnitTimes, unit_times
+from regard.health.timing import MeanDurations, StepTimes, UnitTimes, diagonal_times, unit_times
 from regard.health.timing_errors import (
     DurationDifferences,
     DurationErrors,

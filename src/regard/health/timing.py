@@ -1,7 +1,8 @@
-"""When each unit of a text is spoken, according to an alignment: centres of weight, and ends on the best path."""
+"""When each unit of a text is spoken: by centres of weight and ends on the best path, and without any attention."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.data.intervals import Intervals
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, DataError, ShapeError
 from regard.health.monotonic_path import flattened, monotonic_path
 
 LEAST_MASS = 1e-6
@@ -148,3 +149,57 @@ def unit_times(
     known = real & on_path.any(axis=1, keepdims=True)
     ends = np.where(known, steps.edges(num_steps)[visits.cumsum(axis=1)], np.nan)
     return UnitTimes(centres.reshape(*leading, positions), ends.reshape(*leading, positions))
+
+
+def diagonal_times(num_units: int, seconds: float) -> UnitTimes:
+    """All units are equally long.
+
+    Args:
+        num_units: S.
+        seconds: the duration of the sentence.
+
+    >>> diagonal_times(2, 1.0).ends.tolist()
+    [0.5, 1.0]
+    """
+    return _stretched(np.ones(num_units), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDurations:
+    """The mean duration of each unit in sentences with labels, in seconds; of a unit that they lack, that of all.
+
+    >>> labels = Intervals.of([(0.0, 0.3, "a"), (0.3, 0.4, "b"), (0.4, 0.5, "b")])
+    >>> MeanDurations.of([labels]).times(["b", "a"], seconds=0.8).ends.round(2).tolist()
+    [0.2, 0.8]
+    """
+
+    means: Mapping[str, float]
+    overall: float
+
+    @classmethod
+    def of(cls, sentences: Iterable[Intervals]) -> MeanDurations:
+        """The means over sentences; empty intervals count.
+
+        Raises:
+            DataError: if there is no unit.
+        """
+        durations: dict[str, list[float]] = {}
+        for labels in sentences:
+            for unit, duration in zip(labels.units, labels.durations.tolist(), strict=True):
+                durations.setdefault(unit, []).append(duration)
+        if not durations:
+            raise DataError("Mean durations need sentences with labels; there is no unit.")
+        every = np.concatenate(list(durations.values()))
+        return cls({unit: float(np.mean(values)) for unit, values in durations.items()}, float(every.mean()))
+
+    def times(self, units: Sequence[str], seconds: float) -> UnitTimes:
+        """The times of the units of a sentence if each had its mean duration, stretched to the sentence's duration."""
+        return _stretched(np.array([self.means.get(unit, self.overall) for unit in units], np.float64), seconds)
+
+
+def _stretched(durations: np.ndarray, seconds: float) -> UnitTimes:
+    total = durations.sum()
+    # units that were never heard have no durations to stretch
+    shares = durations / total if total > 0 else np.full(len(durations), 1 / max(1, len(durations)))
+    ends = seconds * shares.cumsum()
+    return UnitTimes(ends - seconds * shares / 2, ends)

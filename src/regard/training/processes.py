@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr
 from datetime import timedelta
+from itertools import islice
 from typing import Any, TypeVar
 
 import torch
@@ -183,3 +184,51 @@ def _is_broken(error: RuntimeError) -> bool:
 
 def _joined() -> bool:
     return dist.is_available() and dist.is_initialized()
+
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+def in_order(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> Generator[ResultT, None, None]:
+    """The result of `work` for each item, in order, in the first process; the others work too, and yield nothing.
+
+    Only the first process reads the stream. Each process works on one item at a time, so memory does not grow with the
+    stream. All processes end once the first one stops iterating or any of them fails.
+
+    Args:
+        items: the stream, read in the first process only.
+        work: called in any process; items and results are pickled to travel between processes.
+
+    Raises:
+        Exception: in the first process, the error of `work`, after all results that come before it in order.
+        ElsewhereError: in the others, if the first process cannot read on.
+    """
+    if size() == 1:
+        yield from map(work, items)
+        return
+    stream = iter(items)
+    while batch := first(lambda: list(islice(stream, size()))):
+        results = gathered(_tried(work, batch))
+        has_failed = any(error is not None for _, error in results)
+        for result, error in results if is_first() else ():
+            if error is not None:
+                raise error
+            try:
+                yield from result or ()
+            except GeneratorExit:
+                if not has_failed:  # the others still wait for items
+                    first(list)
+                raise
+        if has_failed:
+            return
+
+
+def _tried(work: Callable[[Any], Any], batch: list[Any]) -> tuple[tuple[Any] | None, Exception | None]:
+    """The result of this process, if it has an item, or its error."""
+    if rank() >= len(batch):
+        return None, None
+    try:
+        return (work(batch[rank()]),), None
+    except Exception as error:
+        return None, error

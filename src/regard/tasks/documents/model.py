@@ -22,8 +22,7 @@ from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.encoded import EncodedDocuments
-from regard.tasks.documents.evaluation import DocumentEvaluation, evaluation
-from regard.tasks.documents.prediction import DocumentPrediction
+from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, evaluation
 from regard.tasks.documents.reading import data_item, read_file
 from regard.tasks.trained_items import DataItem
 from regard.viz import WeightedDocument, plot_document, save_documents

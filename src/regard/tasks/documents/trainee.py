@@ -17,9 +17,8 @@ from regard.data.pairs import shorten
 from regard.errors import ConfigError
 from regard.layers import items
 from regard.shapes import Bool, Int
-from regard.tasks.documents.evaluation import DocumentEvaluation, ScoredDocument, evaluation
+from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
-from regard.tasks.documents.prediction import DocumentPrediction
 from regard.tasks.documents.reading import TrainingData
 from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, processes

@@ -1,20 +1,52 @@
-"""Pictures with their references, and the figures of what was written about them."""
+"""What was written about pictures, pictures with their references, and the figures of both."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.data import Field, Pictures, caption_scores, expression_rates
+from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.trained_items import DataItem, content
 from regard.tasks.writing.evaluation import Scored
 from regard.tasks.writing.model import output_symbols
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ImagePrediction(Prediction):
+    """The text of a picture; `alignment` (T, S) has a column for each of its S = h · w cells, row by row.
+
+    Args:
+        name: of the picture.
+        image: (H, W, C) uint8, the picture as the encoder saw it; None if it could not be read.
+        grid: (h, w), rows and columns of cells.
+        cell_size: the side of a cell in pixels.
+        shift: how far the middle of what a cell depends on lies from the middle of the cell, in pixels to the right and
+            down.
+        strokes: what was written, in pixels of `image`; None of a picture.
+    """
+
+    name: str = ""
+    image: NDArray[np.uint8] | None = None
+    grid: tuple[int, int] = (0, 0)
+    cell_size: int = 1
+    shift: float = 0.0
+    strokes: Strokes | None = None
+
+    @classmethod
+    def of(cls, prediction: Prediction, **further: Any) -> ImagePrediction:
+        """The prediction with what belongs to its picture."""
+        return cls(**{each.name: getattr(prediction, each.name) for each in fields(Prediction)}, **further)
+
 
 EXPRESSION_FIGURES = {
     "expression_rate": "exact",

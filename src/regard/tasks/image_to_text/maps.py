@@ -18,9 +18,8 @@ from regard.data.pairs import shorten
 from regard.decoding import merge_words
 from regard.errors import DataError
 from regard.health import CaptionMaps, MapScores
-from regard.tasks.image_to_text.evaluation import Entry
+from regard.tasks.image_to_text.evaluation import Entry, ImagePrediction
 from regard.tasks.image_to_text.pixels import Image, PictureReader
-from regard.tasks.image_to_text.prediction import ImagePrediction
 
 OF_LINES = ("focus_rate", "entropy")
 """Figures that say little of maps, which may rightly cover a whole object."""

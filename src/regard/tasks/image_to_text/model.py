@@ -33,6 +33,7 @@ from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.evaluation import (
     CAPTION_FIGURES,
     Entry,
+    ImagePrediction,
     PictureItem,
     data_items,
     entry_of,
@@ -41,7 +42,6 @@ from regard.tasks.image_to_text.evaluation import (
 )
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
-from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.trained_items import DataItem
 from regard.tasks.writing.directions import orders

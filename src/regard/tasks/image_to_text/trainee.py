@@ -22,10 +22,10 @@ from regard.health import ink_share, map_divergence
 from regard.image import ImageAugmentation, StrokeAugmentation, Strokes, item_generator, pad_images
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
+from regard.tasks.image_to_text.evaluation import ImagePrediction
 from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText
 from regard.tasks.image_to_text.pixels import Image, PictureReader
-from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import Material, Split, name_of
 from regard.tasks.writing.trainee import AbstractWriterTrainee
 

@@ -33,8 +33,7 @@ from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.encoded import pad
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
-from regard.tasks.text_to_speech.evaluation import SpeechEvaluation, Synthesis, evaluate
-from regard.tasks.text_to_speech.prediction import Speech
+from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation, Synthesis, evaluate
 from regard.tasks.text_to_speech.reading import data_item
 from regard.tasks.trained_items import DataItem
 from regard.viz import AlignedSpeech

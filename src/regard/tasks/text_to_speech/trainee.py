@@ -20,9 +20,8 @@ from regard.models.tacotron import STOP
 from regard.tasks.decoder_losses import alignment_loss
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.advice import milestone
-from regard.tasks.text_to_speech.evaluation import validation_metrics, validation_scores
+from regard.tasks.text_to_speech.evaluation import Speech, validation_metrics, validation_scores
 from regard.tasks.text_to_speech.model import SpeechModel, as_picture
-from regard.tasks.text_to_speech.prediction import Speech
 from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
 from regard.tasks.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask
