@@ -16,7 +16,7 @@ from regard.data.defects import is_collecting, item_or_defect
 from regard.data.jsonl import entry, parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.split import are_held_out
+from regard.data.split import held_out_indices
 from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
 
@@ -174,17 +174,10 @@ def hold_out_documents(documents: Documents, fraction: float) -> tuple[Documents
     Raises:
         DataError: if one of the parts would be empty.
     """
-    is_dev = are_held_out((item.text for item in documents), fraction)
-    if is_dev.all() or not is_dev.any():
-        which = "all" if is_dev.any() else "none"
-        raise DataError(
-            f"Of {counted(len(documents), 'document|documents')}, a fraction of {fraction:g} holds out {which}.\n"
-            "  Give a file of held-out documents, or another fraction."
-        )
-    train, dev = (
-        [item for item, held in zip(documents, is_dev, strict=True) if held == side] for side in (False, True)
-    )
-    return Documents(train), Documents(dev)
+    options = {"what": "document|documents", "setting": "a fraction of "}
+    advice = "Give a file of held-out documents, or another fraction."
+    train, dev = held_out_indices((item.text for item in documents), fraction, advice=advice, **options)
+    return Documents([documents[i] for i in train]), Documents([documents[i] for i in dev])
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,25 @@ def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
     return np.fromiter((share(text, salt=SALT) for text in texts), dtype=np.float64) < fraction
 
 
+def held_out_indices(
+    texts: Iterable[str], fraction: float, *, what: str, advice: str, setting: str = "data.dev_fraction="
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The indices of the texts that are trained on, and of those that are held out (`are_held_out`).
+
+    Args:
+        what: the texts are, one and several, as of `counted`.
+        advice: what to do if one of the parts would be empty.
+
+    Raises:
+        DataError: if one of the parts would be empty.
+    """
+    is_dev = are_held_out(texts, fraction)
+    if is_dev.all() or not is_dev.any():
+        which = "all" if is_dev.all() else "none"
+        raise DataError(f"Of {counted(len(is_dev), what)}, {setting}{fraction:g} holds out {which}.\n  {advice}")
+    return np.flatnonzero(~is_dev), np.flatnonzero(is_dev)
+
+
 def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
     """The indices, in order, of at most so many texts: those whose salted `share` is smallest.
 
@@ -67,11 +86,7 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     Raises:
         DataError: if one of the parts would be empty.
     """
-    is_dev = are_held_out((normalise(pair.source) for pair in pairs), fraction)
-    if is_dev.all() or not is_dev.any():
-        raise DataError(
-            f"Of {counted(len(pairs), 'pair|pairs')}, data.dev_fraction={fraction:g} holds out "
-            f"{'all' if is_dev.all() else 'none'}.\n"
-            "  Give a file of held-out pairs (data.dev), or another fraction."
-        )
-    return Selection(pairs, np.flatnonzero(~is_dev)), Selection(pairs, np.flatnonzero(is_dev))
+    advice = "Give a file of held-out pairs (data.dev), or another fraction."
+    sources = (normalise(pair.source) for pair in pairs)
+    train, dev = held_out_indices(sources, fraction, what="pair|pairs", advice=advice)
+    return Selection(pairs, train), Selection(pairs, dev)

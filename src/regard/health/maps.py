@@ -3,7 +3,7 @@ map of a word is where the object is that the word names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RegardError, ShapeError
 from regard.health.padding import Matrix, as_array
+from regard.health.table import Arrays
 
 INK = 0.1
 """A pixel is ink if a channel is farther from the paper than this share of the range."""
@@ -196,7 +197,7 @@ def ink_share(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pointing:
+class Pointing(Arrays):
     """Where words look that name an object; all arrays are (W,), for the W words with boxes.
 
     Args:
@@ -216,18 +217,8 @@ class Pointing:
     chance: NDArray[np.float64]
     centre_chance: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.hit)
-
-    @classmethod
-    def joined(cls, captions: Iterable[Pointing]) -> Pointing:
-        """That of all words of several captions."""
-        all_of = [cls.none(), *captions]
-        return cls(*(np.concatenate([getattr(one, name) for one in all_of]) for name in FIELDS))
-
     @classmethod
     def none(cls) -> Pointing:
-        """That of a caption without words that name an object."""
         no, nothing = np.zeros(0, bool), np.zeros(0)
         return cls(np.zeros(0, np.int64), no, no, nothing, nothing, nothing)
 
@@ -243,9 +234,6 @@ class Pointing:
             f"{self.mean('centre_hit'):.1%} (chance {self.mean('centre_chance'):.1%}), weight on the object "
             f"{self.mean('weight'):.1%} ({len(self):,} words)"
         )
-
-
-FIELDS = ("step", "hit", "centre_hit", "weight", "chance", "centre_chance")
 
 
 def pointing(
@@ -312,10 +300,10 @@ def pointing(
                 has_centre[cells.is_real].mean(),
             )
         )
-    none = Pointing.none()
-    columns = zip(*rows) if rows else ()
-    arrays = [np.array(column, getattr(none, name).dtype) for name, column in zip(FIELDS, columns)]
-    return Pointing(*arrays) if rows else none
+    columns = zip(*rows) if rows else [()] * 6
+    return Pointing(
+        *(np.array(each, none.dtype) for each, none in zip(columns, Pointing.none()._arrays(), strict=True))
+    )
 
 
 def _boxes(entry: Any, size: tuple[int, int], step: int) -> NDArray[np.float64]:

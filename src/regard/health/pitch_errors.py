@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 
 from regard.errors import ShapeError
 from regard.health.padding import as_array
+from regard.health.table import Arrays
 
 CENTS = 1200
 """Cents of an octave."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PitchErrors:
+class PitchErrors(Arrays):
     """What the figures of pitch are made of; all arrays are (B,).
 
     Args:
@@ -33,22 +33,10 @@ class PitchErrors:
     num_differing: NDArray[np.int64]
     squared_cents: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.num_pairs)
-
-    def __getitem__(self, index: int) -> PitchErrors:
-        """Those of one sentence, with B = 1."""
-        only = slice(index, index + 1 or None)
-        return PitchErrors(*(getattr(self, name)[only] for name in FIELDS))
-
     @classmethod
-    def joined(cls, batches: Iterable[PitchErrors]) -> PitchErrors:
-        """The errors of several batches."""
-        all_of = list(batches)
-        if not all_of:
-            none = np.zeros(0, np.int64)
-            return cls(none, none, none, np.zeros(0))
-        return cls(*(np.concatenate([getattr(one, name) for one in all_of]) for name in FIELDS))
+    def none(cls) -> PitchErrors:
+        none = np.zeros(0, np.int64)
+        return cls(none, none, none, np.zeros(0))
 
     @property
     def cents(self) -> float:
@@ -70,9 +58,6 @@ class PitchErrors:
             f"pitch {self.cents:.0f} cents off (RMS)" if is_known else "pitch not compared: no frames voiced in both"
         )
         return f"{first}, voicing differs in {100 * self.voicing_error:.1f}% of frames"
-
-
-FIELDS = ("num_pairs", "num_voiced", "num_differing", "squared_cents")
 
 
 def pitch_errors(frequency: Any, reference: Any, path: Any) -> PitchErrors:

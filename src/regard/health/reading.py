@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import ShapeError
 from regard.health.monotonic_path import flattened
 from regard.health.padding import as_array
+from regard.health.table import Arrays
 
 SKIPPED_MASS = 0.1
 """A unit whose weights sum to less over all steps is skipped."""
@@ -22,7 +22,7 @@ BABBLE = 2.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ReadingErrors:
+class ReadingErrors(Arrays):
     """The reading errors of sentences; all arrays are (B,).
 
     Args:
@@ -41,22 +41,10 @@ class ReadingErrors:
     is_babble: NDArray[np.bool_]
     has_ended: NDArray[np.bool_]
 
-    def __len__(self) -> int:
-        return len(self.num_units)
-
-    def __getitem__(self, index: int) -> ReadingErrors:
-        """Those of one sentence, with B = 1."""
-        only = slice(index, index + 1 or None)
-        return ReadingErrors(*(getattr(self, name)[only] for name in FIELDS))
-
     @classmethod
-    def joined(cls, batches: Iterable[ReadingErrors]) -> ReadingErrors:
-        """The errors of several batches."""
-        all_of = list(batches)
-        if not all_of:
-            none, no = np.zeros(0, np.int64), np.zeros(0, bool)
-            return cls(none, none, none, no, no, no)
-        return cls(*(np.concatenate([getattr(one, name) for one in all_of]) for name in FIELDS))
+    def none(cls) -> ReadingErrors:
+        none, no = np.zeros(0, np.int64), np.zeros(0, bool)
+        return cls(none, none, none, no, no, no)
 
     @property
     def errors(self) -> NDArray[np.int64]:
@@ -95,9 +83,6 @@ class ReadingErrors:
         return f"reading errors {rate:.2f} per 100 units ({counts}), {clean} of {len(self)} sentences read through" + (
             f", {running} did not end" if running else ""
         )
-
-
-FIELDS = ("num_units", "skipped", "repeated", "is_cut", "is_babble", "has_ended")
 
 
 def reading_errors(

@@ -1,12 +1,16 @@
-"""Numbers of several items as a table: a row for each item, beside the figures of all together."""
+"""Numbers of several items: as arrays, and as a table with a row for each beside the figures of all together."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.files import replace_text
 
@@ -42,6 +46,33 @@ class AbstractScores(ABC):
         path = Path(path)
         replace_text(path, self.table())
         return path
+
+
+class Arrays(ABC):
+    """Base of dataclasses whose fields are arrays with an entry for each item."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays())))
+
+    def __getitem__(self, index: int) -> Self:
+        """Those of one item."""
+        only = slice(index, index + 1 or None)
+        return type(self)(*(array[only] for array in self._arrays()))
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+
+    @classmethod
+    @abstractmethod
+    def none(cls) -> Self:
+        """That of no items."""
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All items of several, in order."""
+        return cls(*map(np.concatenate, zip(*(part._arrays() for part in (cls.none(), *parts)), strict=True)))
 
 
 def mean_of_known(values: Iterable[float]) -> float:

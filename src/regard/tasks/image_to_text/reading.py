@@ -17,7 +17,7 @@ from regard.data.defects import is_collecting, readable
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.pictures import Part, SelectedPictures, is_divided, picture_format
-from regard.data.split import are_held_out, suggested_fraction
+from regard.data.split import held_out_indices, suggested_fraction
 from regard.errors import DataError, counted
 from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import PictureReader
@@ -205,15 +205,10 @@ def _readable(pictures: Pictures, reader: PictureReader, *, decode: bool) -> Pic
 
 def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
     """Training pictures and held-out ones, by a hash of their names."""
-    is_dev = are_held_out((name_of(pictures, index) for index in range(len(pictures))), fraction)
-    if is_dev.all() or not is_dev.any():
-        raise DataError(
-            f"Of {counted(len(pictures), 'picture|pictures')}, data.dev_fraction={fraction:g} holds out "
-            f"{'all' if is_dev.all() else 'none'}.\n  Give a table of held-out pictures (data.dev), or another "
-            "fraction."
-        )
-    train, dev = (np.flatnonzero(chosen).tolist() for chosen in (~is_dev, is_dev))
-    return SelectedPictures(pictures, train), SelectedPictures(pictures, dev)
+    names = (name_of(pictures, index) for index in range(len(pictures)))
+    advice = "Give a table of held-out pictures (data.dev), or another fraction."
+    train, dev = held_out_indices(names, fraction, what="picture|pictures", advice=advice)
+    return SelectedPictures(pictures, train.tolist()), SelectedPictures(pictures, dev.tolist())
 
 
 def _split(name: str, pictures: Pictures, target: Field, reader: PictureReader) -> Split:

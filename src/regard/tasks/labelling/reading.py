@@ -13,7 +13,7 @@ from regard.data.defects import item_or_defect
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.spans import TITLES
-from regard.data.split import are_held_out
+from regard.data.split import held_out_indices
 from regard.errors import DataError, counted, first_of
 from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
 from regard.tasks.trained_items import DataItem
@@ -83,15 +83,9 @@ def read_material(data: LabellingData) -> LabellingMaterial:
     if data.dev is not None:
         dev = read_sentences(data.dev, **options)
     else:
-        is_dev = are_held_out((" ".join(each.tokens) for each in train), data.dev_fraction)
-        if is_dev.all() or not is_dev.any():
-            held_out = "all" if is_dev.all() else "none"
-            raise DataError(
-                f"Of {counted(len(train), 'sentence|sentences')}, data.dev_fraction={data.dev_fraction:g} holds "
-                f"out {held_out}.\n"
-                "  Name a file of held-out sentences in data.dev."
-            )
-        train, dev = [[each for each, held in zip(train, is_dev) if held == side] for side in (False, True)]
+        texts, advice = (" ".join(each.tokens) for each in train), "Name a file of held-out sentences in data.dev."
+        parts = held_out_indices(texts, data.dev_fraction, what="sentence|sentences", advice=advice)
+        train, dev = ([every[i] for i in part] for part in parts)
     words = ([cased(token, data.case) for token in each.tokens] for each in train)
     return LabellingMaterial(
         train,
