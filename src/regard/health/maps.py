@@ -300,10 +300,10 @@ def pointing(
                 has_centre[cells.is_real].mean(),
             )
         )
-    columns = zip(*rows) if rows else [()] * 6
-    return Pointing(
-        *(np.array(each, none.dtype) for each, none in zip(columns, Pointing.none()._arrays(), strict=True))
-    )
+    if not rows:
+        return Pointing.none()
+    kinds = (np.int64, bool, bool, np.float64, np.float64, np.float64)
+    return Pointing(*(np.array(column, kind) for column, kind in zip(zip(*rows), kinds, strict=True)))
 
 
 def _boxes(entry: Any, size: tuple[int, int], step: int) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -131,16 +131,10 @@ def _from_json(path: Path) -> list[Aligned]:
     if document["format"] != FORMAT:
         raise ValueError(f"format is {document['format']!r}, expected {FORMAT!r}")
     return [
-        Aligned(
+        _restored(
             np.array(entry["alignment"], dtype=entry["dtype"]).reshape(entry["shape"]),
-            _tokens(entry["source_tokens"]),
-            _tokens(entry["tokens"]),
             {name: as_weights(np.array(value, entry["dtype"])) for name, value in entry["alignments"].items()},
-            entry["text"],
-            entry["left_out"],
-            _tokens(entry.get("layers")),
-            _sides(entry.get("sides")),
-            _prompt(entry.get("prompt")),
+            entry,
         )
         for entry in document["items"]
     ]
@@ -174,24 +168,27 @@ def _from_npz(path: Path) -> list[Aligned]:
         while f"{len(items)}/alignment" in arrays:
             start = f"{len(items)}/"
             fields = {name.removeprefix(start): arrays[name] for name in arrays if name.startswith(start)}
-            items.append(
-                Aligned(
-                    fields["alignment"],
-                    _tokens(fields.get("source_tokens")),
-                    _tokens(fields.get("tokens")),
-                    {
-                        name.removeprefix("alignments/"): w
-                        for name, w in fields.items()
-                        if name.startswith("alignments/")
-                    },
-                    str(fields["text"]) if "text" in fields else None,
-                    float(fields["left_out"]) if "left_out" in fields else None,
-                    _tokens(fields.get("layers")),
-                    _sides(fields.get("sides")),
-                    _prompt(fields.get("prompt")),
-                )
-            )
+            heads = "alignments/"
+            further = {name.removeprefix(heads): w for name, w in fields.items() if name.startswith(heads)}
+            optional = dict.fromkeys(("source_tokens", "tokens", "text", "left_out"))
+            items.append(_restored(fields["alignment"], further, optional | fields))
     return items
+
+
+def _restored(alignment: Weights, alignments: dict[str, Weights], values: Mapping[str, Any]) -> Aligned:
+    """The alignment that a file has beside these values."""
+    text, left_out = values["text"], values["left_out"]
+    return Aligned(
+        alignment,
+        _tokens(values["source_tokens"]),
+        _tokens(values["tokens"]),
+        alignments,
+        None if text is None else str(text),
+        None if left_out is None else float(left_out),
+        _tokens(values.get("layers")),
+        _sides(values.get("sides")),
+        _prompt(values.get("prompt")),
+    )
 
 
 def _tokens(values: Any) -> tuple[str, ...] | None:
