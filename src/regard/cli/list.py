@@ -39,7 +39,7 @@ def list_(
         from regard.config.spelling import suggestion
 
         kinds.append("keys")
-        hint = suggestion(selected, [*kinds, *(name for _, name, _ in entries)], kinds)
+        hint = suggestion(selected, [*kinds, *(name for _, name, _ in entries)], f"there are {', '.join(kinds)}")
         raise RegardError(f"There is no kind or name {kind!r}; {hint}")
     width = max((len(name) for _, name, _ in entries), default=0)
     lines = []

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from regard.config.keys import keys
 from regard.config.place import KeyPath, cut
 from regard.config.schema import Section
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -54,8 +54,7 @@ def refusal(error: ValidationError, schema: type[BaseModel], given: Mapping[str,
             cause = detail["ctx"]["error"]
             lines.setdefault(str(cause), getattr(cause, "path", ()))
         elif (known := keys(schema).get((key,))) is None:
-            similar = nearest(key, schema.model_fields)
-            hint = did_you_mean(similar) if similar else f"there are {', '.join(schema.model_fields)}"
+            hint = suggestion(key, schema.model_fields)
             lines.setdefault(f"{key}={cut(repr(given.get(key)))}: unknown key; {hint}", (key,))
         else:
             meaning = f" ({known.field.description})" if known.field.description else ""

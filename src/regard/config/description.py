@@ -44,7 +44,7 @@ def key_list(section: str | None = None, *, task: str | None = None) -> str:
     shown = [entry for entry in tasks if section is None or f"{entry[0]}.".startswith(f"{section}.")]
     order = list(Config.model_fields)
     if not shown:
-        hint = suggestion(section or "", dict.fromkeys([*order, *(path for path, _, _ in tasks)]), order)
+        hint = suggestion(section or "", [*order, *(path for path, _, _ in tasks)], f"there are {', '.join(order)}")
         whose = "The configuration" if task is None else task
         raise ConfigError(f"{whose} has no section or key {cut(section or '')!r}; {hint}")
     shown.sort(key=lambda entry: order.index(entry[0].partition(".")[0]))

@@ -17,18 +17,18 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     return by_lower[matches[0]] if matches else None
 
 
-def suggestion(word: str, candidates: Iterable[str], listed: Iterable[str] | None = None) -> str:
+def suggestion(word: str, candidates: Iterable[str], otherwise: str | None = None) -> str:
     """What to write instead of a word that is not among the candidates: a similar one, or a list of what there is.
 
     Args:
-        listed: what is listed if none is similar; the candidates if None.
+        otherwise: what is said if none is similar, if that is not a list of the candidates.
 
     >>> suggestion("LSTMs", ["lstm", "gru"]), suggestion("cnn", ["lstm", "gru"])
     ("did you mean 'lstm'?", 'there are lstm, gru')
     """
     candidates = list(candidates)
     similar = nearest(word, candidates)
-    return did_you_mean(similar) if similar else f"there are {', '.join(candidates if listed is None else listed)}"
+    return did_you_mean(similar) if similar else otherwise or f"there are {', '.join(candidates)}"
 
 
 def did_you_mean(*words: str) -> str:

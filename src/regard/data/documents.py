@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.columns import TAB
 from regard.data.csv_fields import csv_rows, is_blank
 from regard.data.defects import is_collecting, item_or_defect
@@ -384,8 +384,7 @@ def _nearest(name: str, values: Any) -> str:
     """What a message says about the names that there are."""
     if isinstance(values, list):
         return f"counted from 0, the list has {len(values)}."
-    similar = nearest(name, values)
-    return did_you_mean(similar) if similar else f"there are {_listed(values) or 'none'}."
+    return suggestion(name, values, f"there are {_listed(values) or 'none'}.")
 
 
 def _listed(values: Any) -> str:

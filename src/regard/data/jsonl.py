@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.columns import TAB
 from regard.data.pairs import LinePairs, Pair, shorten
 from regard.errors import DataError
@@ -93,8 +93,7 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
     try:
         text = entry(value, field)
     except KeyError:
-        similar = nearest(str(field), value)
-        hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, value)) or 'none'}."
+        hint = suggestion(str(field), value, f"it has {', '.join(map(repr, value)) or 'none'}.")
         raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
     except IndexError:
         raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.columns import TAB
 from regard.data.defects import item_or_defect, readable
 from regard.data.jsonl import parse
@@ -425,8 +425,7 @@ def _image_column(names: Sequence[str]) -> int | None:
 def _column(field: str | int, key: str, names: Sequence[str], place: str) -> int:
     if isinstance(field, str):
         if field not in names:
-            similar = nearest(field, names)
-            hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, names))}."
+            hint = suggestion(field, names, f"it has {', '.join(map(repr, names))}.")
             raise DataError(f"{place}: no column {field!r} (data.{key}) in the first line; {hint}")
         return names.index(field)
     if field < 0:
@@ -580,8 +579,7 @@ def _field(record: Any, field: str, key: str, place: str) -> Any:
         raise DataError(f"{place}: expected a JSON object; got {_shown(record)}.")
     if field in record:
         return record[field]
-    similar = nearest(field, record)
-    hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, record)) or 'none'}."
+    hint = suggestion(field, record, f"it has {', '.join(map(repr, record)) or 'none'}.")
     raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}")
 
 

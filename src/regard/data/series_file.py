@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.calendar import Step, find_step, parse_step
 from regard.data.defects import item_or_defect, readable
 from regard.data.finding import Finding
@@ -462,8 +462,7 @@ def _choose(
     wanted = [*([] if time is False else [time]), *([] if series is None else [series]), *known]
     for name in (*wanted, *(targets or ())):
         if name not in header:
-            similar = nearest(name, header)
-            hint = did_you_mean(similar) if similar else f"it has {shorten(', '.join(header))}."
+            hint = suggestion(name, header, f"it has {shorten(', '.join(header))}.")
             raise DataError(f"{place}: there is no column {name!r}; {hint}")
     chosen = tuple(name for name in header if name not in wanted) if targets is None else tuple(targets)
     twice = sorted({name for name in (*wanted, *chosen) if [*wanted, *chosen].count(name) > 1})

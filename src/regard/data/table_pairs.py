@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.columns import TAB
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
@@ -87,8 +87,7 @@ class TablePairs(Pairs):
             return names.index(field)
         if field in names:
             raise DataError(f"{self.path}:{self.rows.number(0)}: several columns have the name {field!r}.")
-        similar = nearest(field, names)
-        hint = did_you_mean(similar) if similar else f"there are {', '.join(map(repr, names)) or 'none'}."
+        hint = suggestion(field, names, f"there are {', '.join(map(repr, names)) or 'none'}.")
         raise DataError(f"{self.path}: no column {field!r} in the first line; {hint}")
 
     def _counted(self, row: Sequence[str], number: int) -> str:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.errors import DataError, counted
 
 Times = NDArray[np.datetime64]
@@ -238,8 +238,7 @@ def _database_zone(name: str) -> ZoneInfo:
         names = _names()
         if not names:
             raise DataError(f"The time zone {name!r} needs the time zone database: pip install tzdata") from None
-        similar = nearest(name, names)
-        hint = did_you_mean(similar) if similar else "names are those of the IANA database, such as Europe/Berlin."
+        hint = suggestion(name, names, "names are those of the IANA database, such as Europe/Berlin.")
         raise DataError(f"There is no time zone {name!r}; {hint}") from None
 
 

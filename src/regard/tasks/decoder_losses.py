@@ -15,6 +15,7 @@ from regard import losses
 from regard.attention.alignments import StochasticAlignment
 from regard.config.schema import AlignmentTrainingConfig, ReinforceConfig
 from regard.decoding import Feed, chosen_heads
+from regard.decoding.result import main_name
 from regard.layers import items
 from regard.models import Decoder, DecoderOutput, fed_outputs, feeds_back
 from regard.shapes import Bool, Float, Int
@@ -137,7 +138,7 @@ def alignment_loss(
     figures: dict[str, Tensor] = {}
     if not weights:
         return total, figures
-    alignments = output.alignments[main_alignment(decoder, output)]
+    alignments = chosen_heads(output.alignments, decoder)
     sources = (
         alignments.new_ones(len(mask), alignments.shape[-1], dtype=torch.bool) if source_mask is None else source_mask
     )
@@ -195,7 +196,7 @@ def reinforce_loss(
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1; the baseline: Rennie et al. 2017 (arXiv 1612.00563).
     """
-    name = main_alignment(decoder, output)
+    name = main_name(output.alignments, decoder)
     chosen, entropy = (output.auxiliary[f"{name}.{field}"] for field in ("log_probability", "entropy"))
     advantage = (reward - baseline).detach()
     figures = {
@@ -231,11 +232,6 @@ def changes_its_own_step_only(decoder: Decoder) -> bool:
     """Whether a position that attention chooses at a step changes no later output, for teacher-forced inputs."""
     attention = getattr(decoder, "attention", None)
     return getattr(decoder, "feeds_back", "unknown") is None and not getattr(attention, "is_recurrent", True)
-
-
-def main_alignment(decoder: Decoder, output: DecoderOutput) -> str:
-    """The name of the alignment that predictions show."""
-    return getattr(decoder, "main_attention", None) or list(output.alignments)[-1]
 
 
 def _of_targets(output: DecoderOutput, targets: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:

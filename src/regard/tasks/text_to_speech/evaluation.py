@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
 from regard.data import join_texts, join_units, read_ljspeech
 from regard.data.tally import Tally
+from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError
 from regard.health import (
     MeanDurations,
@@ -260,8 +261,7 @@ def forced_alignments(model: SpeechModel, sentences: Sequence[RecordedSentence])
         lengths = torch.tensor([len(mel) for mel in mels], device=model.device)
         real = torch.arange(frames.shape[1], device=model.device) < lengths[:, None]
         output = tacotron(ids, frames, mask, real, num_frames=reduction)
-        name = tacotron.decoder.main_attention or list(output.alignments)[-1]
-        weights = output.alignments[name].mean(1).cpu()
+        weights = chosen_heads(output.alignments, tacotron.decoder).mean(1).cpu()
         for row, i in enumerate(part):
             steps = -(-len(mels[row]) // reduction)
             results[i] = weights[row, :steps, : len(sequences[row]) + len(model.end_units)].clone()

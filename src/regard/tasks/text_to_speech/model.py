@@ -24,7 +24,7 @@ from regard.data import EOS, Field, Vocabulary
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
-from regard.decoding import SearchSource, Stop, free_run, stop_at_logit, stop_at_silence
+from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.health import MeanDurations
@@ -230,10 +230,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             linear = self.linear_scale.inverse(refined["linear"].cpu().float())
         results = []
         for row, (run, item, logit) in enumerate(zip(runs, sequences, logits, strict=True)):
-            weights = None
-            if alignment and run.alignments:
-                name = tacotron.decoder.main_attention or list(run.alignments)[-1]
-                weights = run.alignments[name].mean(0)[:, : len(item) + len(self.end_units)].clone()
+            weights = main_alignment(run.alignments, tacotron.decoder) if alignment else None
+            if weights is not None:
+                weights = weights[:, : len(item) + len(self.end_units)].clone()
             count = int(lengths[row])
             results.append(
                 Speech(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data import bucket
+from regard.decoding import chosen_heads
 from regard.health import SpeechScores
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
@@ -211,14 +212,10 @@ class SpeechTrainee(AbstractArrayTrainee):
             total = total + training.stop_weight * self._stop_loss(
                 output.coarse.auxiliary[STOP], real, coarse.num_frames
             )
-        names = [
-            net.main_attention or list(alignments)[-1]
-            for net, alignments in ((tacotron.decoder, output.alignments), (coarse, output.coarse.alignments))
-        ]
         steps = step_mask(real, reduction)
         mean = alignment_consistency(
-            output.alignments[names[0]],
-            output.coarse.alignments[names[1]],
+            chosen_heads(output.alignments, tacotron.decoder),
+            chosen_heads(output.coarse.alignments, coarse),
             mask,
             steps,
             num_frames=reduction,
