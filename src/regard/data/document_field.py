@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,32 +226,22 @@ def pad_documents(documents: Sequence[EncodedDocument]) -> tuple[NDArray[np.int6
     return ids, mask
 
 
-class Split(Protocol):
-    """What `document_findings` looks at: `EncodedDocument` has it."""
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How a document was split, without its words; as in `EncodedDocument`."""
 
-    @property
-    def num_sentences(self) -> int:
-        """Sentences with words."""
-
-    @property
-    def num_divided(self) -> int:
-        """Sentences that were too long and were divided."""
-
-    @property
-    def num_cut(self) -> int:
-        """Sentences beyond the limit that were left out."""
-
-    @property
-    def refusal(self) -> str:
-        """Why the text could not be read; empty if it could."""
+    num_sentences: int
+    num_divided: int
+    num_cut: int
+    refusal: str = ""
 
 
-def document_findings(documents: Sequence[Document], encoded: Sequence[Split]) -> list[Finding]:
+def document_findings(documents: Sequence[Document], encoded: Sequence[EncodedDocument | Extent]) -> list[Finding]:
     """What looks wrong about documents: those without words, divided and left-out sentences, repeated texts.
 
     Args:
         documents: as read.
-        encoded: the same documents by `DocumentField.encode`.
+        encoded: the same documents by `DocumentField.encode`, or how they were split.
     """
     pairs = list(zip(documents, encoded, strict=True))
     total = len(pairs)

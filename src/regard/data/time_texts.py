@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.zones import Times, Zone, offset_text, zone_named
+from regard.data.zones import Times, Zone, microseconds, offset_text, zone_named
 
 PRECISIONS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
 """Units of numpy in which times are written, from years to microseconds."""
@@ -84,7 +84,7 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
         found = OFFSET.search(text) if "%z" in time_format else None
         form = TimeForm("us", offset=_offset_style(found[0]) if found else "", format=time_format)
         ahead = moment.utcoffset()
-        return Moment(moment.replace(tzinfo=None), None if ahead is None else _us(ahead), "", form)
+        return Moment(moment.replace(tzinfo=None), None if ahead is None else microseconds(ahead), "", form)
     zone, name_style = "", ""
     has_name = text[-1:] == "]" or (text[-1:].isalpha() and text[-1] not in "Zz")
     if has_name and (named := NAME.fullmatch(text)):
@@ -93,7 +93,7 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
     offset, style = None, ""
     if len(text) > 10 and (found := OFFSET.search(text)):
         text, style = text[: found.start()], _offset_style(found[0])
-        offset = _us(datetime.fromisoformat("2000-01-01T00" + found[1].upper()).utcoffset() or timedelta(0))
+        offset = microseconds(datetime.fromisoformat("2000-01-01T00" + found[1].upper()).utcoffset() or timedelta(0))
     wall, form = _read_wall(text)
     return Moment(wall, offset, zone, replace(form, offset=style, name=name_style))
 
@@ -311,7 +311,3 @@ def _offset_style(text: str) -> str:
     bare = text.strip()
     style = "Z" if bare in "Zz" else "+hh:mm" if ":" in bare else "+hhmm" if len(bare) == 5 else "+hh"
     return " " * (text[0] == " ") + style
-
-
-def _us(delta: timedelta) -> int:
-    return delta // timedelta(microseconds=1)

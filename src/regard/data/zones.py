@@ -139,7 +139,7 @@ def zone_named(name: str) -> Zone:
             moment = datetime.fromisoformat("2000-01-01T00" + name)
         except ValueError:
             raise DataError(f"{name!r} is no offset from UTC, for example +01:00.") from None
-        return fixed_zone(_microseconds(moment.utcoffset() or timedelta(0)))
+        return fixed_zone(microseconds(moment.utcoffset() or timedelta(0)))
     zone = _database_zone(name)
     start, weeks = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC), 53 * (LAST_YEAR - FIRST_YEAR)
     days = [start + timedelta(weeks=i) for i in range(weeks)]
@@ -243,8 +243,9 @@ def _database_zone(name: str) -> ZoneInfo:
 
 
 def _offset(zone: ZoneInfo, instant: datetime) -> int:
-    return _microseconds(instant.astimezone(zone).utcoffset() or timedelta(0))
+    return microseconds(instant.astimezone(zone).utcoffset() or timedelta(0))
 
 
-def _microseconds(delta: timedelta) -> int:
+def microseconds(delta: timedelta) -> int:
+    """A duration as a whole number."""
     return delta // timedelta(microseconds=1)

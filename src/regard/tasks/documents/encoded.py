@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,22 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regard.data import PAD, DocumentField, EncodedDocument, Vocabulary
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How a document was split, for the data check.
-
-    Args:
-        num_sentences: sentences with words.
-        num_divided: sentences that were too long and were divided.
-        num_cut: sentences beyond the limit that were left out.
-    """
-
-    num_sentences: int
-    num_divided: int
-    num_cut: int
-    refusal: str = ""
+from regard.data.document_field import Extent
 
 
 class EncodedDocuments:
