@@ -142,9 +142,8 @@ class DocumentField:
 
     def encode(self, text: str) -> EncodedDocument:
         """The sentences of a raw text; words that are not in the vocabulary are reported, not refused."""
-        if half := next((c for c in text if "\ud800" <= c <= "\udfff"), None):
-            why = f"{half!a} is half a surrogate pair, not text; the input was not UTF-8"
-            return EncodedDocument((), (), refusal=why)
+        if refusal := self.words.refusal(text):
+            return EncodedDocument((), (), refusal=refusal)
         sentences, divided, cut = self.split(text)
         vocabulary = self.words.vocabulary
         return EncodedDocument(

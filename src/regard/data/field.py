@@ -154,11 +154,11 @@ class Field:
 
     def encode(self, text: str) -> Encoding:
         """The ids of a raw text; symbols that are not in the vocabulary are reported, not refused."""
-        refusal = self._refusal(text)
+        refusal = self.refusal(text)
         tokens = [] if refusal or not text.strip() else self.split(text)
         return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens), refusal)
 
-    def _refusal(self, text: str) -> str:
+    def refusal(self, text: str) -> str:
         """Why a text cannot be read; empty if it can be read, or is blank."""
         if not text.isascii() and (half := next((c for c in text if "\ud800" <= c <= "\udfff"), None)):
             return f"{half!a} is half a surrogate pair, not text; the input was not UTF-8"
