@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard import tree
+from regard.ops.autograd import autocasts
 from regard.attention.contract import Memory
 from regard.shapes import Float, num_hypotheses
 
@@ -54,7 +55,7 @@ def widened(memory: TreeT, like: Tensor | None) -> TreeT:
     Args:
         like: a query or a weight; None if there is no weight to read, as in a quantised module.
     """
-    if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
+    if like is None or like.dtype.itemsize < 4 or autocasts(like.device.type):
         return memory
     if (
         isinstance(memory, Memory)

@@ -169,7 +169,9 @@ class PointerDecoder(nn.Module):
         if encoded.mask is not None:
             ids = ids.masked_fill(~encoded.mask, 0)
         num_tokens = self.embedding.table.num_embeddings
-        if ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= num_tokens + extension.shape[1]):
+        limit = num_tokens + extension.shape[1]
+        # on other devices a wrong id is an error of the table that is read with it: looking here would wait for them
+        if ids.is_cpu and ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= limit):
             raise ShapeError(
                 f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}, or be -1 "
                 f"where nothing can be copied; got {int(ids.min())} to {int(ids.max())}. The extension needs a column "

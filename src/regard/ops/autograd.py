@@ -66,4 +66,9 @@ class FromOutputWithTangents(FromOutput):
 
 def without_autocast(device: str) -> AbstractContextManager[Any]:
     """A context for kernels that compute in the type of their inputs, which autocast does not change in it."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+    return torch.autocast(device, enabled=False) if autocasts(device) else nullcontext()
+
+
+def autocasts(device: str) -> bool:
+    """Whether autocast is on for a type of device, which may be one that has none."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

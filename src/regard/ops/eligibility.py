@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from regard.ops.autograd import autocasts
 from regard.ops.switch import switched_off
 
 FLOATS = (torch.float32, torch.float64)
@@ -153,7 +154,7 @@ def refuse_types(*inputs: Any, types: tuple[torch.dtype, ...] = FLOATS) -> str |
 def refuse_autocast(*inputs: Any) -> str | None:
     """Autocast is on for the device of the first input, or without one for the CPU."""
     device = next((x.device.type for x in inputs if x is not None), "cpu")
-    return "autocast asks for half types" if torch.is_autocast_enabled(device) else None
+    return "autocast asks for half types" if autocasts(device) else None
 
 
 def refuse_gradients(*inputs: Any) -> str | None:

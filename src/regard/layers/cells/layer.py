@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.layers.cells import elementary, packed
+from regard.layers.cells import elementary, held, packed
 from regard.layers.cells.cell import CELLS, Cell, Parameters, State
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.packing import Padding
@@ -78,6 +78,8 @@ class AbstractRecurrentLayer(nn.Module):
             padding, mask = Padding(padding.batch, padding.source), None  # torch's loop is fast if there is no padding
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
+        if not x.is_cpu and held.refuse(self.cell, first) is None:
+            return held.run(self.cell, directions, padding.cleared(x), first, mask)
         return run_in_torch(super().forward, self.cell, x, first, padding)
 
 

@@ -139,14 +139,14 @@ def without_words(
     """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
     if probability == 0:
         return ids
-    lengths = mask.flatten(1).sum(1)
-    real = torch.arange(int(lengths.max()), device=mask.device) < lengths[:, None]
+    # the draws of a document are of its words in order, wherever padding stands between them
+    places = mask.flatten(1).cumsum(1).sub_(1).clamp_(min=0)
     draws = items.current()
     if draws is None:
-        dropped = torch.rand(real.shape, generator=generator, device=generator.device) < probability
+        dropped = torch.rand(places.shape, generator=generator, device=generator.device) < probability
     else:
-        dropped = draws.chance(real.shape[1], probability, WORD_DROPOUT).to(mask.device)
-    spread = torch.zeros_like(mask).masked_scatter(mask, dropped[real])
+        dropped = draws.chance(places.shape[1], probability, WORD_DROPOUT).to(mask.device)
+    spread = dropped.gather(1, places).view_as(mask) & mask
     return ids.masked_fill(spread, UNKNOWN)
 
 

@@ -66,25 +66,24 @@ class SpeechTrainee(AbstractArrayTrainee):
         Every term is a sum over sentences, so that a batch may be divided.
         """
         reduction = self._reduction(step)
-        if reduction != int(self.module.reduction):
-            self.module.reduction.fill_(reduction)
+        self.module.reduction.fill_(reduction)  # not compared first: that would wait for the device
         until = self.config.training.alignment_losses_until
         rows, frames = batch["frame_mask"].shape
         steps = -(-frames // reduction) + self.silent_steps
         feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
         guided = until is None or step < until
-        total, count, figures = self._loss(batch, guided=guided, feedback=feedback, generator=generator)
+        total, count, figures = self._loss(batch, reduction, guided=guided, feedback=feedback, generator=generator)
         return Loss(total, count, figures)
 
     @torch.no_grad()
     def validate(self) -> Validation:
         """Free-running speech and the teacher-forced loss on held-out sentences, with pictures."""
         total = count = 0.0
-        dev, size = self.material.dev, self.config.decoding.batch_sentences
+        dev, size, reduction = self.material.dev, self.config.decoding.batch_sentences, int(self.module.reduction)
         for start in range(0, len(dev), size):
             part = dev[start : start + size]
             batch = self._batch([self.model.field.encode(item.text).ids for item in part], part)
-            loss, number, _ = self._loss(self.on_device(batch), guided=False, generator=None)
+            loss, number, _ = self._loss(self.on_device(batch), reduction, guided=False, generator=None)
             total, count = total + float(loss), count + float(number)
         chosen = dev[: self.config.training.validation_sentences]
         scores, spoken = validation_scores(self.model, chosen)
@@ -133,6 +132,7 @@ class SpeechTrainee(AbstractArrayTrainee):
     def _loss(
         self,
         batch: dict[str, Tensor],
+        reduction: int,
         *,
         guided: bool,
         generator: torch.Generator | None,
@@ -144,7 +144,7 @@ class SpeechTrainee(AbstractArrayTrainee):
         Where nothing but silence ends a sentence, a step of it follows and counts.
         """
         training, tacotron = self.config.training, self.module.tacotron
-        mask, reduction = batch["mask"], int(self.module.reduction)
+        mask = batch["mask"]
         silence = self.silence.to(batch["frames"])
         frames = _whole_steps(batch["frames"], reduction, silence, further=self.silent_steps)
         steps = step_mask(batch["frame_mask"], reduction)

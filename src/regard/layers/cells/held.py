@@ -1,0 +1,80 @@
+"""A layer of torch's cells over padded rows, at one call of fixed sizes: at padding the gates hold the state.
+
+    LSTM:  i = 0, f = 1      c_t = f c_{t-1} + i g = c_{t-1}
+    GRU:   z = 1             h_t = (1 - z) n + z h_{t-1} = h_{t-1}
+
+A further feature is 1 at padding and 0 elsewhere, and its weights add ±2^14 to these gates, where σ is 0 and 1 to the
+last bit, so that no gradient passes through them. Nothing is read from the device, as lengths of packed rows would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.layers.cells.cell import Cell, Parameters, State
+from regard.shapes import Bool, Float
+
+HOLDING = 2.0**14
+"""Added to a gate: exact in all floating types, and infinite for the exponential of float32."""
+GATES: dict[str, tuple[float, ...]] = {"lstm": (-HOLDING, HOLDING, 0.0, 0.0), "gru": (0.0, HOLDING, 0.0)}
+"""By cell, in torch's order of gates: i, f, g, o and r, z, n."""
+
+
+def refuse(cell: Cell, first: State | None) -> str | None:
+    """Why padding cannot be held, or None.
+
+    Args:
+        first: the first state. Padding of the backward direction comes first and holds its c, but h is o · tanh(c).
+    """
+    if cell not in GATES:
+        return f"the cell {cell} has no gate that holds its state"
+    return "an LSTM's first state is given" if cell == "lstm" and first is not None else None
+
+
+def run(
+    cell: Cell,
+    directions: Sequence[Parameters],
+    x: Float[Tensor, "B S F"],
+    first: State | None,
+    mask: Bool[Tensor, "B S"] | None,
+) -> tuple[Float[Tensor, "B S D"], State]:
+    """Outputs, 0 at padding, and the last state, directions side by side.
+
+    Args:
+        x: 0 at padding.
+        mask: True at real positions, which come first; all are if None.
+    """
+    if mask is not None:
+        x = torch.cat([x, (~mask[..., None]).to(x.dtype)], -1)
+        directions = [(_held(cell, w_ih), *rest) for w_ih, *rest in directions]
+    count, size = len(directions), directions[0][1].shape[1]
+    weights = [weight for direction in directions for weight in direction]
+    zeros = x.new_zeros(count, len(x), size)
+    state: Any = (
+        [zeros] * (2 if cell == "lstm" else 1)
+        if first is None
+        else [part.unflatten(1, (count, size)).transpose(0, 1).contiguous() for part in first]
+    )
+    # `train`: cuDNN has gradients only of a layer that is trained; without dropout nothing else depends on it
+    options = True, 1, 0.0, torch.is_grad_enabled(), count == 2, True
+    if cell == "lstm":
+        outputs, h, c = torch.lstm(x, state, weights, *options)
+    else:
+        outputs, h = torch.gru(x, state[0], weights, *options)
+    last = [h] if cell == "gru" else [h, c]
+    if mask is not None:
+        outputs = outputs.masked_fill(~mask[..., None], 0)
+        if cell == "lstm":  # behind the last real position h goes on changing with the output gate
+            ends = mask.sum(1).sub_(1).clamp_(min=0)[:, None, None].expand(-1, -1, size)
+            last[0] = torch.stack([outputs[..., :size].gather(1, ends)[:, 0], *h[1:]])
+    return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
+
+
+def _held(cell: Cell, w_ih: Tensor) -> Tensor:
+    """The weights of the input with those of a further feature, (G·D, F + 1)."""
+    held = w_ih.new_tensor(GATES[cell]).repeat_interleave(len(w_ih) // len(GATES[cell]))
+    return torch.cat([w_ih, held[:, None]], 1)
