@@ -68,7 +68,8 @@ def steps(model: Any, trainee: Any, count: int) -> Callable[[], list[float]]:
             stepper([batch], step=step, learning_rate=training.learning_rate, generator=generator)
             for step, batch in enumerate(batches)
         )
-        return [figures.loss / figures.count for figures in made]
+        known = (figures if isinstance(figures, list) else [figures] for figures in made)  # one, of older versions
+        return [figures.loss / figures.count for each in known for figures in each]
 
     return call
 

@@ -16,7 +16,9 @@ Batch first everywhere; a step's alignment is `(R, H, S)`, a sequence's `(R, H, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,7 +26,17 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 
-__all__ = ["Bool", "Float", "Int", "describe", "keep_mask", "keep_right_padding", "num_hypotheses"]
+__all__ = [
+    "Bool",
+    "Float",
+    "Int",
+    "describe",
+    "is_readable",
+    "keep_mask",
+    "keep_right_padding",
+    "num_hypotheses",
+    "trusted",
+]
 
 
 def describe(tensors: Mapping[str, tuple[str, Tensor]]) -> str:
@@ -100,7 +112,7 @@ def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values"
         ShapeError: for a wrong shape or type, or padding that is not on the right; the text shows the right call.
     """
     mask = keep_mask(values, mask, name=name)
-    if mask is None or mask.shape[1] < 2 or not _is_readable(mask):
+    if mask is None or mask.shape[1] < 2 or not is_readable(mask):
         return mask
     returns = mask[:, 1:] > mask[:, :-1]
     if not bool(returns.any()):
@@ -121,14 +133,30 @@ def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values"
     )
 
 
-def _is_readable(mask: Tensor) -> bool:
-    """Whether the values of a tensor can be read."""
-    return not (
+_TRUSTED: ContextVar[bool] = ContextVar("values on other devices are trusted", default=False)
+
+
+@contextmanager
+def trusted() -> Iterator[None]:
+    """Within it the values of tensors on a GPU are not checked, as reading them would wait for it; sizes are.
+
+    For batches of the project's own making.
+    """
+    token = _TRUSTED.set(True)
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(token)
+
+
+def is_readable(x: Tensor) -> bool:
+    """Whether the values of a tensor can be read, and may be."""
+    return (x.is_cpu or not _TRUSTED.get()) and not (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None
-        or mask.is_meta
-        or type(mask) is not Tensor
+        or x.is_meta
+        or type(x) is not Tensor
         or torch._C._len_torch_dispatch_stack() > 0
     )
 

@@ -139,7 +139,7 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
 
     def step() -> Answer:
         batches = [(LocalBatch(range(B)), batch)]
-        figures = stepper(batches, step=0, learning_rate=training.learning_rate, generator=generator)
+        (figures,) = stepper(batches, step=0, learning_rate=training.learning_rate, generator=generator)
         return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
 
     return Contest({OURS: step, PLAIN: plain_step}, shares_terms=True)

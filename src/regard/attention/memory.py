@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from regard import tree
-from regard.ops.autograd import autocasts
 from regard.attention.contract import Memory
+from regard.ops.autograd import autocasts
 from regard.shapes import Float, num_hypotheses
 
 FirstAlignment = Literal["zeros", "uniform", "first"]

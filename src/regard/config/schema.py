@@ -322,6 +322,10 @@ class TrainingConfig(Section):
         default=False,
         description="compile the loss with torch.compile, except loops over steps and batches of one pair",
     )
+    graphs: Literal["auto", "none"] = Field(
+        default="auto",
+        description="on a GPU, record each form of a step as a CUDA graph and replay it, where the model allows it",
+    )
     sharding: Literal["none", "fsdp"] = Field(
         default="none",
         description="with several processes (torchrun): `none` keeps the whole model in each, `fsdp` shards weights, "

@@ -41,7 +41,7 @@ class ItemDraws:
     Args:
         sites: as `sites` gives them.
         items: (B,) which item each row of the batch is.
-        seed, step: what all draws depend on.
+        seed, step: what all draws depend on; the step may be a tensor, of a recording that is made again.
         numbers: (B,) which part of its item each row is, if items have several rows; 0 if None.
     """
 
@@ -51,7 +51,7 @@ class ItemDraws:
         items: Int[Tensor, " B"],
         *,
         seed: int,
-        step: int,
+        step: int | Tensor,
         numbers: Int[Tensor, " B"] | None = None,
     ) -> None:
         self.sites = sites

@@ -22,7 +22,7 @@ from regard.models.outputs import cross_entropy_of
 from regard.models.recurrent_decoder import RecurrentDecoder
 from regard.models.transformer import TransformerDecoder
 from regard.ops import log_add, safe_log
-from regard.shapes import Bool, Float, Int, describe
+from regard.shapes import Bool, Float, Int, describe, is_readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,7 @@ class PointerDecoder(nn.Module):
             ids = ids.masked_fill(~encoded.mask, 0)
         num_tokens = self.embedding.table.num_embeddings
         limit = num_tokens + extension.shape[1]
-        # on other devices a wrong id is an error of the table that is read with it: looking here would wait for them
-        if ids.is_cpu and ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= limit):
+        if ids.numel() and is_readable(ids) and (int(ids.min()) < -1 or int(ids.max()) >= limit):
             raise ShapeError(
                 f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}, or be -1 "
                 f"where nothing can be copied; got {int(ids.min())} to {int(ids.max())}. The extension needs a column "

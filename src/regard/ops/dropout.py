@@ -20,6 +20,8 @@ LOW = 0xFFFFFFFF
 GROUP = 16
 """So many neighbouring features take the same one of Philox's four words, of neighbouring counters."""
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
+Key = tuple[int, int | Tensor]
+"""A seed and a step; a recording that is made again on a GPU reads the step from a tensor without axes."""
 
 
 def dropout(
@@ -27,7 +29,7 @@ def dropout(
     items: Int[Tensor, " N"],
     positions: Int[Tensor, " N"],
     p: float = 0.5,
-    key: tuple[int, int] = (0, 0),
+    key: Key = (0, 0),
     site: int = 0,
 ) -> Float[Tensor, "N F"]:
     """x_nf / (1 − p), or 0 with probability p, as a hash of (key, site, item, position, feature) decides.
@@ -38,7 +40,7 @@ def dropout(
         items: which item each row belongs to; 32 bits count.
         positions: which position of it; 32 bits count.
         p: below 1.
-        key: two numbers of 32 bits, as a seed and a step.
+        key: two numbers of 32 bits, a seed and a step.
         site: 32 bits; tells apart the sites of a model.
 
     Source: Srivastava et al. 2014, Dropout; the hash is `philox`.
@@ -59,7 +61,7 @@ def dropout_mask(
     width: int,
     *,
     p: float,
-    key: tuple[int, int],
+    key: Key,
     site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
@@ -68,7 +70,7 @@ def dropout_mask(
     return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
 
 
-def philox(counter: Words, key: tuple[int, int], *, rounds: int = ROUNDS) -> Words:
+def philox(counter: Words, key: Key, *, rounds: int = ROUNDS) -> Words:
     """Four random words of 32 bits, from a counter of four words and a key of two: Philox-4x32.
 
     Args:
@@ -94,7 +96,7 @@ def reference(
     width: int,
     *,
     p: float,
-    key: tuple[int, int],
+    key: Key,
     site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
@@ -149,7 +151,7 @@ def _with(
     items: Tensor,
     positions: Tensor,
     p: float = 0.5,
-    key: tuple[int, int] = (0, 0),
+    key: Key = (0, 0),
     site: int = 0,
 ) -> Tensor:
     """Dropout by the named implementation."""

@@ -59,6 +59,13 @@ class Precision:
         """Makes the optimiser's step, unless float16 gradients have overflowed."""
         self._scaler.step(optimizer)
         self._scaler.update()
+
+    def check(self) -> None:
+        """Refuses to go on where no scale is small enough; waits for the device.
+
+        Raises:
+            RegardError: for gradients that overflow at every scale.
+        """
         if self.may_overflow and self._scaler.get_scale() < SMALLEST_SCALE:
             raise RegardError(
                 "float16 gradients overflow at every scale: the loss itself is not finite. "

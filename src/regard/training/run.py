@@ -96,7 +96,7 @@ class Run:
         learning_rate = self.schedule.learning_rate(self.position.step + 1)
         if not self.module.training:
             self.module.train()
-        figures = self.stepper(
+        known = self.stepper(
             list(zip(accumulation.batches, batches)),
             step=self.position.step,
             learning_rate=learning_rate,
@@ -105,11 +105,15 @@ class Run:
         done = accumulation.end == accumulation.size
         self.position.step += 1
         self.position.epoch, self.position.batch = accumulation.epoch + done, 0 if done else accumulation.end
+        ends, every = self.stop_reason is not None, self.config.validate_every
+        due = ends or self.position.step % self.config.log_every == 0
+        validates = ends or (done if every is None else self.position.step % every == 0)
+        for figures in known + (self.stepper.read() if due or validates else []):
+            self.tally.add(figures)
         seconds = time.perf_counter() - started
         self.position.seconds += seconds
-        self.tally.add(figures, seconds=seconds, waited=waited)
+        self.tally.pass_time(seconds, waited)
         self._pace.add(seconds)
-        due = self.position.step % self.config.log_every == 0 or self.stop_reason is not None
         self.report.step(
             self.tally,
             self.position,
@@ -120,8 +124,7 @@ class Run:
         )
         if due:
             self.tally = Tally()
-        every = self.config.validate_every
-        if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
+        if validates:
             before = self.position.seconds
             self.validate()
             self._pace.validation = self.position.seconds - before
@@ -155,6 +158,8 @@ class Run:
 
     def save(self) -> None:
         """Writes a checkpoint to resume from."""
+        for figures in self.stepper.read():
+            self.tally.add(figures)
         self.report.sync()
         state = {
             "position": dataclasses.asdict(self.position),

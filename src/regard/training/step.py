@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
+from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Adam, AdamW, Optimizer
 
+from regard import tree
 from regard.config.schema import TrainingConfig
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, RegardError, UnsupportedError
 from regard.layers.items import ItemDraws, drawing, sites
+from regard.shapes import trusted
 from regard.training import processes
 from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
 from regard.training.precision import Precision
-from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, Trainee
+from regard.training.recording import Recordings, graphs
+from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, RecordableTrainee, Trainee
 
 SHOWN = 8
 """The most items of a batch that a message lists."""
@@ -73,34 +77,104 @@ class Stepper:
         if not self._parameters:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
         self.precision = Precision(config.precision, device)
-        self.optimizer = _optimizer(self._parameters, config)
+        self.optimizer = _optimizer(self._parameters, config, capturable=device.type == "cuda")
+        self.unrecorded = self._unrecorded(config)
+        self._recordings = Recordings(graphs()) if self.unrecorded is None else None
+        self._names: dict[Hashable, list[str]] = {}
+        self._pending: list[_Pending] = []
+        # set by the first step that is not finite, after which no recorded step changes a weight
+        self._broken = torch.zeros((), device=device)
 
     def __call__(
         self, batches: Sequence[tuple[LocalBatch, Any]], *, step: int, learning_rate: float, generator: Generator
-    ) -> Figures:
+    ) -> list[Figures]:
         """Makes a step from (local batch, its tensors) pairs.
 
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
+        Args:
+            step: the number of steps made before.
+
+        Returns:
+            The figures that are known: of this step and those before it; none of a recorded step, see `read`.
+
         Raises:
             RegardError: if the loss or a gradient is not finite, before any weight is changed.
         """
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        trainee, descriptions = self._trainee, [local.description for local, _ in batches]
+        weights = [local.weight for local, _ in batches]
+        if self._recordings is not None and isinstance(trainee, RecordableTrainee):
+            try:
+                program = trainee.program(step)
+            except UnsupportedError as error:
+                self.unrecorded = str(error)
+            else:
+                inputs = self._inputs(trainee, batches, step, learning_rate)
+                self._record(program, inputs, generator, step, descriptions)
+                return []
+        before = self.read()
+        with trusted() if self._device.type != "cpu" else nullcontext():
+            moved = ((move(batch, self._device), self._items(local)) for local, batch in batches)
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate
+            sums, _, norm = self._gradients(moved, weights, step, step, generator)
+            names, stacked = _stacked(sums, norm)
+            figures = _figures(names, stacked.tolist())
+            if figures.skipped and not self.precision.may_overflow:
+                raise _not_finite(figures, sums, descriptions, step, trainee)
+            if self._clip_norm is not None and figures.gradient_norm > self._clip_norm:
+                clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
+            self.precision.step(self.optimizer)
+            self.precision.check()
+        return [*before, figures]
+
+    def read(self) -> list[Figures]:
+        """The figures of the recorded steps since the last call, in order; waits for the device.
+
+        Raises:
+            RegardError: if a loss or a gradient was not finite; the weights are those from before that step.
+        """
+        pending, self._pending = self._pending, []
+        if not pending:
+            return []
+        rows = torch.cat([one.figures for one in pending]).tolist()
+        results: list[Figures] = []
+        for one in pending:
+            values, rows = rows[: len(one.figures)], rows[len(one.figures) :]
+            figures = _figures(one.names, values)
+            if figures.skipped and not self.precision.may_overflow:
+                raise _not_finite(figures, [], one.descriptions, one.step, self._trainee)
+            results.append(figures)
+        self.precision.check()
+        return results
+
+    def _gradients(
+        self,
+        batches: Iterable[tuple[Any, Tensor | None]],
+        weights: Sequence[float],
+        step: int,
+        draws: int | Tensor,
+        generator: Generator,
+    ) -> tuple[list[dict[str, Tensor]], list[Tensor], Tensor]:
+        """The sums of the batches, all gradients, which are of the mean loss, and their norm.
+
+        Args:
+            batches: on the device, with the items of their rows.
+            draws: the step that random draws belong to: a tensor, of a recorded step.
+        """
         self.optimizer.zero_grad(set_to_none=True)
-        descriptions: list[Any] = []
         sums: list[dict[str, Tensor]] = []
         first_count: Tensor | None = None
-        for number, (local, batch) in enumerate(batches, start=1):
-            with self.exchange.gradient_sync(is_last=number == len(batches)), self._drawing(local, step):
+        for number, ((batch, items), weight) in enumerate(zip(batches, weights, strict=True), start=1):
+            drawn = None if items is None else ItemDraws(self._sites, items, seed=self._seed, step=draws)
+            with self.exchange.gradient_sync(is_last=number == len(weights)), drawing(drawn):
                 with self.precision.autocast():
-                    loss = self.exchange.loss(move(batch, self._device), step=step, generator=generator)
-                sums.append(self._sums(loss, local.weight))
-                descriptions.append(local.description)
+                    loss = self.exchange.loss(batch, step=step, generator=generator)
+                sums.append(self._sums(loss, weight))
                 if first_count is None:  # dividing by it here keeps float16 gradients small
                     first_count = processes.summed(sums[0]["count"].clone()).clamp_min(1.0)
                 # Gradients become means over all processes, so the losses are multiplied by their number.
-                factor = local.weight * processes.size() / first_count
+                factor = weight * processes.size() / first_count
                 self.precision.backward(loss.total * factor.to(loss.total.dtype))
         assert first_count is not None, "a step needs a batch"
         self.precision.unscale(self.optimizer)
@@ -108,42 +182,111 @@ class Stepper:
         if len(sums) > 1:
             count = processes.summed(torch.stack([entry["count"] for entry in sums]).sum()).clamp_min(1.0)
             torch._foreach_mul_(gradients, (first_count / count).to(gradients[0].dtype))
-        norm = self.exchange.norm(gradients)
-        figures = _plain(sums, norm)
-        if figures.skipped and not self.precision.may_overflow:
-            raise _not_finite(figures, sums, descriptions, step, self._trainee)
-        if self._clip_norm is not None and figures.gradient_norm > self._clip_norm:
-            clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
+        return sums, gradients, self.exchange.norm(gradients)
+
+    def _inputs(
+        self,
+        trainee: RecordableTrainee,
+        batches: Sequence[tuple[LocalBatch, Any]],
+        step: int,
+        learning_rate: float,
+    ) -> dict[str, Any]:
+        """What a recorded step reads, on the device, with sizes on the grid."""
+        parts = []
+        for local, batch in batches:
+            whole = trainee.padded(batch)
+            items, rows = trainee.item_ids(local.description), len(next(tree.leaves(whole)))
+            parts.append((whole, functional.pad(items, (0, rows - len(items)))))
+        numbers = torch.tensor(learning_rate), torch.tensor(step)
+        inputs: dict[str, Any] = move({"batches": tuple(parts), "numbers": numbers}, self._device)
+        return inputs
+
+    def _record(
+        self, program: Hashable, inputs: dict[str, Any], generator: Generator, step: int, descriptions: list[Any]
+    ) -> None:
+        """Makes a step that reads nothing back."""
+        assert self._recordings is not None
+        form = program, tuple((x.shape, x.dtype) for x in tree.leaves(inputs))
+
+        def make(inputs: dict[str, Any]) -> Tensor:
+            rate, draws = inputs["numbers"]
+            with trusted():
+                weights = [1.0] * len(inputs["batches"])
+                sums, gradients, norm = self._gradients(inputs["batches"], weights, step, draws, generator)
+                self._names[form], stacked = _stacked(sums, norm)
+                self._update(gradients, norm, torch.isfinite(stacked).all(), rate)
+            return stacked
+
+        figures = self._recordings.call(form, inputs, make)
+        self._pending.append(_Pending(self._names[form], figures, step, descriptions))
+
+    def _update(self, gradients: list[Tensor], norm: Tensor, is_finite: Tensor, rate: Tensor) -> None:
+        """Clipping and the optimiser, without a branch: where something is not finite no weight changes."""
+        if self._clip_norm is not None:
+            factor = torch.where(norm > self._clip_norm, self._clip_norm / (norm + 1e-6), 1.0)
+            torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if not self.precision.may_overflow:
+            self._broken.copy_(torch.maximum(self._broken, (~is_finite).float()))
+            self.optimizer.found_inf = self._broken  # type: ignore[attr-defined]
         self.precision.step(self.optimizer)
-        return figures
 
     def state(self) -> dict[str, Any]:
-        """The optimiser's state, as a single process would have it."""
-        return self.exchange.gathered(self.optimizer.state_dict())
+        """The optimiser's state, as a single process would have it; the rate is that of the next step."""
+        state = self.optimizer.state_dict()
+        groups = [{**group, "lr": float(group["lr"])} for group in state["param_groups"]]
+        return self.exchange.gathered({**state, "param_groups": groups})
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
         self.optimizer.load_state_dict(self.exchange.sharded(state))
+        for group in self.optimizer.param_groups:  # the state may be of a run on a CPU
+            group["capturable"] = self._device.type == "cuda"
 
-    def _drawing(self, local: LocalBatch, step: int) -> AbstractContextManager[None]:
-        """The context of forward and backward passes: random draws belong to items if the trainee has `item_ids`."""
+    def _items(self, local: LocalBatch) -> Tensor | None:
+        """The items of a batch's rows, which random draws belong to, if the trainee has `item_ids`."""
         if not isinstance(self._trainee, DivisibleTrainee):
-            return drawing(None)
-        items = self._trainee.item_ids(local.description).to(self._device)
-        return drawing(ItemDraws(self._sites, items, seed=self._seed, step=step))
+            return None
+        return self._trainee.item_ids(local.description).to(self._device)
+
+    def _unrecorded(self, config: TrainingConfig) -> str | None:
+        """Why no step is recorded, or None."""
+        if config.graphs == "none":
+            return "training.graphs is none"
+        if self._device.type != "cuda":
+            return "steps are recorded on a GPU"
+        if processes.size() > 1:
+            return "several processes exchange gradients within a step"
+        if config.compile:
+            return "training.compile compiles the loss"
+        if not isinstance(self._trainee, RecordableTrainee):
+            return f"{type(self._trainee).__name__} has not the methods of regard.training.RecordableTrainee"
+        return None
 
     def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
         values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}
         return {name: weight * torch.as_tensor(value, device=self._device).double() for name, value in values.items()}
 
 
-def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> Optimizer:
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A recorded step whose figures were not read yet."""
+
+    names: list[str]
+    figures: Tensor
+    step: int
+    descriptions: list[Any]
+
+
+def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig, *, capturable: bool) -> Optimizer:
     kind = {"adam": Adam, "adamw": AdamW}[config.optimizer]
-    return kind(parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay, fused=True)
+    options: dict[str, Any] = {"betas": config.betas, "weight_decay": config.weight_decay, "capturable": capturable}
+    return kind(parameters, lr=config.learning_rate, fused=True, **options)
 
 
-def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
-    """All figures, in one transfer from the device."""
+def _stacked(sums: list[dict[str, Tensor]], norm: Tensor) -> tuple[list[str], Tensor]:
+    """The names of all sums, and the sums over batches and processes with the norm of the gradient behind them."""
     names = list(dict.fromkeys(name for entry in sums for name in entry))
     zero = torch.zeros((), dtype=torch.float64, device=norm.device)
     if processes.size() > 1:
@@ -151,9 +294,12 @@ def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
     totals = [torch.stack([entry.get(name, zero) for entry in sums]).sum() for name in names]
     if processes.size() > 1:
         totals = list(processes.summed(torch.stack(totals)))
-    *values, gradient_norm = torch.stack([*totals, norm.double()]).tolist()
+    return names, torch.stack([*totals, norm.double()])
+
+
+def _figures(names: list[str], values: list[float]) -> Figures:
     metrics = dict(zip(names, values))
-    loss, count = metrics.pop("loss"), metrics.pop("count")
+    loss, count, gradient_norm = metrics.pop("loss"), metrics.pop("count"), values[-1]
     finite = math.isfinite(loss) and math.isfinite(gradient_norm)
     return Figures(loss, count, metrics, gradient_norm, skipped=not finite)
 
@@ -165,7 +311,7 @@ def _not_finite(
     is_loss = not math.isfinite(figures.loss)
     what = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
     shown = "\n".join(f"  batch {_items(description, trainee)}" for description in broken or descriptions)
-    if is_loss and not broken:
+    if is_loss and not broken and processes.size() > 1:
         shown = "  batch: in another process, which reports it too"
     return RegardError(
         f"{what} at step {step + 1}; the weights are those from before it.\n{shown}\n"

@@ -22,10 +22,13 @@ class Tally:
     seconds: float = 0.0
     waited: float = 0.0
 
-    def add(self, figures: Figures, *, seconds: float, waited: float) -> None:
-        """Adds a step; of a skipped step only the number and the time count."""
+    def pass_time(self, seconds: float, waited: float) -> None:
+        """Adds the time of a step."""
         self.seconds += seconds
         self.waited += waited
+
+    def add(self, figures: Figures) -> None:
+        """Adds the figures of a step; of a skipped step only the number counts."""
         if figures.skipped:
             self.skipped += 1
             return

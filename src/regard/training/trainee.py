@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -147,3 +147,21 @@ class DivisibleTrainee(Trainee, Protocol):
 
     def item_ids(self, description: Any) -> Tensor:
         """(B,) int64: the item of each row of a batch, with the same number in every epoch."""
+
+
+@runtime_checkable
+class RecordableTrainee(DivisibleTrainee, Protocol):
+    """A trainee whose steps are recorded on a GPU (`regard.training.recording`); a batch is a tree of tensors."""
+
+    def program(self, step: int) -> Hashable:
+        """What the operations of the loss depend on, besides the shapes of the batch.
+
+        Args:
+            step: optimiser steps made before this one.
+
+        Raises:
+            UnsupportedError: with the reason, if they depend on what is drawn or decided anew at every step.
+        """
+
+    def padded(self, batch: Any) -> Any:
+        """The batch with sizes on a grid (`regard.training.grid`), whose loss and gradients are the same."""

@@ -24,12 +24,15 @@ GATES: dict[str, tuple[float, ...]] = {"lstm": (-HOLDING, HOLDING, 0.0, 0.0), "g
 """By cell, in torch's order of gates: i, f, g, o and r, z, n."""
 
 
-def refuse(cell: Cell, first: State | None) -> str | None:
-    """Why padding cannot be held, or None.
+def refuse(cell: Cell, x: Tensor, first: State | None) -> str | None:
+    """Why padding is not held, or None.
 
     Args:
+        x: the inputs.
         first: the first state. Padding of the backward direction comes first and holds its c, but h is o · tanh(c).
     """
+    if x.is_cpu:
+        return "on a CPU the lengths of rows are known, and rows are packed"
     if cell not in GATES:
         return f"the cell {cell} has no gate that holds its state"
     return "an LSTM's first state is given" if cell == "lstm" and first is not None else None
@@ -50,7 +53,7 @@ def run(
     """
     if mask is not None:
         x = torch.cat([x, (~mask[..., None]).to(x.dtype)], -1)
-        directions = [(_held(cell, w_ih), *rest) for w_ih, *rest in directions]
+        directions = [(_held(cell, w_ih), w_hh, b_ih, b_hh) for w_ih, w_hh, b_ih, b_hh in directions]
     count, size = len(directions), directions[0][1].shape[1]
     weights = [weight for direction in directions for weight in direction]
     zeros = x.new_zeros(count, len(x), size)

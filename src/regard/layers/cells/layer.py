@@ -78,7 +78,7 @@ class AbstractRecurrentLayer(nn.Module):
             padding, mask = Padding(padding.batch, padding.source), None  # torch's loop is fast if there is no padding
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
-        if not x.is_cpu and held.refuse(self.cell, first) is None:
+        if held.refuse(self.cell, x, first) is None:
             return held.run(self.cell, directions, padding.cleared(x), first, mask)
         return run_in_torch(super().forward, self.cell, x, first, padding)
 

@@ -15,7 +15,7 @@ from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.tacotron.decoder import TacotronDecoder
 from regard.models.tacotron.frames import decoder_inputs, group_frames, ungroup_frames
 from regard.models.tacotron.heads import STOP
-from regard.shapes import Bool, Float, Int, describe, keep_right_padding
+from regard.shapes import Bool, Float, Int, describe, is_readable, keep_right_padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Tacotron(nn.Module):
         mask = keep_right_padding(inputs, mask, name="inputs")
         if inputs.shape[1] == 0 and len(inputs):
             raise DataError("The texts have no symbols (S=0): there is nothing to read aloud.")
-        if mask is not None and not bool(mask[:, :1].all()):
+        if mask is not None and is_readable(mask) and not bool(mask[:, :1].all()):
             rows = (~mask[:, 0]).nonzero()[:, 0].tolist()
             named = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
             raise DataError(f"Row {named} of the batch has no symbols: there is nothing to read aloud. Leave it out.")

@@ -42,8 +42,8 @@ class SpeechTrainee(AbstractArrayTrainee):
         self.model = model
         self.material = material
         self.ids = [model.field.encode(item.text).ids for item in material.train]
-        self.silence = model.scale(model.front_end.silence).float()
         scale, silence = model.linear_scale, model.front_end.linear_silence
+        self.silence = model.scale(model.front_end.silence).float()
         self.linear_silence = silence if scale is None else scale(silence).float()
         self.silent_steps = 0 if model.config.model.decoder.stops else 1
         self.units = np.array([len(ids) + 1 for ids in self.ids])
@@ -122,11 +122,14 @@ class SpeechTrainee(AbstractArrayTrainee):
         longest = int(lengths.max())
         batch = {"inputs": inputs, "mask": mask, "frame_mask": torch.arange(longest) < lengths[:, None]}
         mels = [self.model.scale(item.mel).float() for item in items]
-        batch["frames"] = _padded(mels, longest, self.silence)
+        batch["frames"], batch["silence"] = _padded(mels, longest, self.silence), self.silence
         if self.model.linear_scale is not None:
             scale, data = self.model.linear_scale, self.config.data
             linear = [scale(linear_spectrogram(data, item.utterance)).float() for item in items]
-            batch["linear"] = _padded(linear, longest, self.linear_silence)
+            batch["linear"], batch["linear_silence"] = (
+                _padded(linear, longest, self.linear_silence),
+                self.linear_silence,
+            )
         return batch
 
     def _loss(
@@ -145,7 +148,7 @@ class SpeechTrainee(AbstractArrayTrainee):
         """
         training, tacotron = self.config.training, self.module.tacotron
         mask = batch["mask"]
-        silence = self.silence.to(batch["frames"])
+        silence = batch["silence"]
         frames = _whole_steps(batch["frames"], reduction, silence, further=self.silent_steps)
         steps = step_mask(batch["frame_mask"], reduction)
         steps = torch.cat([steps[:, :1].expand(-1, self.silent_steps), steps], 1)
@@ -166,7 +169,7 @@ class SpeechTrainee(AbstractArrayTrainee):
         if "linear" in output.refined:
             front_end, linear = self.model.front_end, output.refined["linear"]
             low = max(1, int(LOW_HERTZ / (front_end.sample_rate / 2) * front_end.num_bins))
-            quiet = self.linear_silence.to(frames)
+            quiet = batch["linear_silence"]
             targets = _whole_steps(batch["linear"], reduction, quiet, further=self.silent_steps)
             total = total + low_frequency_error(linear, targets, low, real)[0] / linear.shape[-1]
         figures = {"frame_error": absolute_error(errors[-1], frames, real)[0].detach() / width}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,13 @@ class TextTrainee(AbstractWriterTrainee):
     """
 
     model: TextToText
+    axes: ClassVar[Mapping[str, str]] = {
+        **AbstractWriterTrainee.axes,
+        "source": "BS",
+        "source_mask": "BS",
+        "source_ids": "BS",
+        "extension": "BX",
+    }
 
     def __init__(self, model: TextToText, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
         config = model.config

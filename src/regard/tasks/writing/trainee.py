@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
+from regard.errors import UnsupportedError
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.trainee import AbstractArrayTrainee
@@ -26,6 +27,7 @@ from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.writing.model import AbstractWriter, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
+from regard.training.grid import padded
 
 NUM_MEASURED = 200
 """The number of held-out items whose alignments are measured at each validation."""
@@ -38,6 +40,9 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
     batch has `inputs`, `targets` (B, T) and their `mask`, beside what the encoder reads; `reference` (B, T, S) if
     alignments are supervised.
     """
+
+    axes: ClassVar[Mapping[str, str]] = {"inputs": "BT", "targets": "BT", "mask": "BT", "reference": "BTS"}
+    """The letters of the axes of a batch's tensors."""
 
     def __init__(self, model: AbstractWriter[Any, Any], items: Sequence[WrittenItem]) -> None:
         self.model = model
@@ -73,6 +78,22 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
                 return self._aligned_loss(batch, feedback)
             total, likelihood, count = self._loss(batch, feedback, self.smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
+
+    def program(self, step: int) -> Hashable:
+        """Nothing: the loss takes the same operations at every step.
+
+        Raises:
+            UnsupportedError: if the decoder is fed its own outputs, or alignments are trained.
+        """
+        if self._training.feeds_back:
+            raise UnsupportedError("how often the decoder is fed its own outputs changes from step to step")
+        if self._training.trains_alignments:
+            raise UnsupportedError("losses on alignments are not recorded")
+        return ()
+
+    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A batch with sizes on a grid."""
+        return padded(batch, self.axes)
 
     def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
         """Figures of the alignments of predictions, and `Validation.focus`."""

@@ -1,0 +1,72 @@
+"""A recording on a tape of operations, in place of a CUDA graph: numbers of Python are frozen in both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+READS = (
+    "aten._local_scalar_dense",
+    "aten.nonzero",
+    "aten.masked_select",
+    "aten._unique2",
+    "aten.repeat_interleave.Tensor",
+)
+"""Operations that wait for a GPU, as what follows depends on values."""
+
+
+def waits(name: str, args: Any) -> bool:
+    """Whether an operation reads values of its tensors, or has a shape that follows from them."""
+    masked = name.startswith(("aten.index.", "aten.index_put")) and any(
+        x is not None and x.dtype == torch.bool for x in args[1]
+    )
+    return masked or name.startswith(READS)
+
+
+class Tape(TorchDispatchMode):
+    """Notes every operation while a function is called."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.entries: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if waits(str(function), args):
+            raise RuntimeError(f"{function} waits for the device")
+        given = tree_map(aliased, (args, kwargs or {}))
+        result = function(*args, **(kwargs or {}))
+        self.entries.append((function, *given, tree_map(aliased, result)))
+        return result
+
+    def replay(self) -> None:
+        """Makes every operation again, with its results where the first ones stand."""
+        with torch.no_grad():
+            for function, args, kwargs, result in self.entries:
+                again = function(*tree_map(aliased, args), **tree_map(aliased, kwargs))
+                given = {x.untyped_storage().data_ptr() for x in tensors((args, kwargs)) if x.numel()}
+                for old, new in zip(tensors(result), tensors(again), strict=True):
+                    if old.numel() and old.untyped_storage().data_ptr() not in given:
+                        old.copy_(new)
+
+
+def aliased(x: Any) -> Any:
+    """A tensor of the same memory, whose shape stays when that of the other is changed in place."""
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """The tensors of arguments or results."""
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+
+
+def capture(function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:
+    """As `regard.training.recording.graphs()` captures."""
+    tape = Tape()
+    with tape:
+        outputs = function()
+    return outputs, tape.replay
