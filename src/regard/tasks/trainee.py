@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config.schema import FeedbackConfig
+from regard.errors import UnsupportedError
 from regard.tasks.store import save
 from regard.training import Trainee
+from regard.training.grid import padded
 
 
 class AbstractTrainee(Trainee):
@@ -44,6 +47,24 @@ class AbstractTrainee(Trainee):
 
 class AbstractArrayTrainee(AbstractTrainee):
     """A trainee whose descriptions of batches are arrays of indices, so that they can be divided among processes."""
+
+    axes: ClassVar[Mapping[str, str]] = {}
+    """The letters of the axes of a batch's tensors that are not rows alone (`regard.training.grid.padded`)."""
+
+    def program(self, step: int) -> Hashable:
+        """Nothing: the loss takes the same operations at every step, unless the decoder is fed its own outputs.
+
+        Raises:
+            UnsupportedError: if it is.
+        """
+        training = self.config.training
+        if isinstance(training, FeedbackConfig) and training.feeds_back:
+            raise UnsupportedError("how often the decoder is fed its own outputs changes from step to step")
+        return ()
+
+    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A batch with sizes on a grid."""
+        return padded(batch, self.axes)
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
         """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""

@@ -22,7 +22,8 @@ def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str]) -> dict[str, Te
     """A batch with the sizes of the grid; what is added is 0 or False, at the end of each axis.
 
     Args:
-        axes: the letters of each tensor's axes; an axis that is written as a dot keeps its size.
+        axes: the letters of each tensor's axes; an axis that is written as a dot keeps its size, as all but the first
+            one of a tensor that is not named.
 
     >>> import torch
     >>> padded({"ids": torch.ones(3, 9)}, {"ids": "BT"})["ids"].shape
@@ -30,6 +31,7 @@ def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str]) -> dict[str, Te
     """
     result = {}
     for name, x in batch.items():
-        room = [0 if letter == "." else on_grid(size) - size for letter, size in zip(axes[name], x.shape, strict=True)]
+        letters = axes.get(name, "B" + "." * (x.dim() - 1))
+        room = [0 if letter == "." else on_grid(size) - size for letter, size in zip(letters, x.shape, strict=True)]
         result[name] = pad(x, [n for each in reversed(room) for n in (0, each)]) if any(room) else x
     return result

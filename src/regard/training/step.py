@@ -195,8 +195,11 @@ class Stepper:
         parts = []
         for local, batch in batches:
             whole = trainee.padded(batch)
-            items, rows = trainee.item_ids(local.description), len(next(tree.leaves(whole)))
-            parts.append((whole, functional.pad(items, (0, rows - len(items)))))
+            items, (before, rows) = (
+                trainee.item_ids(local.description),
+                (len(next(tree.leaves(x))) for x in (batch, whole)),
+            )
+            parts.append((whole, functional.pad(items, (0, (rows - before) * len(items) // before))))
         numbers = torch.tensor(learning_rate), torch.tensor(step)
         inputs: dict[str, Any] = move({"batches": tuple(parts), "numbers": numbers}, self._device)
         return inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from regard.data import UNKNOWN, bucket
 from regard.data.pairs import shorten
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UnsupportedError
 from regard.layers import items
 from regard.shapes import Bool, Int
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
@@ -64,6 +64,9 @@ class DocumentTrainee(AbstractArrayTrainee):
         ids, mask = self.train.pad(description)
         targets = self.targets[torch.from_numpy(np.asarray(description, dtype=np.int64))]
         return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
+
+    def program(self, step: int) -> Hashable:
+        raise UnsupportedError("how many words and sentences documents have decides the sizes of what is computed")
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""

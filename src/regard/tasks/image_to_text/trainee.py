@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -86,6 +86,7 @@ class ImageTrainee(AbstractWriterTrainee):
     """
 
     model: ImageToText
+    axes: ClassVar[Mapping[str, str]] = {**AbstractWriterTrainee.axes, "images": "B.hw", "image_mask": "Bhw"}
 
     def __init__(self, model: ImageToText, material: Material) -> None:
         config = model.config
@@ -118,6 +119,12 @@ class ImageTrainee(AbstractWriterTrainee):
         split = self.material.train
         images = [self._image(split, int(index), description.epoch) for index in description.texts]
         return self._batch(images, self.train, description.texts)
+
+    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        if "image_mask" not in batch:
+            images = batch["images"]
+            batch = {**batch, "image_mask": torch.ones(len(images), *images.shape[2:], dtype=torch.bool)}
+        return super().padded(batch)
 
     def places(self, description: Chosen) -> Sequence[str]:
         split = self.material.train

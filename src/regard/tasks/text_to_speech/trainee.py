@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -37,6 +37,15 @@ class SpeechTrainee(AbstractArrayTrainee):
 
     model: SpeechModel
     counted = "frames"
+    axes: ClassVar[Mapping[str, str]] = {
+        "inputs": "BS",
+        "mask": "BS",
+        "frames": "BT.",
+        "frame_mask": "BT",
+        "linear": "BT.",
+        "silence": ".",
+        "linear_silence": ".",
+    }
 
     def __init__(self, model: SpeechModel, material: SpeechMaterial) -> None:
         self.model = model
@@ -67,13 +76,26 @@ class SpeechTrainee(AbstractArrayTrainee):
         """
         reduction = self._reduction(step)
         self.module.reduction.fill_(reduction)  # not compared first: that would wait for the device
-        until = self.config.training.alignment_losses_until
         rows, frames = batch["frame_mask"].shape
         steps = -(-frames // reduction) + self.silent_steps
         feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
-        guided = until is None or step < until
-        total, count, figures = self._loss(batch, reduction, guided=guided, feedback=feedback, generator=generator)
+        total, count, figures = self._loss(
+            batch, reduction, guided=self._guided(step), feedback=feedback, generator=generator
+        )
         return Loss(total, count, figures)
+
+    def program(self, step: int) -> Hashable:
+        """How many frames a step has, and whether losses are on alignments."""
+        super().program(step)
+        return self._reduction(step), self._guided(step)
+
+    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A batch with sizes on a grid; silence follows the end of each sentence."""
+        whole = super().padded(batch)
+        for name, silence in (("frames", "silence"), ("linear", "linear_silence")):
+            if name in batch:
+                whole[name] = torch.where(whole["frame_mask"][..., None], whole[name], batch[silence])
+        return whole
 
     @torch.no_grad()
     def validate(self) -> Validation:
@@ -108,6 +130,11 @@ class SpeechTrainee(AbstractArrayTrainee):
 
     def _named(self, item: RecordedSentence, speech: Speech) -> Speech:
         return replace(speech, text=item.text, tokens=self.model.units_of(item.text))
+
+    def _guided(self, step: int) -> bool:
+        """Whether losses on alignments are a part of a step's."""
+        until = self.config.training.alignment_losses_until
+        return until is None or step < until
 
     def _reduction(self, step: int) -> int:
         """r at a step."""

@@ -27,7 +27,6 @@ from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.writing.model import AbstractWriter, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
-from regard.training.grid import padded
 
 NUM_MEASURED = 200
 """The number of held-out items whose alignments are measured at each validation."""
@@ -42,7 +41,6 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
     """
 
     axes: ClassVar[Mapping[str, str]] = {"inputs": "BT", "targets": "BT", "mask": "BT", "reference": "BTS"}
-    """The letters of the axes of a batch's tensors."""
 
     def __init__(self, model: AbstractWriter[Any, Any], items: Sequence[WrittenItem]) -> None:
         self.model = model
@@ -80,20 +78,9 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
     def program(self, step: int) -> Hashable:
-        """Nothing: the loss takes the same operations at every step.
-
-        Raises:
-            UnsupportedError: if the decoder is fed its own outputs, or alignments are trained.
-        """
-        if self._training.feeds_back:
-            raise UnsupportedError("how often the decoder is fed its own outputs changes from step to step")
         if self._training.trains_alignments:
             raise UnsupportedError("losses on alignments are not recorded")
-        return ()
-
-    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A batch with sizes on a grid."""
-        return padded(batch, self.axes)
+        return super().program(step)
 
     def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
         """Figures of the alignments of predictions, and `Validation.focus`."""
