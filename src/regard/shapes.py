@@ -133,12 +133,12 @@ def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values"
     )
 
 
-_TRUSTED: ContextVar[bool] = ContextVar("values on other devices are trusted", default=False)
+_TRUSTED: ContextVar[bool] = ContextVar("values are trusted", default=False)
 
 
 @contextmanager
 def trusted() -> Iterator[None]:
-    """Within it the values of tensors on a GPU are not checked, as reading them would wait for it; sizes are.
+    """Within it the values of tensors are not checked, as reading those of a GPU would wait for it; sizes are.
 
     For batches of the project's own making.
     """
@@ -151,8 +151,9 @@ def trusted() -> Iterator[None]:
 
 def is_readable(x: Tensor) -> bool:
     """Whether the values of a tensor can be read, and may be."""
-    return (x.is_cpu or not _TRUSTED.get()) and not (
-        torch.compiler.is_compiling()
+    return not (
+        _TRUSTED.get()
+        or torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None
         or x.is_meta

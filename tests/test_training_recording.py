@@ -1,0 +1,225 @@
+"""Optimiser steps that are recorded: on a tape in place of a GPU they are the ordinary ones, and none waits for it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.config import from_preset
+from regard.config import load as read_config
+from regard.errors import RegardError, UnsupportedError
+from regard.layers.cells import held
+from regard.layers.cells.layer import GRU, LSTM, run_in_torch
+from regard.layers.items import ItemDraws, drawing, sites
+from regard.layers.packing import Padding
+from regard.ops import dropout
+from regard.shapes import trusted
+from regard.tasks.table import TASKS, task_of
+from regard.training.accumulation import LocalBatch
+from regard.training.grid import on_grid
+from regard.training.recording import MOST, Recordings
+from regard.training.step import Stepper
+from regard.training.trainee import DivisibleTrainee, RecordableTrainee
+from support import tape
+from task_cases import LOOP, TASK_CASES
+
+FORCED = {"scheduled_sampling": 0.0, "sequence_teacher_forcing": 1.0}
+RECORDED = ("forecasting", "image_to_text", "language_modelling", "text_to_speech", "text_to_text")
+TABLE = Path(__file__).parent / "operators.json"
+"""The operators of the passes of a step, by preset, over the data of `task_cases`, dropout as one each."""
+PRESETS = tuple(json.loads(TABLE.read_text(encoding="utf-8"))) if TABLE.exists() else ()
+
+
+def trainee_of(config: Any) -> Any:
+    """An untrained model's trainee."""
+    task: Any = task_of(config)
+    torch.manual_seed(1)
+    material = task.read(config)
+    check = task.checked if hasattr(task, "checked") else task.check
+    resolved = task.resolve(config, material, check(config, material)).config
+    return task.trainee(task.build(resolved, material, name=config.task), material)
+
+
+def case(task: str, folder: Path, **training: Any) -> Any:
+    """The trainee of a task's case."""
+    import yaml
+
+    one = TASK_CASES[task]
+    if not (folder / one.held_out).exists():
+        one.write(folder)
+    path = folder / "run.yaml"
+    sections = {"task": task, **one.sections, "training": {**LOOP, **one.training, **training}}
+    path.write_text(yaml.safe_dump(sections), encoding="utf-8")
+    return trainee_of(read_config(path).config)
+
+
+def on_a_tape(trainee: Any) -> Stepper:
+    """A stepper that records as on a GPU."""
+    stepper = Stepper(trainee, trainee.config.training, torch.device("cpu"), seed=3)
+    stepper._recordings = Recordings(tape.capture)
+    return stepper
+
+
+def made(stepper: Stepper, trainee: Any, numbers: range) -> list[Any]:
+    """Steps by growing rates on two of the batches in turn."""
+    descriptions, generator, known = trainee.descriptions(0), torch.Generator().manual_seed(1), []
+    trainee.module.train()
+    for number in numbers:
+        description = descriptions[(number % 2) * (len(descriptions) - 1)]
+        pair = LocalBatch(description), trainee.batch(description)
+        known += stepper([pair], step=number, learning_rate=1e-3 * (number + 1), generator=generator)
+    return known + stepper.read()
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recurrent layers read no lengths."""
+    monkeypatch.setattr(held, "refuse", lambda cell, x, first: None if cell in held.GATES else "no gate holds")
+
+
+@pytest.mark.parametrize("task", RECORDED)
+def test_recorded_steps_are_ordinary_ones(task: str, tmp_path: Path, as_on_a_gpu: None) -> None:
+    settings = FORCED if task == "forecasting" else {}
+    ordinary, recorded = (case(task, tmp_path, **settings) for _ in range(2))
+    plain = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3)
+    stepper = on_a_tape(recorded)
+    expected, found = made(plain, ordinary, range(6)), made(stepper, recorded, range(6))
+    assert stepper._recordings is not None
+    assert stepper._recordings.failures == {}
+    assert stepper._recordings._kept
+    assert len(found) == 6
+    for one, other in zip(expected, found, strict=True):
+        assert (other.loss, other.gradient_norm) == pytest.approx((one.loss, one.gradient_norm), rel=1e-4)
+        assert other.count == one.count
+    for name, weight in ordinary.module.state_dict().items():
+        torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=1e-3, atol=2e-5)
+
+
+def test_after_a_step_that_is_not_finite_no_weight_changes_and_the_step_is_named(
+    tmp_path: Path, as_on_a_gpu: None
+) -> None:
+    trainee = case("text_to_text", tmp_path)
+    stepper = on_a_tape(trainee)
+    made(stepper, trainee, range(4))
+    weight = next(p for p in trainee.module.parameters() if p.dim() == 2)
+    kept = {name: p.clone() for name, p in trainee.module.named_parameters()}
+    with torch.no_grad():
+        weight[:] = float("nan")
+    with pytest.raises(RegardError, match=r"at step 5; the weights are those from before it") as error:
+        made(stepper, trainee, range(4, 8))
+    assert "train.tsv:" in str(error.value)
+    for name, p in trainee.module.named_parameters():
+        assert p is weight or torch.equal(p, kept[name]), name
+
+
+def test_what_cannot_be_recorded_is_called_as_it_is_and_tells_why() -> None:
+    def capture(function: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    recordings = Recordings(capture)
+    for number in range(3):
+        assert recordings.call("form", torch.tensor(number), lambda x: x + 1) == number + 1
+    assert list(recordings.failures.values()) == ["RuntimeError: operation not permitted when stream is capturing"]
+
+
+def test_recordings_are_bounded_and_replay_what_they_are_given() -> None:
+    recordings = Recordings(tape.capture)
+    for form in range(MOST + 3):
+        for number in range(3):
+            assert recordings.call(form, torch.tensor(number), lambda x, form=form: x * 2 + form) == 2 * number + form
+    assert len(recordings._kept) == MOST
+
+
+def test_why_steps_are_not_recorded(tmp_path: Path) -> None:
+    trainee = case("text_to_text", tmp_path)
+    assert Stepper(trainee, trainee.config.training, torch.device("cpu")).unrecorded == "steps are recorded on a GPU"
+    for task, training in (("text_to_text", {"scheduled_sampling": 0.5}), ("documents", {})):
+        (tmp_path / task).mkdir()
+        with pytest.raises(UnsupportedError):
+            case(task, tmp_path / task, **training).program(0)
+
+
+@pytest.mark.parametrize("task", RECORDED)
+def test_a_batch_on_the_grid_keeps_its_loss(task: str, tmp_path: Path) -> None:
+    trainee = case(task, tmp_path)
+    assert isinstance(trainee, RecordableTrainee)
+    trainee.module.eval()
+    batch = trainee.batch(trainee.descriptions(0)[0])
+    whole = trainee.padded(batch)
+    name = next(iter(whole))
+    assert len(whole[name]) == on_grid(len(batch[name]))
+    with trusted():
+        losses = [trainee.loss(each, step=0, generator=torch.Generator()) for each in (batch, whole)]
+    assert int(losses[0].count) == int(losses[1].count)
+    torch.testing.assert_close(losses[1].total, losses[0].total, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [LSTM, GRU])
+def test_padding_that_is_held_is_padding_that_is_left_out(kind: Any, bidirectional: bool) -> None:
+    torch.manual_seed(0)
+    layer = kind(3, 5, bidirectional=bidirectional).double()
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0]]).bool()
+    x = torch.randn(4, 4, 3, dtype=torch.float64).masked_fill(~mask[..., None], 0).requires_grad_()
+    torchs = getattr(nn, kind.__name__).forward
+    states = [None, (torch.randn(4, 5, dtype=torch.float64),)]
+    for first in states if kind is GRU and not bidirectional else states[:1]:
+        results = [
+            run_in_torch(lambda *inputs: torchs(layer, *inputs), layer.cell, x, first, Padding(4, 4, mask)),
+            held.run(layer.cell, layer.directions(), x, first, mask),
+        ]
+        leaves = [[outputs, *last] for outputs, last in results]
+        probes = [torch.randn_like(leaf) for leaf in leaves[0]]
+        gradients = [
+            torch.autograd.grad(sum((a * b).sum() for a, b in zip(each, probes)), [x, *layer.parameters()])
+            for each in leaves
+        ]
+        for found, expected in ((leaves[1], leaves[0]), (gradients[1], gradients[0])):
+            for a, b in zip(found, expected, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+class Counted(tape.Tape):
+    """Counts operators on the meta device, where nothing is computed; what would wait for a GPU fails there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        moved = kwargs.get("device") is not None and str(function).startswith("aten._to_copy")
+        if tape.waits(str(function), args) or (moved and torch.device(kwargs["device"]) != args[0].device):
+            raise RuntimeError(f"{function} waits for the device or copies to it")
+        self.counts[str(function)] += 1
+        return function(*args, **kwargs)
+
+
+def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The operators of a step's passes on the first batch."""
+    task = from_preset(preset, ["data.train=x"]).config.task
+    one = TASK_CASES[task]
+    one.write(folder)
+    overrides = [f"data.{key}={folder / value}" for key, value in one.sections["data"].items() if key in ("train", "dev")]
+    trainee = trainee_of(from_preset(preset, [*overrides, "training.device=cpu"]).config)
+    description = trainee.descriptions(0)[0]
+    module, batch = trainee.module.train(), trainee.batch(description)
+    numbers = sites(module)
+    module.to_empty(device="meta")
+    masks = {"reference": lambda items, _, width, *, dtype, **options: items.new_empty(len(items), width, dtype=dtype)}
+    monkeypatch.setattr(dropout.__globals__["MASKS"], "__getitem__", masks.__getitem__, raising=False)
+    draws = None
+    if isinstance(trainee, DivisibleTrainee):
+        draws = ItemDraws(numbers, trainee.item_ids(description).to("meta"), seed=1, step=torch.tensor(3, device="meta"))
+    mode = Counted()
+    with mode, trusted(), drawing(draws):
+        moved = {name: x.to("meta") for name, x in batch.items()}
+        before = mode.counts.total()
+        trainee.loss(moved, step=3, generator=torch.Generator()).total.backward()
+    return mode.counts.total() - before
