@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import shutil
 import subprocess
@@ -183,6 +184,15 @@ def test_half_types_are_computed_in_float32_and_mixed_ones_in_the_wider(kinds):
         assert gradient.dtype == x.dtype
         coarse = torch.finfo(min(x.dtype, result.dtype, key=lambda d: -torch.finfo(d).eps)).eps
         torch.testing.assert_close(gradient.double(), b, rtol=4 * coarse, atol=8 * coarse * float(probe.sum().sqrt()))
+
+
+def test_only_kernels_for_a_gpu_read_half_types_as_they_are_stored():
+    half = [x.bfloat16() for x in draw(2, 1, 5, 8)]
+    assert all(map(operator.is_, operation._as_read("triton", *half), half))
+    for name in ("compiled", "numba", "chunked", "reference"):
+        assert {x.dtype for x in operation._as_read(name, *half)} == {torch.float32}
+    double = [*half[:2], half[2].double()]
+    assert {x.dtype for x in operation._as_read("triton", *double)} == {torch.float64}
 
 
 @pytest.fixture

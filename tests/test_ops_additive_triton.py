@@ -83,34 +83,28 @@ for infinite in (float("inf"), -float("inf")):
         if not all(torch.allclose(a, b, rtol=1e-5, atol=1e-4) for a, b in zip(*gradients)):
             print("gradients at an infinite key differ", infinite, form)
 
-half = inputs(2, 3, 5, 0, 8, 1.0, torch.bfloat16)
-assert kernels(*half).dtype == torch.bfloat16
+b, h, s, d = torch.bfloat16, torch.float16, torch.float32, torch.float64
+for types in (b, b, b), (h, h, h), (b, b, s), (s, b, s), (h, b, h), (b, d, h):
+    for steps, form in ((1, forms[0]), (3, forms[0]), (1, forms[2]), (3, forms[2])):
+        given = [x.to(kind) for x, kind in zip(inputs(2, steps, 19, 2, 9, 1.0, torch.float64), types)]
+        own = [x.requires_grad_() for x in given]
+        energies = kernels(*own, form[0], slope=form[1])
+        probe = torch.randn(energies.shape, dtype=torch.float64).to(device, energies.dtype)
+        ours = [energies, *torch.autograd.grad(energies, own, probe)]
+        working = d if d in types else s
+        wide = [x.detach().to(working).requires_grad_() for x in given]
+        energies = kernels(*wide, form[0], slope=form[1])
+        truth = [energies, *torch.autograd.grad(energies, wide, probe.to(working))]
+        assert ours[0].dtype == reference(*given).dtype
+        assert [x.dtype for x in ours[1:]] == list(types)
+        # the interpreter cuts to bfloat16 where a GPU rounds
+        pairs = [(a.double(), x.double(), torch.finfo(a.dtype).eps) for a, x in zip(ours, truth)]
+        if not all(torch.allclose(a, x, rtol=eps, atol=1e-7) for a, x, eps in pairs):
+            print("half types are not what float32 gives, rounded", types, steps, form)
+
 apart = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs(2, 3, 5, 0, 8, 1.0, torch.float32)[:2]]
 v = inputs(2, 3, 5, 0, 8, 1.0, torch.float32)[2]
 assert torch.allclose(kernels(*apart, v), reference(*apart, v), atol=1e-5)
-print("done")
-"""
-
-COMPILED = """
-from triton import compile
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from regard.ops.kernels import additive_triton
-integers = {"heads", "steps", "positions", "size", "rows", "count", "far"}
-def build(kernel, **constants):
-    types = {
-        name: "constexpr" if name in constants else "*i32" if name == "far"
-        else "i32" if name in integers or name.endswith("stride") else "*fp32"
-        for name in kernel.arg_names
-    }
-    built = compile(ASTSource(fn=kernel, signature=types, constexprs=constants), target=GPUTarget("cuda", 80, 32))
-    assert ".entry" in built.asm["ptx"]
-build(additive_triton.powers_kernel, REACH=43.0, ROWS=32, COLUMNS=32)
-for tangent, slope in ((True, 0.0), (False, 0.2)):
-    form = {"TANGENT": tangent, "SLOPE": slope, "LARGE": 1e9}
-    build(additive_triton.energies_kernel, **form, STEPS=32, POSITIONS=32)
-    build(additive_triton.step_kernel, **form, ROWS=16, COLUMNS=64)
-    build(additive_triton.rows_kernel, **form, ROWS=16, COLUMNS=64, WITH_V=tangent)
 print("done")
 """
 
@@ -119,8 +113,8 @@ needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is
 
 def python(code, *arguments, interpret):
     """Runs code in a process of its own: whether kernels are interpreted is settled when triton is imported."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(regard.__file__).parents[1])}
-    environment["TRITON_INTERPRET"] = "1" if interpret else "0"
+    paths = os.pathsep.join([str(Path(regard.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "TRITON_INTERPRET": "1" if interpret else "0"}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=280
     )
@@ -131,11 +125,6 @@ def python(code, *arguments, interpret):
 def test_interpreted_kernels_are_as_near_to_float64_as_the_plain_formula():
     settings = json.dumps([SIZES + EMPTY, FORMS, EXTREMES, "cpu", "triton"])
     assert python(COMPARED, settings, interpret=True) == "done\n"
-
-
-@needs_triton
-def test_kernels_are_compiled_for_a_gpu_that_is_not_here():
-    assert python(COMPILED, interpret=False) == "done\n"
 
 
 @pytest.mark.gpu

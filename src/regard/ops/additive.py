@@ -54,7 +54,8 @@ def additive_energies(
 ) -> Float[Tensor, "B *heads T S"]:
     """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads; or a rectifier in place of tanh.
 
-    Nothing of size T·S·D exists, neither forward nor backward. Half types are computed in float32.
+    Nothing of size T·S·D exists, neither forward nor backward. Half types are computed in float32, by the kernels for a
+    GPU without copies of the inputs in float32.
 
     Args:
         slope: of leaky_relu below 0, 0.01 if None.
@@ -68,13 +69,16 @@ def additive_energies(
     >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
     torch.Size([1, 2, 4])
     """
-    inputs, kind = _working(query, keys, v)
-    energies: Tensor = choose(ADDITIVE_ENERGIES, *inputs).function(*inputs, activation, slope=slope)
+    _check(query, keys, v)
+    kind = result_type(query, keys, v)
+    implementation = choose(ADDITIVE_ENERGIES, query, keys, v)
+    inputs = _as_read(implementation.name, query, keys, v)
+    energies: Tensor = implementation.function(*inputs, activation, slope=slope)
     return energies if energies.dtype == kind else energies.to(kind)
 
 
-def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
-    """The inputs in the working type, float32 or wider, and the type of the result."""
+def _check(query: Tensor, keys: Tensor, v: Tensor) -> None:
+    """Refuses what does not fit together."""
     if (
         query.dim() not in (3, 4)
         or query.shape[0] != keys.shape[0]
@@ -90,12 +94,33 @@ def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tens
             + describe(shown)
             + f"\n  They are on {query.device}, {keys.device} and {v.device}. Without heads: (B, T, D), (B, S, D), (D)."
         )
+
+
+def result_type(query: Tensor, keys: Tensor, v: Tensor) -> torch.dtype:
+    """The type of the energies."""
     kind = query.dtype
-    if kind == keys.dtype == v.dtype and kind in FLOATS:
-        return (query, keys, v), kind
-    kind = torch.promote_types(torch.promote_types(kind, keys.dtype), v.dtype)
-    working = torch.float32 if kind.itemsize < 4 else kind
-    return (query.to(working), keys.to(working), v.to(working)), kind
+    if kind == keys.dtype == v.dtype:
+        return kind
+    return torch.promote_types(torch.promote_types(kind, keys.dtype), v.dtype)
+
+
+def working_type(kind: torch.dtype) -> torch.dtype:
+    """What energies of a type are computed in: float32 or wider."""
+    return torch.float32 if kind.itemsize < 4 else kind
+
+
+def _as_read(name: str, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The inputs as an implementation reads them: kernels for a GPU half types as they are stored, others in one type.
+
+    A step of a search takes as long as its keys take to be read, and those of half types are half as many bytes.
+    """
+    if query.dtype == keys.dtype == v.dtype and query.dtype in FLOATS:
+        return query, keys, v
+    working = working_type(result_type(query, keys, v))
+    on_gpu = name == "triton" or (name == "compiled" and query.device.type == "cuda")
+    if on_gpu and working == torch.float32:
+        return query, keys, v
+    return query.to(working), keys.to(working), v.to(working)
 
 
 def _compiled(
@@ -115,9 +140,8 @@ def _with(
     slope: float | None = None,
 ) -> Tensor:
     """By certain kernels."""
-    kind = query.dtype
-    inputs = (query, keys, v) if kind in FLOATS else _working(query, keys, v)[0]
-    energies = run(kernels.function(), find_slope(activation, slope), *inputs)
+    kind = result_type(query, keys, v)
+    energies = run(kernels.function(), find_slope(activation, slope), *_as_read(kernels.name, query, keys, v))
     return energies if energies.dtype == kind else energies.to(kind)
 
 
@@ -172,7 +196,13 @@ class _Energies(torch.autograd.Function):
             gradients = ctx.module.gradients(gradient, *inputs, ctx.slope)
             return None, None, *(x if need else None for x, need in zip(gradients, needed, strict=True))
         # create_graph: kernels leave no graph of the gradients, torch's own operations do
-        pull_back: Any = torch.func.vjp(lambda query, keys, v: plain_energies(query, keys, v, ctx.slope), *inputs)[1]
+        working = working_type(gradient.dtype)
+
+        def plainly(*inputs: Tensor) -> Tensor:
+            query, keys, v = (x.to(working) for x in inputs)
+            return plain_energies(query, keys, v, ctx.slope).to(gradient.dtype)
+
+        pull_back: Any = torch.func.vjp(plainly, *inputs)[1]
         return None, None, *pull_back(gradient)
 
 
@@ -222,7 +252,8 @@ def _gradients(
 
 @_operation.register_fake
 def _(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
-    return query.new_empty(query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1])
+    shape = query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1]
+    return query.new_empty(shape, dtype=result_type(query, keys, v))
 
 
 @_gradients.register_fake

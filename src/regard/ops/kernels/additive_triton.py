@@ -10,24 +10,32 @@ beyond reach takes e^{2(q+k)} itself instead of the product. The GPU decides tha
                 grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
 
 x is q or k, y = x_rd + others_id their sum, and r = 1 / (1 + p) has p cut at LARGE, where tanh is 1 to the last digit.
+
+Inputs are read as they are stored, each in its own type, and are WORKING in registers: float32, of which half types are
+a part, or float64 if all are. Only powers are stored in WORKING.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import triton.language as tl
 from torch import Tensor
 
+from regard.ops.additive import result_type, working_type
+
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
-    """(B, *heads, T, S) from float32 or float64."""
+    """(B, *heads, T, S) from float64, or from float32 and half types, in the type that holds the numbers of all."""
     q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
-    out = v.new_empty(groups, steps, positions)
-    form = _form(slope, q)
+    kind = result_type(query, keys, v)
+    out = v.new_empty(groups, steps, positions, dtype=kind)
+    form = _form(slope, kind)
     with torch.cuda.device_of(query):
         if not out.numel():
             pass
@@ -40,7 +48,7 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
         else:
             # features outermost (groups, D, rows): a tile of rows reads each feature side by side
             tiles = [min(32, triton.next_power_of_2(n)) for n in (steps, positions)]
-            a, b, far = _powers(q, k, slope, upright=False)
+            a, b, far = _powers(q, k, slope, working_type(kind), upright=False)
             count = groups * triton.cdiv(steps, tiles[0]) * triton.cdiv(positions, tiles[1])
             form = {**form, "STEPS": tiles[0], "POSITIONS": tiles[1]}
             energies_kernel[count,](q, k, a, b, heads, far, out, len(heads), steps, positions, size, **form)
@@ -50,19 +58,20 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
 def gradients(
     gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of query, keys and v, of the shapes of each, from that of the energies (B, *heads, T, S)."""
+    """The gradients of query, keys and v, each of its shape and type, from that of the energies (B, *heads, T, S)."""
     q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
+    kind = result_type(query, keys, v)
     g = gradient.reshape(groups, steps, positions)
     grad_query, grad_keys = torch.zeros_like(q), torch.zeros_like(k)
     # shares (B·heads, tiles of steps, D): each tile's part of the gradient of v, summed at the end in a fixed order
     tile, columns = min(16, triton.next_power_of_2(max(steps, 1))), 64
-    shares = q.new_zeros(groups, triton.cdiv(steps, tile), size)
+    shares = q.new_zeros(groups, triton.cdiv(steps, tile), size, dtype=working_type(kind))
     if g.numel() and size:
         with torch.cuda.device_of(query):
             # features innermost (groups, rows, D): a program reads a slice of features of each row
-            a, b, far = _powers(q, k, slope, upright=True)
-            form = {**_form(slope, q), "COLUMNS": columns}
+            a, b, far = _powers(q, k, slope, working_type(kind), upright=True)
+            form = {**_form(slope, kind), "COLUMNS": columns}
             slices = triton.cdiv(size, columns)
             # the gradient of q, and of v with it; then that of k: both sides swapped, g read as its transpose
             rows_kernel[groups * shares.shape[1] * slices,](
@@ -76,7 +85,7 @@ def gradients(
             )  # fmt: skip
     # (B·heads, tiles, D): over tiles of steps, then over sentences
     grad_v = shares.sum(1).view(query.shape[0], len(heads), size).sum(0)
-    return _joined(grad_query, query), _joined(grad_keys, keys), grad_v.view_as(v)
+    return _joined(grad_query, query), _joined(grad_keys, keys), grad_v.view_as(v).to(v.dtype)
 
 
 def _groups(x: Tensor) -> Tensor:
@@ -96,13 +105,20 @@ def _joined(x: Tensor, like: Tensor) -> Tensor:
     return x if like.dim() == 3 else x.unflatten(0, (like.shape[0], -1)).transpose(1, 2).contiguous()
 
 
-def _form(slope: float | None, x: Tensor) -> dict[str, float | bool]:
-    """What kernels are compiled for; LARGE is that of `regard.ops.kernels.compiled.elementary`."""
-    single = x.dtype == torch.float32
-    return {"TANGENT": slope is None, "SLOPE": slope or 0.0, "LARGE": 1e9 if single else 1e18}
+def _form(slope: float | None, kind: torch.dtype) -> dict[str, Any]:
+    """What kernels are compiled for; LARGE is that of `regard.ops.kernels.compiled.elementary`.
+
+    Args:
+        kind: the type of the energies.
+    """
+    double = kind == torch.float64
+    form = {"WORKING": tl.float64 if double else tl.float32, "LARGE": 1e18 if double else 1e9}
+    return {**form, "TANGENT": slope is None, "SLOPE": slope or 0.0}
 
 
-def _powers(q: Tensor, k: Tensor, slope: float | None, *, upright: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _powers(
+    q: Tensor, k: Tensor, slope: float | None, working: torch.dtype, *, upright: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the kernels read: powers e^{2x}, or x itself for a rectifier, and which groups are beyond reach.
 
     Returns:
@@ -116,9 +132,9 @@ def _powers(q: Tensor, k: Tensor, slope: float | None, *, upright: bool) -> tupl
     results = []
     for x in (q, k):
         (groups, rows, size), tile = x.shape, min(32, triton.next_power_of_2(max(x.shape[1], 1)))
-        out = x.new_empty(x.shape if upright else (groups, size, rows))
+        out = x.new_empty(x.shape if upright else (groups, size, rows), dtype=working)
         strides = (size, 1) if upright else (1, rows)
-        reach = 43.0 if x.dtype == torch.float32 else 350.0
+        reach = 350.0 if working == torch.float64 else 43.0
         powers_kernel[groups * triton.cdiv(rows, tile),](
             x, out, far, rows, size, *strides, REACH=reach, ROWS=tile, COLUMNS=32
         )
@@ -139,6 +155,7 @@ def energies_kernel(
     steps,
     positions,
     size,
+    WORKING: tl.constexpr,
     TANGENT: tl.constexpr,
     SLOPE: tl.constexpr,
     LARGE: tl.constexpr,
@@ -162,13 +179,14 @@ def energies_kernel(
     k += group * positions * size
     a += group * size * steps
     b += group * size * positions
-    total = tl.zeros([STEPS, POSITIONS], dtype=v.dtype.element_ty)
+    total = tl.zeros([STEPS, POSITIONS], dtype=WORKING)
     if TANGENT:
         if tl.load(far + group) == 0:
             # a (D, T) and b (D, S): the tile's steps, and its positions, are side by side in memory at each feature
             for d in range(0, size, 2):
                 e = tl.minimum(d + 1, size - 1)
-                v0, v1 = tl.load(v + d), tl.where(d + 1 < size, tl.load(v + e), 0.0)
+                v0 = tl.load(v + d).to(WORKING)
+                v1 = tl.where(d + 1 < size, tl.load(v + e).to(WORKING), 0.0)
                 a0 = tl.load(a + d * steps + t, mask=t < steps, other=0.0)
                 a1 = tl.load(a + e * steps + t, mask=t < steps, other=0.0)
                 b0 = tl.load(b + d * positions + s, mask=s < positions, other=0.0)
@@ -180,18 +198,19 @@ def energies_kernel(
         else:
             # a group beyond reach has no usable powers: q (T, D) and k (S, D) as they are, an exponential each
             for d in range(0, size):
-                x = tl.load(q + t * size + d, mask=t < steps, other=0.0)[:, None]
-                x += tl.load(k + s * size + d, mask=s < positions, other=0.0)[None, :]
-                total += tl.load(v + d) * (0.5 - 1 / one_more(tl.exp(x + x), LARGE))
+                x = tl.load(q + t * size + d, mask=t < steps, other=0.0).to(WORKING)[:, None]
+                x += tl.load(k + s * size + d, mask=s < positions, other=0.0).to(WORKING)[None, :]
+                total += tl.load(v + d).to(WORKING) * (0.5 - 1 / one_more(tl.exp(x + x), LARGE))
         total += total  # the 2 of 2 Σ v (½ - r)
     else:
         # a rectifier needs no powers: a and b are q and k themselves, laid out like them
         for d in range(0, size):
-            x = tl.load(a + d * steps + t, mask=t < steps, other=0.0)[:, None]
-            x += tl.load(b + d * positions + s, mask=s < positions, other=0.0)[None, :]
-            total += tl.load(v + d) * rectify(x, SLOPE)
+            x = tl.load(a + d * steps + t, mask=t < steps, other=0.0).to(WORKING)[:, None]
+            x += tl.load(b + d * positions + s, mask=s < positions, other=0.0).to(WORKING)[None, :]
+            total += tl.load(v + d).to(WORKING) * rectify(x, SLOPE)
     inside = (t < steps)[:, None] & (s < positions)[None, :]
-    tl.store(out + group * steps * positions + t[:, None] * positions + s[None, :], total, mask=inside)
+    to = out + group * steps * positions + t[:, None] * positions + s[None, :]
+    tl.store(to, total.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -203,6 +222,7 @@ def step_kernel(
     heads,
     positions,
     size,
+    WORKING: tl.constexpr,
     TANGENT: tl.constexpr,
     SLOPE: tl.constexpr,
     LARGE: tl.constexpr,
@@ -217,20 +237,20 @@ def step_kernel(
     tiles = tl.cdiv(positions, ROWS)
     group = (tl.program_id(0) // tiles).to(tl.int64)
     s = tl.program_id(0) % tiles * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
+    total = tl.zeros([ROWS, COLUMNS], dtype=WORKING)
     for start in range(0, size, COLUMNS):
         d = start + tl.arange(0, COLUMNS)
         inside = (s < positions)[:, None] & (d < size)[None, :]
-        x = tl.load(k + group * positions * size + s[:, None] * size + d[None, :], mask=inside, other=0.0)
-        x += tl.load(q + group * size + d, mask=d < size, other=0.0)[None, :]
+        key = tl.load(k + group * positions * size + s[:, None] * size + d[None, :], mask=inside, other=0.0)
+        x = key.to(WORKING) + tl.load(q + group * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
         # v is 0 beyond D, so that those columns add nothing
-        factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0)[None, :]
+        factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
         if TANGENT:
             total += factor * (1 - 2 / one_more(tl.exp(x + x), LARGE))
         else:
             total += factor * rectify(x, SLOPE)
     # the columns are summed once, after the loop: each has collected every COLUMNS-th feature
-    tl.store(out + group * positions + s, tl.sum(total, 1), mask=s < positions)
+    tl.store(out + group * positions + s, tl.sum(total, 1).to(out.dtype.element_ty), mask=s < positions)
 
 
 @triton.jit
@@ -251,6 +271,7 @@ def rows_kernel(
     group_stride,
     row_stride,
     other_stride,
+    WORKING: tl.constexpr,
     TANGENT: tl.constexpr,
     SLOPE: tl.constexpr,
     LARGE: tl.constexpr,
@@ -276,25 +297,25 @@ def rows_kernel(
     gradient += group * group_stride + r * row_stride
     others += group * count * size + d
     b += group * count * size + d
-    factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0)[None, :]
+    factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
     # sums over i, kept with the program: no other one adds to them
-    total = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
-    share = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
+    total = tl.zeros([ROWS, COLUMNS], dtype=WORKING)
+    share = tl.zeros([ROWS, COLUMNS], dtype=WORKING)
     if TANGENT:
         if tl.load(far + group) == 0:
             power = tl.load(a + offset, mask=inside, other=0.0)
             for i in range(0, count):
-                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
+                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0).to(WORKING)[:, None]
                 p = power * tl.load(b + i * size, mask=d < size, other=0.0)[None, :]
                 ratio = 1 / one_more(p, LARGE)  # r (ROWS, COLUMNS)
                 total += g * (ratio - ratio * ratio)
                 share += g * (0.5 - ratio)
         else:
             # powers are of no use in this group: an exponential for every number
-            row = tl.load(x + offset, mask=inside, other=0.0)
+            row = tl.load(x + offset, mask=inside, other=0.0).to(WORKING)
             for i in range(0, count):
-                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
-                y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
+                g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0).to(WORKING)[:, None]
+                y = row + tl.load(others + i * size, mask=d < size, other=0.0).to(WORKING)[None, :]
                 ratio = 1 / one_more(tl.exp(y + y), LARGE)
                 total += g * (ratio - ratio * ratio)
                 share += g * (0.5 - ratio)
@@ -302,14 +323,14 @@ def rows_kernel(
         total *= 4
         share *= 2
     else:
-        row = tl.load(x + offset, mask=inside, other=0.0)
+        row = tl.load(x + offset, mask=inside, other=0.0).to(WORKING)
         for i in range(0, count):
-            g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
-            y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
+            g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0).to(WORKING)[:, None]
+            y = row + tl.load(others + i * size, mask=d < size, other=0.0).to(WORKING)[None, :]
             total += tl.where(y > 0, g, g * SLOPE)
             # selected, since 0 · φ(y) would be NaN beyond the last row where an other is infinite
             share += tl.where((r < rows)[:, None], g * rectify(y, SLOPE), 0.0)
-    tl.store(grad_x + offset, total * factor, mask=inside)
+    tl.store(grad_x + offset, (total * factor).to(grad_x.dtype.element_ty), mask=inside)
     # the tile's rows summed; the caller sums tiles and sentences. Rows beyond the last have g = 0
     if WITH_V:
         tl.store(shares + (group * down + tile // across) * size + d, tl.sum(share, 0), mask=d < size)
@@ -361,6 +382,7 @@ def powers_kernel(
         c = start + tl.arange(0, COLUMNS)[None, :]
         inside = (r < rows) & (c < size)
         value = tl.load(x + group * rows * size + r * size + c, mask=inside, other=0.0)  # (ROWS, COLUMNS)
+        value = value.to(out.dtype.element_ty)
         beyond = tl.where(tl.abs(value) <= REACH, beyond, 1)
         to = out + group * rows * size + r * row_stride + c * column_stride
         tl.store(to, tl.exp(value + value), mask=inside)

@@ -50,7 +50,8 @@ def dropout_mask(
     return mask
 
 
-@triton.jit
+# drawn numbers: one that is 1, or a multiple of 16, needs no kernel of its own, which triton would compile for it
+@triton.jit(do_not_specialize=["seed", "site", "threshold"])
 def mask_kernel(
     items,
     positions,
