@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard import tree
+from regard import plain, tree
 from regard.layers import RecurrentStack
+from regard.layers.cells import layer as cells
 from regard.layers.cells import packed
 from regard.layers.packing import Packing
 from regard.ops.eligibility import refuse_numba
@@ -374,3 +375,30 @@ def test_hooks_of_a_layer_are_called_by_steps_and_sequences(cell):
     stack.layers[0].register_forward_hook(lambda layer, inputs, found: (2 * found[0], found[1]))
     require_same([stack(inputs, mask=mask)[0]], [2 * outputs], 0)
     require_same([stack.step(inputs[:, 0], stack.zero_state(4, inputs))[0]], [2 * first], 0)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn", "gru_reset_before"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_gradients_in_evaluation_on_a_gpu_are_taken_in_training_mode(cell, padded, monkeypatch):
+    """cuDNN refuses them otherwise; only the choice is tested, on the CPU, where both modes give gradients."""
+    stack = RecurrentStack(3, 4, cell=cell, bidirectional=True).eval()
+    (layer,) = stack.layers
+    base, modes = type(layer).__mro__[2], []
+    forward = base.forward
+    monkeypatch.setattr(base, "forward", lambda self, *given: modes.append(self.training) or forward(self, *given))
+    inputs = torch.randn(2, 5, 3)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if padded else None
+
+    def gradients():
+        with plain():
+            outputs, _ = stack(inputs, mask=mask)
+        return outputs, *torch.autograd.grad(outputs.square().sum(), list(layer.parameters()))
+
+    expected = gradients()
+    monkeypatch.setattr(cells, "on_gpu", lambda given: True)
+    for found, there in zip(gradients(), expected, strict=True):
+        torch.testing.assert_close(found, there, rtol=0, atol=0)
+    with torch.no_grad(), plain():
+        stack(inputs, mask=mask)
+    assert modes == [False, True, False]
+    assert not layer.training

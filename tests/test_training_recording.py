@@ -20,7 +20,7 @@ from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import Padding
 from regard.ops import dropout
 from regard.shapes import trusted
-from regard.tasks.table import TASKS, task_of
+from regard.tasks.table import task_of
 from regard.training.accumulation import LocalBatch
 from regard.training.grid import on_grid
 from regard.training.recording import MOST, Recordings
@@ -206,7 +206,9 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     task = from_preset(preset, ["data.train=x"]).config.task
     one = TASK_CASES[task]
     one.write(folder)
-    overrides = [f"data.{key}={folder / value}" for key, value in one.sections["data"].items() if key in ("train", "dev")]
+    overrides = [
+        f"data.{key}={folder / value}" for key, value in one.sections["data"].items() if key in ("train", "dev")
+    ]
     trainee = trainee_of(from_preset(preset, [*overrides, "training.device=cpu"]).config)
     description = trainee.descriptions(0)[0]
     module, batch = trainee.module.train(), trainee.batch(description)
@@ -216,7 +218,9 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     monkeypatch.setattr(dropout.__globals__["MASKS"], "__getitem__", masks.__getitem__, raising=False)
     draws = None
     if isinstance(trainee, DivisibleTrainee):
-        draws = ItemDraws(numbers, trainee.item_ids(description).to("meta"), seed=1, step=torch.tensor(3, device="meta"))
+        draws = ItemDraws(
+            numbers, trainee.item_ids(description).to("meta"), seed=1, step=torch.tensor(3, device="meta")
+        )
     mode = Counted()
     with mode, trusted(), drawing(draws):
         moved = {name: x.to("meta") for name, x in batch.items()}

@@ -54,7 +54,7 @@ class AbstractRecurrentLayer(nn.Module):
         if padding is not None:
             return self._padded(inputs, state, padding)
         if not isinstance(inputs, Tensor) or inputs.dim() != 2:
-            return super().forward(inputs, state)
+            return self._forward_in_torch(inputs, state)
         weights, *_ = self.directions()
         after = shared.step(self.cell, inputs, state, weights)
         if after is None and elementary.wanted():
@@ -80,7 +80,19 @@ class AbstractRecurrentLayer(nn.Module):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
         if held.refuse(self.cell, x, first) is None:
             return held.run(self.cell, directions, padding.cleared(x), first, mask)
-        return run_in_torch(super().forward, self.cell, x, first, padding)
+        return run_in_torch(self._forward_in_torch, self.cell, x, first, padding)
+
+    def _forward_in_torch(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        """torch's forward, which never drops anything here: a layer has no dropout of its own.
+
+        cuDNN gives gradients only in training mode. Where they are wanted in evaluation mode, as for saliency, another
+        object with the same weights is called, which is in training mode: nothing is set on this one during a call.
+        """
+        if self.training or torch.compiler.is_compiling() or not on_gpu(inputs) or not torch.is_grad_enabled():
+            return super().forward(inputs, state)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, training=True)
+        return super(AbstractRecurrentLayer, twin).forward(inputs, state)
 
 
 class LSTM(AbstractRecurrentLayer, nn.LSTM):
@@ -128,6 +140,11 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Paddin
         return run_in_torch(layer, cell, x, state, padding)
     outputs, after = run_in_torch(layer, cell, x[:, None], state, Padding(len(x), 1))
     return outputs[:, 0], after
+
+
+def on_gpu(inputs: Any) -> bool:
+    """Whether a sequence, packed or not, is where torch's layers are cuDNN's."""
+    return bool(inputs.is_cuda)
 
 
 def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: Padding) -> tuple[Tensor, State]:
