@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +15,7 @@ from speed.case import OURS, PLAIN
 from speed.clock import Quartiles, ratio, turns
 from speed.machine import Rates
 from speed.measurement import QUICK, measure
+from torch.utils import backend_registration
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import ops
@@ -33,6 +38,55 @@ def test_every_way_comes_to_the_same_in_float64(case):
         answer = contest.sides[name]()
         assert answer.keys() == truth.keys()
         torch.testing.assert_close(dict(answer), dict(truth), rtol=1e-9, atol=1e-9)
+
+
+ELSEWHERE = """
+import sys
+import torch
+from torch import _VF, Tensor
+torch.set_num_threads(1)
+torch.inference_mode = torch.no_grad  # a stand-in for a device has no tensors of inference
+from support.other_device import DEVICE, Elsewhere, OtherDevice
+from speed import CASES
+
+def as_cudnn(function):
+    def call(*arguments):
+        state = arguments[1] if isinstance(arguments[3], bool) else arguments[2]
+        assert all(x.is_contiguous() for x in ([state] if isinstance(state, Tensor) else state)), "a state has gaps"
+        return function(*arguments)
+    return call
+
+_VF.lstm, _VF.gru = map(as_cudnn, (_VF.lstm, _VF.gru))
+for name, case in CASES.items():
+    if name == "encoder-gru-unpadded":  # torch transposes its outputs in place, which a stand-in for a device cannot
+        continue
+    try:
+        with OtherDevice():
+            with torch.device(DEVICE):
+                contest = case.contest(torch.float32, case.sized(quick=True))
+            for side, job in {**contest.sides, **contest.yardsticks}.items():
+                answer = job()
+                if side in contest.sides:
+                    assert all(isinstance(x, Elsewhere) for x in answer.values()), f"{side}: results on the CPU"
+    except Exception as error:
+        print(name, repr(error)[:300])
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
+    reason="this torch has no backends in Python",
+)
+def test_every_case_is_made_and_done_on_the_device_that_is_torchs_default():
+    """As on a GPU, which refuses numbers and generators of the CPU; it is torch's default only when a case is made."""
+    paths = os.pathsep.join([*filter(None, sys.path), str(Path(__file__).parent)])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.stdout == "done\n", done.stdout + done.stderr[-3000:]
 
 
 def test_every_operation_with_several_implementations_has_a_case():

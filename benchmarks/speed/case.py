@@ -21,6 +21,13 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return numbers.to(torch.get_default_device())
 
 
+def draw_integers(low: int, high: int, *shape: int) -> Tensor:
+    """Integers from `low` to below `high`, the same whichever device is torch's default."""
+    generator = torch.Generator("cpu").manual_seed(1)
+    numbers = torch.randint(low, high, shape, generator=generator, device="cpu")
+    return numbers.to(torch.get_default_device())
+
+
 def with_gradients(name: str, result: Tensor, leaves: Mapping[str, Tensor], probe: Tensor | None = None) -> Answer:
     """A result by its name, and the gradients of its sum weighted by the probe, by the names of the leaves."""
     gradients = torch.autograd.grad(result, list(leaves.values()), probe)

@@ -59,7 +59,7 @@ class PlainDecoder:
     def run_at_once(self, embedded: Tensor, memory: Tensor, state: Pair) -> Tensor:
         """The same without input feeding: torch's LSTM over all steps, then tanh of all pairs of all steps."""
         (layer,) = self.decoder.stack.layers
-        h, _ = layer(embedded, (state[0][None], state[1][None]))
+        h, _ = layer(embedded, tuple(part[None].contiguous() for part in state))  # cuDNN takes no views
         query = F.linear(h, self.score.query_projection.weight)
         energies = torch.tanh(query[:, :, None] + self.keys(memory)[:, None]) @ self.score.v[0]
         context = torch.bmm(torch.softmax(energies, -1), memory)
@@ -116,10 +116,10 @@ def beam(model: EncoderDecoder, source: Tensor, *, width: int, length: int, bos:
     batch = len(source)
     memory, h, c = (x.repeat_interleave(width, 0) for x in (memory, *state))
     keys, feed = decoder.keys(memory), torch.zeros_like(h)
-    tokens = torch.full((batch * width,), bos)
+    tokens = torch.full((batch * width,), bos, device=memory.device)
     totals = memory.new_full((batch, width), float("-inf"))
     totals[:, 0] = 0
-    first = width * torch.arange(batch)[:, None]
+    first = width * torch.arange(batch, device=memory.device)[:, None]
     for _ in range(length):
         embedded = F.embedding(tokens, model.decoder.embedding.table.weight)
         output, (h, c) = decoder.step(embedded, (h, c), feed, keys, memory)

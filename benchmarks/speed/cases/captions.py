@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention import plane_coverage
 from regard.decoding import Search, search
 from regard.models import Encoded, captioner
-from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, draw_integers, with_gradients
 
 Pair = tuple[Tensor, Tensor]
 BOS, EOS = 1, 2
@@ -72,10 +72,10 @@ class PlainCaptioner:
         batch = len(memory)
         memory = memory.repeat_interleave(width, 0)
         keys, (h, c), covered = self.first(memory)
-        tokens = torch.full((batch * width,), BOS)
+        tokens = torch.full((batch * width,), BOS, device=memory.device)
         totals = memory.new_full((batch, width), float("-inf"))
         totals[:, 0] = 0
-        first = width * torch.arange(batch)[:, None]
+        first = width * torch.arange(batch, device=memory.device)[:, None]
         for _ in range(length):
             output, (h, c), covered = self.step(self.decoder.embedding.table(tokens), (h, c), covered, keys, memory)
             said = self.decoder.head.projection(output).log_softmax(-1)
@@ -103,7 +103,7 @@ def training_pass(
     """The loss of captions of T tokens over grids of h by w cells, and the gradients of memory and all weights."""
     decoder = build(dtype, M, E, D, A, N, F, W)
     memory = draw(B, h * w, M).float().to(dtype).requires_grad_()
-    tokens = torch.randint(3, N, (B, T + 1), generator=torch.Generator().manual_seed(1))
+    tokens = draw_integers(3, N, B, T + 1)
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     leaves = {"memory": memory, **dict(decoder.named_parameters())}
     plainly = PlainCaptioner(decoder, (h, w))
@@ -146,7 +146,7 @@ def beam(
         with torch.inference_mode():
             prepared = decoder.prepare(Encoded(memory, grid=(h, w)))
         hypotheses = search(decoder, prepared, options, bos=BOS, eos=EOS, max_length=T)
-        return {"log-probabilities": torch.tensor([best.log_probability for (best,) in hypotheses], dtype=dtype)}
+        return {"log-probabilities": memory.new_tensor([best.log_probability for (best,) in hypotheses])}
 
     return Contest({OURS: ours, PLAIN: lambda: {"log-probabilities": plainly.beam(memory, width=K, length=T)}})
 

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers import Cell, RecurrentStack
 from regard.models.vision import ImageEncoder, ResidualBackbone, ResidualBlock
-from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, draw_integers, with_gradients
 
 
 def contest(
@@ -23,9 +23,10 @@ def contest(
     stack = RecurrentStack(E, D, cell=cell, bidirectional=True).to(dtype)
     layer = stack.layers[0]
     inputs = draw(B, S, E).float().to(dtype).requires_grad_()
-    lengths = torch.randint(S // 3, S + 1, (B,), generator=torch.Generator().manual_seed(1))
+    lengths = draw_integers(S // 3, S + 1, B)
     lengths[0] = S
     mask = torch.arange(S) < lengths[:, None] if padded else None
+    lengths = lengths.cpu()  # where torch reads those of packed rows
     probe = draw(B, S, 2 * D, seed=1).float().to(dtype)
     leaves = {"inputs": inputs, **dict(layer.named_parameters())}
 

@@ -22,9 +22,10 @@ from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training.accumulation import LocalBatch
+from regard.training.device import move
 from regard.training.step import Stepper
 from speed import arithmetic, plain
-from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, with_gradients
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, draw_integers, with_gradients
 
 LSTM, STEPWISE, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
 AT_ONCE = "plain, nn.LSTM and all steps at once"
@@ -109,7 +110,7 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
 
 def random_pairs(count: int, source: int, target: int, num_words: int) -> list[Pair]:
     """Pairs of random words; all sources have one length, and so have all targets."""
-    words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
+    words = draw_integers(0, num_words, count, source + target)
     texts = [list(map(str, row)) for row in words.tolist()]
     return [Pair(" ".join(row[:source]), " ".join(row[source:]), Path("drawn"), i) for i, row in enumerate(texts, 1)]
 
@@ -123,7 +124,8 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     model = TextToText.build(config, field, field)
     model.module.to(dtype).train()
     trainee = TextTrainee(model, pairs, pairs)
-    batch = trainee.batch(range(B))
+    device = torch.get_default_device()
+    batch = move(trainee.batch(range(B)), device)
     training = config.training
     assert training.clip_norm is not None
     plain_step = plain.training_step(
@@ -134,13 +136,13 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
         learning_rate=training.learning_rate,
         clip_norm=training.clip_norm,
     )
-    stepper = Stepper(trainee, training, torch.device("cpu"))
-    generator = torch.Generator()
+    stepper = Stepper(trainee, training, device)
+    generator = torch.Generator("cpu")
 
     def step() -> Answer:
         batches = [(LocalBatch(range(B)), batch)]
         (figures,) = stepper(batches, step=0, learning_rate=training.learning_rate, generator=generator)
-        return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
+        return {"loss": torch.tensor(figures.loss, dtype=dtype, device=device), **plain.gradients(model.module)}
 
     return Contest({OURS: step, PLAIN: plain_step}, shares_terms=True)
 
@@ -148,14 +150,15 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
 def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
     """A beam search of width K from B sources of S ids to the best outputs, of T tokens each."""
     model = build(dtype, E, D, N).eval()
-    source = torch.randint(4, N, (B, S), generator=torch.Generator().manual_seed(1))
+    source = draw_integers(4, N, B, S)
     options = Search(beam=K, length_penalty="none", min_length=T)
 
     def ours() -> Answer:
         with torch.inference_mode():
             memory = model.prepare(source)
         hypotheses = search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=T)
-        return {"log-probabilities": torch.tensor([best.log_probability for (best,) in hypotheses], dtype=dtype)}
+        found = [best.log_probability for (best,) in hypotheses]
+        return {"log-probabilities": torch.tensor(found, dtype=dtype, device=source.device)}
 
     def plain_search() -> Answer:
         return {"log-probabilities": plain.beam(model, source, width=K, length=T, bos=BOS, eos=EOS)}
@@ -185,7 +188,7 @@ def free_runs(dtype: torch.dtype, *, B: int, T: int, S: int, F: int, E: int, D: 
         with torch.inference_mode():
             memory = decoder.prepare(Encoded(values, None, (states,)))
         trajectories = free_run(decoder, memory, first, max_length=T)
-        return {"values": torch.stack([trajectory.values for trajectory in trajectories])}
+        return {"values": torch.stack([trajectory.values for trajectory in trajectories]).to(first.device)}
 
     @torch.inference_mode()
     def plainly() -> Answer:

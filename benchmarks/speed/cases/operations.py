@@ -34,7 +34,7 @@ def contest(
 
     @cache
     def probe(shape: torch.Size) -> Tensor:
-        return draw(*shape, seed=9).float().to(dtype)
+        return draw(*shape, seed=9).float().to(tensors[0].device, dtype)  # called when torch's default may be another
 
     def job(function: Callable[..., Tensor]) -> Answer:
         arguments = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
@@ -100,10 +100,10 @@ def warping_path(dtype: torch.dtype, *, B: int, T: int) -> Contest:
     def job(function: object) -> Answer:
         assert callable(function)
         pairs, counts = function(costs, lengths, lengths)
-        real = torch.arange(pairs.shape[1]) < counts[:, None]
-        rows = torch.arange(B)[:, None].expand_as(real)[real]
+        real = torch.arange(pairs.shape[1], device=costs.device) < counts[:, None]
+        rows = torch.arange(B, device=costs.device)[:, None].expand_as(real)[real]
         taken = pairs[real]
-        return {"cost": torch.zeros(B, dtype=dtype).index_add(0, rows, costs[rows, taken[:, 0], taken[:, 1]])}
+        return {"cost": costs.new_zeros(B).index_add(0, rows, costs[rows, taken[:, 0], taken[:, 1]])}
 
     sides = {OURS: partial(job, ops.warping_path), PLAIN: partial(job, reference.function)}
     return Contest(sides, terms={"cost": float(2 * T * costs.max())})

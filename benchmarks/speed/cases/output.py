@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard import ops
 from speed import arithmetic
-from speed.case import OURS, PLAIN, Answer, Case, Contest, draw, with_gradients
+from speed.case import OURS, PLAIN, Answer, Case, Contest, draw, draw_integers, with_gradients
 
 LIBRARY = "plain, torch's cross_entropy"
 
@@ -20,7 +20,7 @@ def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.
     """The mean loss of M rows and its gradients; padding and the beginning are never predicted."""
     tensors = {"grad_features": draw(M, D), "grad_weight": draw(N, D, seed=1) / D**0.5, "grad_bias": draw(N, seed=2)}
     inputs = {name: x.float().to(dtype).requires_grad_() for name, x in tensors.items()}
-    targets = torch.randint(2, N, (M,), generator=torch.Generator().manual_seed(1))
+    targets = draw_integers(2, N, M)
     never = torch.arange(N) < 2
 
     def ours(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

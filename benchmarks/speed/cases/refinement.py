@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from regard.attention import Refined, multi_head
-from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw
+from speed.case import OURS, PLAIN, Aim, Answer, Case, Contest, draw, draw_integers
 
 
 def contest(dtype: torch.dtype, *, padded: bool, B: int, T: int, h: int, w: int, D: int, H: int) -> Contest:
@@ -24,7 +24,7 @@ def contest(dtype: torch.dtype, *, padded: bool, B: int, T: int, h: int, w: int,
     leaves = {"values": values, "queries": queries, "previous": previous, **dict(attention.named_parameters())}
     real = None
     if padded:
-        lengths = torch.randint(T // 3, T + 1, (B,), generator=torch.Generator().manual_seed(1))
+        lengths = draw_integers(T // 3, T + 1, B)
         lengths[0] = T
         real = torch.arange(T) < lengths[:, None]
         probe = probe * real[..., None]  # nobody reads the other steps
