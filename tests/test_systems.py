@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 import regard
 from regard.cli import run
 from regard.data import synthetic
+from support.forked import Started, run_command
 
 CONFIG = """\
 data:
@@ -51,9 +49,13 @@ def write_run(folder: Path, *, pairs: int) -> None:
     (folder / "run.yaml").write_text(CONFIG, encoding="utf-8")
 
 
-def command(folder: Path, output: str, *overrides: str) -> list[str]:
+def command(output: str, *overrides: str) -> list[str]:
     options = [part for override in overrides for part in ("--set", override)]
-    return [sys.executable, "-m", "regard", "train", "run.yaml", "--output", output, *options]
+    return ["train", "run.yaml", "--output", output, *options]
+
+
+def started(folder: Path, output: str, *overrides: str) -> Started:
+    return Started.of(run_command, folder, command(output, *overrides), folder=folder)
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -63,8 +65,9 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_small_task_is_learned_and_looked_at(tmp_path: Path) -> None:
-    write_run(tmp_path, pairs=6000)
-    subprocess.run(command(tmp_path, "run"), cwd=tmp_path, check=True, capture_output=True)
+    write_run(tmp_path, pairs=4000)
+    ended = started(tmp_path, "run").end()
+    assert ended.status == 0, ended.err
     model = regard.load(tmp_path / "run")
     assert model.evaluate(tmp_path / "dev.tsv").metrics["sequence_error_rate"] <= 0.05
     prediction = model.predict(["1 2 3 4 5"])[0]
@@ -84,30 +87,24 @@ def test_training_killed_at_random_moments_is_byte_for_byte_the_uninterrupted_on
         "training.average_checkpoints=2",
         "training.schedule=plateau",
     )
-    subprocess.run(command(tmp_path, "whole", *overrides), cwd=tmp_path, check=True, capture_output=True)
+    assert started(tmp_path, "whole", *overrides).end().status == 0
     whole = metrics(tmp_path / "whole")
     moments, kills = random.Random(0), 0
     for _ in range(60):
-        process = subprocess.Popen(
-            command(tmp_path, "killed", *overrides),
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = started(tmp_path, "killed", *overrides)
         log = tmp_path / "killed" / "metrics.jsonl"
         goal = (len(log.read_bytes().splitlines()) if log.exists() else 0) + moments.randint(1, 8)
-        while process.poll() is None and kills < 4:
+        while process.is_running() and kills < 4:
             if log.exists() and len(log.read_bytes().splitlines()) >= goal:
                 time.sleep(moments.random() * 0.02)
-                os.killpg(process.pid, signal.SIGKILL)
+                process.send(signal.SIGKILL)
                 kills += 1
                 break
             time.sleep(0.002)
-        _, errors = process.communicate()
-        if process.returncode == 0:
+        ended = process.end()
+        if ended.status == 0:
             break
-        assert process.returncode == -signal.SIGKILL, errors.decode()
+        assert ended.status == -signal.SIGKILL, ended.err
     else:
         pytest.fail("The run never ended.")
     assert kills >= 2
@@ -127,18 +124,18 @@ def test_a_signal_saves_and_the_same_command_continues(
     """It continues in this process: that a new one does, too, is tested above."""
     write_run(tmp_path, pairs=200)
     overrides = ("training.epochs=3", "training.log_every=1", "model.encoder.size=8", "model.decoder.size=8")
-    process = subprocess.Popen(command(tmp_path, "run", *overrides), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = started(tmp_path, "run", *overrides)
     log = tmp_path / "run" / "metrics.jsonl"
-    while process.poll() is None and not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+    while process.is_running() and not (log.exists() and log.read_bytes().count(b"\n") >= 2):
         time.sleep(0.002)
-    process.send_signal(number)
-    _, said = process.communicate()
-    if process.returncode == 0:
+    process.send(number)
+    ended = process.end()
+    if ended.status == 0:
         pytest.skip("The run ended before the signal arrived.")
-    assert process.returncode == status
-    assert "the same command continues" in said
+    assert ended.status == status
+    assert "the same command continues" in ended.err
     monkeypatch.chdir(tmp_path)
-    arguments = command(tmp_path, "run", *overrides)[3:]
+    arguments = command("run", *overrides)
     assert run(arguments) == 0
     assert "continuing after step" in capsys.readouterr().err
     assert run(arguments) == 0

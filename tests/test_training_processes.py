@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from regard.training import processes
-from training_processes import BEGINS, CHANGES, run, write
-
-PROGRAM = Path(__file__).parent / "training_processes.py"
+from support.forked import Started
+from training_processes import BEGINS, CHANGES, main, run, write
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,22 +33,9 @@ def start(scenario, folder, count=2):
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), scenario, str(folder)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    ended = []
-    for one in started:
-        out, err = one.communicate(timeout=900)
-        ended.append((one.returncode, out, err))
-    return ended
+    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    started = [Started.of(main, scenario, folder, folder=folder, RANK=str(rank), **shared) for rank in range(count)]
+    return [process.end(timeout=900) for process in started]
 
 
 def succeed(scenario, folder, count=2):

@@ -1,6 +1,4 @@
-"""One of several processes: `python training_processes.py FUNCTION[,FUNCTION] FOLDER`, with RANK, WORLD_SIZE and
-MASTER_PORT set.
-"""
+"""What each of several processes does, with RANK, WORLD_SIZE and MASTER_PORT set."""
 
 from __future__ import annotations
 
@@ -35,10 +33,11 @@ model:
   attention: {recipe: bahdanau, size: 4}
 training: {epochs: 9, max_steps: 4, device: cpu, threads: 1, samples: 0, batch_tokens: 24, log_every: 3, \
   validate_every: 2, learning_rate: 0.01}
+decoding: {beam: 2, max_length: 6}
 """
 """Batches of about five pairs."""
 CHANGES = {
-    "dropout": ["training.accumulation=2", "training.max_steps=20", "training.validate_every=10"],
+    "dropout": ["training.accumulation=2", "training.max_steps=6", "training.validate_every=3"],  # more than an epoch
     "feedback": ["training.scheduled_sampling=0.3", "training.sequence_teacher_forcing=0.8"],
     "single rows": ["training.batch_tokens=1", "training.accumulation=2"],
     "fsdp": ["training.sharding=fsdp", "model.decoder.tied_weights=true", "training.average_checkpoints=2"],
@@ -189,7 +188,3 @@ def main(scenario: str, folder: Path) -> None:
                 globals()[name](folder)
             except RegardError as error:
                 print(f"{type(error).__name__}: {error}", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
