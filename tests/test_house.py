@@ -11,6 +11,7 @@ import re
 import runpy
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,16 @@ import regard
 
 ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
 ORDER += ["decoding", "compat", "training", "tasks", "conversion", "export", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
+
+
+@cache
+def trees():
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def room_of(path):
@@ -96,7 +101,7 @@ def test_a_task_imports_no_other_and_what_tasks_share_imports_none():
 
 
 def test_imports_run_one_way():
-    found = [wrong for path, tree in TREES.items() for wrong in wrong_imports(path, tree)]
+    found = [wrong for path, tree in trees().items() for wrong in wrong_imports(path, tree)]
     assert found == []
 
 
@@ -145,7 +150,7 @@ def set_outside(tree):
 def test_nothing_is_set_on_a_module_during_a_call():
     found = [
         f"{path.relative_to(ROOT)}:{line} {where}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if room_of(path) in ("ops", "layers", "attention", "models", "losses")
         for line, where in set_outside(tree)
     ]
@@ -183,21 +188,34 @@ def test_importing_the_package_loads_no_heavy_module():
     assert not {"torch", "matplotlib", "pandas", "transformers", "tensorboard", "sentencepiece"} & set(loaded)
 
 
-def calls(tree, name):
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == name]
+EXECUTING = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+"""Modules that execute what they read."""
+
+
+def executing(tree):
+    """(line, name) of every call that executes what it reads, and of every import of a module that does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in EXECUTING)
+        elif isinstance(node, ast.ImportFrom) and node.module in EXECUTING:
+            yield node.lineno, node.module
+        elif isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            options = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            is_unsafe_load = name == "torch.load" and options.get("weights_only") != "True"
+            if is_unsafe_load or name in {"eval", "exec", "yaml.load", "yaml.unsafe_load"}:
+                yield node.lineno, name
 
 
 def test_checkpoints_never_run_code():
-    for path, tree in TREES.items():
-        for call in calls(tree, "torch.load"):
-            given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-            assert given.get("weights_only") == "True", f"{path}:{call.lineno}"
-        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"} & names, path
-        assert not [node for name in ("eval", "exec", "yaml.load", "yaml.unsafe_load") for node in calls(tree, name)], (
-            path
-        )
+    assert [f"{path}:{line} {name}" for path, tree in trees().items() for line, name in executing(tree)] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["eval(x)", "torch.load(x)", "torch.load(x, weights_only=False)", "import pickle", "from dill import load"]
+)
+def test_what_executes_what_it_reads_is_noticed(line):
+    assert len(list(executing(ast.parse(line)))) == 1
 
 
 def modules():
@@ -277,7 +295,7 @@ def test_annotations_are_never_evaluated():
     defining = (ast.FunctionDef, ast.ClassDef)
     late = [
         str(path.relative_to(ROOT))
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path.name != "__init__.py"
         and any(isinstance(node, defining) for node in tree.body)
         and "from __future__ import annotations" not in path.read_text(encoding="utf-8")
