@@ -16,7 +16,7 @@ import pytest
 from regard.data import synthetic
 from regard.tasks.table import TASKS
 
-LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 1, "device": "cpu", "threads": 1}
+LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 0, "device": "cpu", "threads": 1}
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from task_cases import LOOP, TASK_CASES, interrupt
 
 NAMES = sorted(TASK_CASES)
 NOTHING = SimpleNamespace(section=None)
-METRICS = [(task, metric) for task in NAMES for metric in TASKS[task].metrics]
 
 
 def configured(task: str, folder: Path, **training: Any) -> Path:
@@ -41,8 +40,6 @@ def configured(task: str, folder: Path, **training: Any) -> Path:
         folder.mkdir(parents=True)
         case.write(folder)
     values = {"task": task, **case.sections, "training": {**LOOP, **case.training, **training}}
-    if "select" in training:
-        values["select"] = values["training"].pop("select")
     path = folder / f"{task}.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     return path
@@ -52,7 +49,7 @@ def configured(task: str, folder: Path, **training: Any) -> Path:
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A task's name, and its folder with data, configuration and the run."""
     folder = tmp_path_factory.mktemp("laws") / request.param
-    path = configured(request.param, folder)
+    path = configured(request.param, folder, samples=1)
     train(read_config(path), folder / "run")
     return request.param, folder
 
@@ -89,18 +86,32 @@ def test_a_run_that_is_stopped_twice_inside_epochs_ends_with_the_same_bytes(
     configuration = read_config(folder / f"{task}.yaml")
     reasons = [train(configuration, tmp_path / "run").stop_reason for _ in range(3)]
     assert reasons == ["interrupted", "interrupted", "max_steps"]
-    for name in ("model.safetensors", "config.yaml"):
-        assert (tmp_path / "run" / name).read_bytes() == (folder / "run" / name).read_bytes()
+    files = weights.read(folder / "run" / "model.safetensors")[1]["files"]
+    for name in ("model.safetensors", "config.yaml", *files):
+        assert (tmp_path / "run" / name).read_bytes() == (folder / "run" / name).read_bytes(), name
     assert lines(tmp_path / "run") == lines(folder / "run")
 
 
+def test_a_training_starts_with_all_that_the_model_knows(
+    trained: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    start = [f"training.start_from={folder / 'run'}", "training.max_steps=null", "training.epochs=0"]
+    train(read_config(folder / f"{task}.yaml", start), tmp_path / "next")
+    assert "not copied" not in capsys.readouterr().err
+    before, after = (load(path, device="cpu").module.state_dict() for path in (folder / "run", tmp_path / "next"))
+    assert before.keys() == after.keys()
+    for name, weight in after.items():
+        assert torch.equal(weight, before[name]), name
+
+
 DAMAGES = (None, {}, [], -1, float("nan"), "x")
-"""Values that few fields may have."""
+"""Values that few fields may have; every other one is tried at a depth."""
 
 
 def damaged(value: Any, depth: int = 2) -> Any:
     """Copies of a JSON value of which one field, the first of several at each depth, is another."""
-    yield from DAMAGES
+    yield from DAMAGES[depth % 2 :: 2]
     if depth and isinstance(value, dict | list) and value:
         for key in list(value)[:5] if isinstance(value, dict) else (0,):
             for changed in damaged(value[key], depth - 1):
@@ -258,19 +269,23 @@ def test_settings_of_another_task_are_refused_by_name(task: str, tmp_path: Path)
                 read_config(path, [f"{'.'.join(key)}=1"])
 
 
-@pytest.mark.parametrize(("task", "metric"), METRICS, ids=lambda value: getattr(value, "name", value))
-def test_every_metric_can_select_the_saved_model(task: str, metric: Any, tmp_path: Path) -> None:
-    if metric.package is not None and find_spec(metric.package) is None:
-        pytest.skip(f"needs {metric.package}")
-    extra = METRIC_SETTINGS.get((task, metric.name), [])
-    path = configured(task, tmp_path / task, max_steps=1, validate_every=1, samples=0, select=metric.name)
-    outcome = train(read_config(path, extra), tmp_path / "run")
-    assert metric.name in outcome.metrics
+@pytest.mark.parametrize("task", NAMES)
+def test_every_metric_can_select_the_saved_model(task: str, tmp_path: Path) -> None:
+    """What a validation measures depends on the metric that selects; a training selects by the last of them."""
+    kind, path = TASKS[task], configured(task, tmp_path / task, max_steps=1, validate_every=1)
+    settings, material = METRIC_SETTINGS.get(task, []), None
+    metrics = [metric.name for metric in kind.metrics if metric.package is None or find_spec(metric.package)]
+    for name in metrics:
+        config = read_config(path, [*settings, f"select={name}"]).config
+        material = kind.read(config) if material is None else material
+        config = kind.resolve(config, material, kind.check(config, material)).config
+        trainee = kind.trainee(kind.build(config, material, name=name), material)
+        assert name in trainee.validate().metrics
+    outcome = train(read_config(path, [*settings, f"select={metrics[-1]}"]), tmp_path / "run")
+    assert metrics[-1] in outcome.metrics
 
 
-METRIC_SETTINGS: dict[tuple[str, str], list[str]] = {
-    ("forecasting", "pinball_loss"): ["model.quantiles=[0.1, 0.5, 0.9]"],
-}
+METRIC_SETTINGS = {"forecasting": ["model.quantiles=[0.1, 0.5, 0.9]"]}
 """Settings without which a metric has no meaning."""
 
 

@@ -197,12 +197,12 @@ def test_the_loss_is_that_of_both_directions(kind):
 
 
 def test_training_makes_both_directions_probable():
-    model = made(training={"label_smoothing": 0.0, "learning_rate": 0.02})
+    model = made(training={"label_smoothing": 0.0, "learning_rate": 0.04})
     model.module.train()
     trainee = TextTrainee(model, pairs(), pairs())
-    optimizer = torch.optim.Adam(model.module.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.module.parameters(), lr=0.04)
     batch = trainee.batch([0, 1, 2, 3])
-    for _ in range(120):
+    for _ in range(80):
         optimizer.zero_grad()
         total, _, count = trainee._loss(batch, None, 0.0)
         (total / count).backward()
@@ -303,17 +303,14 @@ def test_presets_may_learn_both_directions():
     assert from_preset("text-to-text", settings).config.decoding.joint
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(kind, tmp_path, monkeypatch, capsys):
-    """A Transformer here has a refined cross-attention as well."""
+def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(tmp_path, monkeypatch, capsys):
     case = TASK_CASES["text_to_text"]
     case.write(tmp_path)
-    side = {"size": 8, "dropout": 0.1} | ({"embedding_size": 6} if kind == "recurrent" else {"layers": 2, "heads": 2})
-    refined = {} if kind == "recurrent" else {"refinement": {"size": 3, "kernel_size": 3}}
+    side = {"size": 8, "embedding_size": 6, "dropout": 0.1}
     values = {
         "task": "text_to_text",
         "data": {**case.sections["data"], "target": {"units": "whitespace", "direction": "both"}},
-        "model": {"architecture": kind, "encoder": side, "decoder": side | refined},
+        "model": {"encoder": side, "decoder": side},
         "training": {**LOOP, **case.training},
     }
     path = tmp_path / "both.yaml"

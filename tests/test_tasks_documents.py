@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -364,32 +362,6 @@ def test_more_words_make_more_steps_and_less_dropout() -> None:
     kept = resolve(given, np.full(300, 40), np.full(300, 2)).config
     assert (kept.training.epochs, kept.training.batch_words, kept.model.dropout) == (3, 7, 0.1)
     assert "steps are few" in str(resolve(given, np.full(30, 40), np.full(30, 2)))
-
-
-@pytest.mark.parametrize("model", [SMALL, FLAT[1]])
-def test_a_run_that_is_stopped_twice_inside_epochs_equals_an_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    options: dict[str, Any] = {"validate_every": 3, "average_checkpoints": 2, "accumulation": 2, "epochs": 3}
-    whole = train(configuration(tmp_path, model=model, training=options), tmp_path / "whole")
-    loss, calls = DocumentTrainee.loss, []
-
-    def stopping(self: DocumentTrainee, batch: Any, **arguments: Any) -> Any:
-        calls.append(arguments["step"])
-        if len(calls) in (3, 11):
-            os.kill(os.getpid(), signal.SIGINT)
-        return loss(self, batch, **arguments)
-
-    monkeypatch.setattr(DocumentTrainee, "loss", stopping)
-    stops = []
-    while not stops or stops[-1].stop_reason == "interrupted":
-        stops.append(train(configuration(tmp_path, model=model, training=options), tmp_path / "stopped"))
-    per_epoch = whole.steps // 3
-    assert [outcome.steps % per_epoch != 0 for outcome in stops[:-1]] == [True, True]
-    both = [tmp_path / name / "model.safetensors" for name in ("whole", "stopped")]
-    assert both[0].read_bytes() == both[1].read_bytes()
-    assert whole.metrics == stops[-1].metrics
 
 
 def test_a_setting_of_another_task_is_refused_by_name(tmp_path: Path) -> None:

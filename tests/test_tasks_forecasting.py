@@ -104,41 +104,7 @@ def table_of(model: Forecaster, *files: Path, **options: Any) -> list[dict[str, 
 # The laws of tasks
 
 
-class Killed(BaseException):
-    """As if the process had been killed."""
-
-
 FEEDING = ["training.scheduled_sampling=0.3", "training.sequence_teacher_forcing=0.7", "model.decoder.dropout=0.2"]
-
-
-def test_a_run_that_is_killed_twice_within_epochs_equals_an_uninterrupted_one(
-    series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = configured(
-        series, *FEEDING, "training.max_steps=9", "training.epochs=2", "training.validate_every=3",
-        "training.save_every_minutes=0.00000001", "training.batch_windows=14",
-    )  # fmt: skip
-    train(settings, tmp_path / "whole")
-    loss = ForecastTrainee.loss
-    for fatal in (3, 7):
-
-        def killed(trainee: ForecastTrainee, batch: Any, *, step: int, fatal: int = fatal, **rest: Any) -> Any:
-            if step == fatal:
-                raise Killed
-            return loss(trainee, batch, step=step, **rest)
-
-        monkeypatch.setattr(ForecastTrainee, "loss", killed)
-        with pytest.raises(Killed):
-            train(settings, tmp_path / "parts")
-    monkeypatch.setattr(ForecastTrainee, "loss", loss)
-    train(settings, tmp_path / "parts")
-    for name in ("model.safetensors", "series.json", "scale.json", "linear.npy"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
-    lines = [
-        [{**json.loads(line), "timing": 0} for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("whole", "parts")
-    ]
-    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize("settings", [[], [*QUANTILES, "model.adds_to=previous"], ["model.channels=joint"]])

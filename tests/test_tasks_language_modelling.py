@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -81,33 +80,6 @@ def trained(folder: Path, text: str = "model: {size: 12}\n", *settings: str) -> 
 
 
 # laws (those of every task: tests/test_task_laws.py)
-
-
-@pytest.mark.parametrize("kind", [{"past": "key_value", "cell": "gru"}, {"past": "ngram"}], ids=str)
-def test_a_recurrent_model_killed_twice_inside_epochs_is_the_uninterrupted_one_byte_for_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    written(tmp_path)
-    model = {"architecture": "recurrent", "size": 6, "dropout": 0.1, **kind}
-    text = f"model: {json.dumps(model)}\ntraining: {{save_every_minutes: 0.0000001, context: 3}}\n"
-    given = configuration(tmp_path, text, "training.max_steps=6", "training.batch_size=50")
-    train(given, tmp_path / "whole")
-    loss = TextTrainee.loss
-    for stop in (2, 5):
-
-        def dies(self: TextTrainee, batch: Any, *, step: int, generator: Any, stop: int = stop) -> Any:
-            if step == stop:
-                raise KeyboardInterrupt
-            return loss(self, batch, step=step, generator=generator)
-
-        monkeypatch.setattr(TextTrainee, "loss", dies)
-        with pytest.raises(KeyboardInterrupt):
-            train(given, tmp_path / "killed")
-    monkeypatch.setattr(TextTrainee, "loss", loss)
-    train(given, tmp_path / "killed")
-    for name in ("model.safetensors", "config.yaml", "text.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.get("past", "transformer"))

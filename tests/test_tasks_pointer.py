@@ -272,7 +272,7 @@ def written(folder: Path, **training: Any) -> Configuration:
     (folder / "dev.tsv").write_text("x1 v1 x2\tx2 x1 v1\n", encoding="utf-8")
     rare = {"units": "whitespace", "min_count": 2}
     files = {"train": folder / "train.tsv", "dev": folder / "dev.tsv", "source": rare, "target": rare}
-    loop = {"epochs": 4, "batch_tokens": 60, "validate_every": 3, "samples": 1, "device": "cpu", "threads": 1}
+    loop = {"epochs": 4, "batch_tokens": 60, "validate_every": 3, "samples": 0, "device": "cpu", "threads": 1}
     values = {"data": files, "model": {**SMALL, "decoder": {**SMALL["decoder"], "dropout": 0.2}}}
     config = TextToTextConfig(**values, training={**loop, "scheduled_sampling": 0.2, **training})
     return Configuration(config, origin="test.yaml")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from regard.cli import run
-from regard.config import Configuration, from_preset
-from regard.config import load as load_configuration
+from regard.config import from_preset
 from regard.tasks import load, train
 from regard.tasks.store import save
-from regard.tasks.table import TASKS
-from task_cases import LOOP, TASK_CASES
 from test_tasks_documents import configuration as of_documents
 from test_tasks_documents import made, table
 from test_tasks_trained_items import SMALL, words, written
@@ -25,38 +20,22 @@ OPEN = [setting for setting in SMALL if "training" not in setting]
 QUICK = "training={max_steps: 4, validate_every: 2, samples: 0, device: cpu, threads: 1}"
 
 
-def configured(folder: Path, task: str, **training: Any) -> Configuration:
-    case = TASK_CASES[task]
-    path = folder / "run.yaml"
-    path.write_text(json.dumps({"task": task, **case.sections, "training": {**LOOP, **case.training, **training}}))
-    return load_configuration(path)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_starts_with_all_that_the_model_knows(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    TASK_CASES[task].write(tmp_path)
-    train(configured(tmp_path, task), tmp_path / "base")
-    capsys.readouterr()
-    train(configured(tmp_path, task, start_from="base", max_steps=None, epochs=0), tmp_path / "next")
-    shown = capsys.readouterr().err
-    assert "not copied" not in shown
-    before, after = load("base", device="cpu").module, load("next", device="cpu").module
-    for name, weight in after.state_dict().items():
-        assert torch.equal(weight, before.state_dict()[name]), name
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a model of 60 words."""
+    folder = tmp_path_factory.mktemp("base")
+    written(folder / "train.tsv", words(60, 1))
+    train(from_preset("g2p", [f"data.train={folder / 'train.tsv'}", *SMALL]), folder / "base")
+    return folder / "base"
 
 
 def test_symbols_that_the_new_data_lack_stay_known_and_new_ones_are_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "train.tsv", words(40, 1))
-    train(from_preset("g2p", ["data.train=train.tsv", *SMALL]), "base")
     few = [(f"z{source[:3]}", f"Z {target[:5]}") for source, target in words(12, 4)]
     written(tmp_path / "few.tsv", few)
-    settings = ["data.train=few.tsv", "data.dev_fraction=0.2", QUICK, "training.start_from=base", *OPEN]
+    settings = ["data.train=few.tsv", "data.dev_fraction=0.2", QUICK, f"training.start_from={base}", *OPEN]
     capsys.readouterr()
     assert run(["data", "check", "--preset", "g2p", *(w for s in settings for w in ("--set", s))]) == 0
     checked = capsys.readouterr().out
@@ -65,17 +44,15 @@ def test_symbols_that_the_new_data_lack_stay_known_and_new_ones_are_added(
     for text in (checked, shown):
         assert "source: 8 of 9 symbols are known; new: z" in text
         assert "target: 8 of 9 symbols are known; new: Z" in text
-    base, model = load("base", device="cpu"), load("next", device="cpu")
-    assert model.source.vocabulary.symbols == (*base.source.vocabulary.symbols, "z")
-    assert not any(prediction.warnings for prediction in model.predict([source for source, _ in words(40, 1)]))
+    model = load("next", device="cpu")
+    assert model.source.vocabulary.symbols == (*load(base, device="cpu").source.vocabulary.symbols, "z")
+    assert not any(prediction.warnings for prediction in model.predict([source for source, _ in words(60, 1)]))
 
 
 def test_few_new_data_take_a_quarter_of_steps_and_rate_and_many_those_from_scratch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "train.tsv", words(60, 1))
-    train(from_preset("g2p", ["data.train=train.tsv", *SMALL]), "base")
     written(tmp_path / "few.tsv", words(20, 2))
     written(tmp_path / "many.tsv", words(60, 3))
 
@@ -88,7 +65,7 @@ def test_few_new_data_take_a_quarter_of_steps_and_rate_and_many_those_from_scrat
     def epochs(text: str) -> int:
         return int(text.split("training.epochs=")[1].split(",")[0])
 
-    start = "training.start_from=base"
+    start = f"training.start_from={base}"
     assert epochs(plan("few.tsv", start)) == round(epochs(plan("few.tsv")) / 4)
     assert "training.learning_rate=0.0005" in plan("few.tsv", start)
     assert epochs(plan("many.tsv", start)) == epochs(plan("many.tsv"))
@@ -97,21 +74,20 @@ def test_few_new_data_take_a_quarter_of_steps_and_rate_and_many_those_from_scrat
         "few.tsv", start, "training.learning_rate=0.002"
     )
     assert "is as high as" not in plan("few.tsv", start, "training.learning_rate=0.0001")
-    model = load("base", device="cpu")
+    model = load(base, device="cpu")
     model.trained_items = None
-    save(model, "base")
+    save(model, "copy")
+    start = "training.start_from=copy"
     assert "training.learning_rate=0.0005" in plan("many.tsv", start), "nobody knows how many it was trained on"
 
 
 def test_a_start_has_the_sizes_of_the_model_and_its_run_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "train.tsv", words(40, 1))
-    train(from_preset("g2p", ["data.train=train.tsv", *SMALL]), "base")
     written(tmp_path / "few.tsv", words(12, 2))
     small = [setting.replace("size: 8, ", "") for setting in OPEN]  # sizes are left open
-    settings = ["data.train=few.tsv", "data.dev_fraction=0.2", QUICK, "training.start_from=base", *small]
+    settings = ["data.train=few.tsv", "data.dev_fraction=0.2", QUICK, f"training.start_from={base}", *small]
     train(from_preset("g2p", settings), "next")
     assert "not copied" not in capsys.readouterr().err
     model = load("next", device="cpu")
