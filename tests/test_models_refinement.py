@@ -20,7 +20,6 @@ from regard.models.transformer import TransformerDecoder
 from regard.record import record_attention
 from regard.testing import check_decoder
 from regard.testing.source import Source, encode
-from support.cases.models import DECODERS
 from support.tiny import MEMORY_SIZE, NUM_TOKENS, transformer
 
 SIZES = {"query_size": 4, "memory_size": 6, "size": 4, "num_heads": 2}
@@ -108,11 +107,6 @@ def test_the_weights_are_the_equations_of_the_paper_in_plain_loops(options):
         maps += [softmax(energies[t][head]) for head in range(2)] if attention.own else []
         coverage = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(coverage, maps, strict=True)]
     assert correction != [[0.0] * 6] * 2
-
-
-@pytest.mark.parametrize("case", [case for case in DECODERS if "refined" in case.name], ids=lambda case: case.name)
-def test_sequences_keep_the_laws_of_decoders(case):
-    check_decoder(case.make(), sources=case.sources(), num_tokens=case.num_tokens)
 
 
 @pytest.mark.parametrize("norm", ["none", "batch"])
