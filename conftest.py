@@ -6,6 +6,7 @@ Each document is one session in a folder of its own. Of its fenced blocks
 
 - `python` runs; where it has prompts, what it prints must be what stands there;
 - `console` runs line by line what follows `$ ` in bash; output that stands there must be what the command prints;
+  `regard` is a fork of a process that has imported everything;
 - `yaml` whose first line is `# name.yaml` becomes that file;
 - all others (`sh`, `text`, …) are for reading.
 
@@ -14,6 +15,7 @@ In expected output `...` stands for anything.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from doctest import ELLIPSIS, OutputChecker
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,36 +35,69 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 LIMIT_SECONDS = 240
 
 LONG = (
-    "tests/test_training_compile.py",
     "tests/test_attention_laws.py",
     "tests/test_compositions.py",
+    "tests/test_exported_models.py",
+    "tests/test_task_laws.py",
+    "tests/test_training_processes.py",
+    "tests/test_training_compile.py",
+    "tests/test_models_speech_steps.py",
+    "tests/test_systems.py",
+    "tests/test_seven_cases.py",
     "README.md",
     "docs/getting-started.md",
-    "tests/test_training_processes.py",
-    "tests/test_systems.py",
     "tests/test_export.py",
-    "tests/test_exported_models.py",
     "tests/test_bench.py",
-    "tests/test_seven_cases.py",
     "tests/test_benchmarks_gpu.py",
     "tests/test_docs.py",
+    "docs/forecasting.md",
+    "docs/speech.md",
+    "docs/image-to-text.md",
     "tests/test_tasks.py",
     "tests/test_tasks_folder.py",
+    "tests/test_tasks_text_to_speech.py",
+    "tests/test_fuzz.py",
+    "tests/test_models_tacotron.py",
     "tests/test_cli_processes.py",
+    "tests/test_tasks_image_to_text.py",
+    "tests/test_tasks_forecasting.py",
+    "tests/test_tasks_text_to_speech_like.py",
+    "tests/test_models_pointer.py",
     "tests/test_cli_application.py",
+    "tests/test_tasks_partners.py",
     "tests/test_ops_additive.py",
+    "tests/test_data_times.py",
+    "tests/test_models_recurrent_steps.py",
+    "tests/test_models_vision.py",
+    "tests/test_cli_predict_files.py",
     "tests/test_models_sharded.py",
+    "tests/test_tasks_language_modelling.py",
+    "tests/test_models_cached.py",
+    "tests/test_models_hierarchical.py",
     "tests/test_attention_at_once.py",
+    "tests/test_decoding_constraints.py",
+    "tests/test_tasks_pointer.py",
+    "tests/test_tasks_directions.py",
+    "tests/test_tasks_streaming.py",
     "tests/test_training_diagnosis.py",
     "tests/test_training_resume.py",
     "tests/test_training_allocator.py",
     "tests/test_over_steps.py",
+    "tests/test_tasks_alignment_losses.py",
+    "tests/test_record_models.py",
+    "tests/test_models_language.py",
+    "tests/test_models_free_runs.py",
+    "tests/test_models_refinement.py",
+    "tests/test_safety.py",
+    "tests/test_tasks_limits.py",
     "tests/test_cli_startup.py",
     "tests/test_fast_ways.py",
     "tests/test_tasks_damage.py",
     "tests/test_ops_transforms.py",
     "tests/test_ops_steps.py",
     "tests/test_models_loss.py",
+    "tests/test_layers_laws.py",
+    "tests/test_decoding_beam.py",
 )
 """Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
 
@@ -128,15 +164,37 @@ def leave(namespace: dict[str, Any]) -> None:
     shutil.rmtree(namespace["_folder"])
 
 
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
+
+
+@cache
+def served() -> dict[str, str]:
+    """An environment whose `regard` runs in forks of a process that this session has started.
+
+    Only on Linux, as other systems have libraries that do not bear forks, or no forks.
+    """
+    if not sys.platform.startswith("linux"):
+        return ENVIRONMENT
+    folder = tempfile.mkdtemp(prefix="regard-command-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = [sys.executable, str(Path(__file__).parent / "tests" / "support" / "command_server.py"), folder]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    atexit.register(server.wait)
+    atexit.register(server.stdin.close)
+    assert server.stdout.readline(), "no command is served"
+    return {**ENVIRONMENT, "PATH": f"{folder}:{ENVIRONMENT['PATH']}"}
+
+
 def run_console(example: Example) -> str | None:
     """Runs a `console` block and says where its output differs."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
     for entry in ("\n" + str(example.parsed)).split("\n$ ")[1:]:
         command, _, expected = entry.partition("\n")
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=example.namespace["_folder"],
-            env=environment,
+            env=served(),
             capture_output=True,
             text=True,
             timeout=LIMIT_SECONDS,
