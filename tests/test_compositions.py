@@ -17,7 +17,7 @@ from support.oracles import require_agreement
 
 DRAWN = cover_pairs()
 SLOW = {"step_can_be_exported", "gradients_are_those_of_finite_differences"}
-ALWAYS = {"forward_is_the_loop_of_step", "padding_gets_exactly_zero", "saved_weights_give_the_same"}
+ALWAYS = {"forward_is_the_loop_of_step", "padding_gets_exactly_zero"}
 BEAM = ("forward_is_the_loop_of_step", "beam_of_a_sentence_is_as_alone", "hypotheses_are_what_teacher_forcing_says")
 
 
@@ -39,18 +39,18 @@ def check(one, laws):
 
 @pytest.mark.parametrize("index", range(len(DRAWN)), ids=lambda index: DRAWN[index].name)
 def test_a_composition_keeps_the_laws_and_sees_what_its_equations_say(index):
-    """Every sixth of the other laws; `benchmarks/compositions.py` checks all laws of all compositions."""
+    """Two or so of the other laws; `benchmarks/compositions.py` checks all laws of all compositions."""
     others = sorted(set(LAWS) - SLOW - ALWAYS)
-    check(DRAWN[index], ALWAYS | set(others[index % 6 :: 6]))
+    check(DRAWN[index], ALWAYS | set(others[index % 11 :: 11]))
     require_agreement(DRAWN[index].case)
 
 
-@pytest.mark.parametrize("one", DRAWN[::12], ids=by_name)
+@pytest.mark.parametrize("one", DRAWN[::24], ids=by_name)
 def test_a_composition_can_be_exported_and_has_true_gradients(one):
     check(one, SLOW)
 
 
-@pytest.mark.parametrize("one", [one for one in DRAWN if one.make().uses_query][::12], ids=by_name)
+@pytest.mark.parametrize("one", [one for one in DRAWN if one.make().uses_query][::24], ids=by_name)
 def test_a_composition_survives_a_beam(one):
     decoder = tiny.recurrent(one.make(), size=PART_SIZE, embedding_size=PART_SIZE)
     check_decoder(decoder, sources=tiny.sources(), num_tokens=tiny.NUM_TOKENS, only=BEAM)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from regard import cli
 
-CONTEXT: Any = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
-if hasattr(os, "fork"):
+IS_LINUX = sys.platform.startswith("linux")  # other systems have libraries that do not bear forks, or no forks
+CONTEXT: Any = multiprocessing.get_context("forkserver" if IS_LINUX else "spawn")
+if IS_LINUX:
     CONTEXT.set_forkserver_preload(["torch._dynamo", "torch.distributed.fsdp", "regard.tasks.table"])
 
 
