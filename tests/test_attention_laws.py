@@ -19,7 +19,7 @@ def with_laws():
                 yield pytest.param(case, law, id=f"{case.name}-{law}")
 
 
-@pytest.mark.parametrize(("case", "law"), with_laws())
+@pytest.mark.parametrize(("case", "law"), list(with_laws()))
 def test_every_mechanism_keeps_every_law(case, law):
     check_mechanism(
         case.make(),
