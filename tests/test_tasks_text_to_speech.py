@@ -385,7 +385,7 @@ def test_the_last_step_is_filled_with_silence_that_counts(data: Path) -> None:
     trainee.silence = trainee.silence + 1
     assert float((loss_of(trainee, short)[0] - total).abs().detach()) > 1
     trainee.module.reduction.fill_(1)
-    trainee.config = trainee.config.model_copy(
+    trainee.model.config = trainee.config.model_copy(
         update={"model": trainee.config.model.model_copy(
             update={"decoder": trainee.config.model.decoder.model_copy(update={"num_frames": 1})}
         )}

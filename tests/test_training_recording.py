@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from regard.layers.cells import held
 from regard.layers.cells.layer import GRU, LSTM, run_in_torch
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import Padding
-from regard.ops import dropout
 from regard.shapes import trusted
 from regard.tasks.table import task_of
 from regard.training.accumulation import LocalBatch
@@ -94,11 +94,12 @@ def test_recorded_steps_are_ordinary_ones(task: str, tmp_path: Path, as_on_a_gpu
     assert stepper._recordings.failures == {}
     assert stepper._recordings._kept
     assert len(found) == 6
-    for one, other in zip(expected, found, strict=True):
-        assert (other.loss, other.gradient_norm) == pytest.approx((one.loss, one.gradient_norm), rel=1e-4)
+    for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+        near = 1e-2 if number else 1e-5  # Adam makes rounding of small gradients as large as their steps
+        assert (other.loss, other.gradient_norm) == pytest.approx((one.loss, one.gradient_norm), rel=near)
         assert other.count == one.count
     for name, weight in ordinary.module.state_dict().items():
-        torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=1e-3, atol=2e-5)
+        torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=1e-2, atol=2e-3)
 
 
 def test_after_a_step_that_is_not_finite_no_weight_changes_and_the_step_is_named(
@@ -206,6 +207,10 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     task = from_preset(preset, ["data.train=x"]).config.task
     one = TASK_CASES[task]
     one.write(folder)
+    if preset.startswith("inflection"):  # with tags in a third column
+        for path in folder.glob("*.tsv"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            path.write_text("".join(f"{line}\tN;PL\n" for line in lines), encoding="utf-8")
     overrides = [
         f"data.{key}={folder / value}" for key, value in one.sections["data"].items() if key in ("train", "dev")
     ]
@@ -214,16 +219,24 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     module, batch = trainee.module.train(), trainee.batch(description)
     numbers = sites(module)
     module.to_empty(device="meta")
-    masks = {"reference": lambda items, _, width, *, dtype, **options: items.new_empty(len(items), width, dtype=dtype)}
-    monkeypatch.setattr(dropout.__globals__["MASKS"], "__getitem__", masks.__getitem__, raising=False)
+    mask = lambda items, _, width, *, dtype, **options: items.new_empty(len(items), width, dtype=dtype)  # noqa: E731
+    monkeypatch.setitem(sys.modules["regard.ops.dropout"].MASKS, "reference", mask)
     draws = None
     if isinstance(trainee, DivisibleTrainee):
         draws = ItemDraws(
             numbers, trainee.item_ids(description).to("meta"), seed=1, step=torch.tensor(3, device="meta")
         )
     mode = Counted()
+    moved = {name: x.to("meta") for name, x in batch.items()}
     with mode, trusted(), drawing(draws):
-        moved = {name: x.to("meta") for name, x in batch.items()}
-        before = mode.counts.total()
         trainee.loss(moved, step=3, generator=torch.Generator()).total.backward()
-    return mode.counts.total() - before
+    return mode.counts.total()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_step_of_a_preset_waits_for_nothing_and_has_no_more_operators(
+    preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = json.loads(TABLE.read_text(encoding="utf-8"))[preset]
+    found = operators(preset, tmp_path, monkeypatch)
+    assert found <= most, "more operators are more launches on a GPU; where they are needed, the table says so"

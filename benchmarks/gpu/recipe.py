@@ -78,14 +78,15 @@ def steps(
     losses: list[float] = []
 
     def run() -> None:
-        for batch in batches:
-            figures = stepper(
+        known = []
+        for number, batch in enumerate(batches, start=len(losses)):
+            known += stepper(
                 [(LocalBatch(range(len(batch["source"]))), batch)],
-                step=len(losses),
+                step=number,
                 learning_rate=config.training.learning_rate,
                 generator=generator,
             )
-            losses.append(figures.loss / figures.count)
+        losses.extend(figures.loss / figures.count for figures in known + stepper.read())
 
     return run, float(sum(int(batch["mask"].sum()) for batch in batches)), losses
 

@@ -49,8 +49,13 @@ class Tape(TorchDispatchMode):
             for function, args, kwargs, result in self.entries:
                 again = function(*tree_map(aliased, args), **tree_map(aliased, kwargs))
                 given = {x.untyped_storage().data_ptr() for x in tensors((args, kwargs)) if x.numel()}
-                for old, new in zip(tensors(result), tensors(again), strict=True):
-                    if old.numel() and old.untyped_storage().data_ptr() not in given:
+                for old, new in zip(tree_leaves(result), tree_leaves(again), strict=False):
+                    if (
+                        isinstance(old, Tensor)
+                        and isinstance(new, Tensor)
+                        and old.numel()
+                        and old.untyped_storage().data_ptr() not in given
+                    ):
                         old.copy_(new)
 
 
