@@ -141,6 +141,17 @@ def test_what_cannot_be_recorded_is_called_as_it_is_and_tells_why() -> None:
     assert list(recordings.failures.values()) == ["RuntimeError: operation not permitted when stream is capturing"]
 
 
+def test_a_stepper_tells_why_a_step_was_not_recorded_and_makes_it(tmp_path: Path) -> None:
+    def capture(function: Any) -> Any:
+        raise RuntimeError("no room")
+
+    trainee = case("text_to_text", tmp_path)
+    stepper = on_a_tape(trainee)
+    stepper._recordings = Recordings(capture)
+    assert len(made(stepper, trainee, range(6))) == 6
+    assert stepper.unrecorded == "RuntimeError: no room"
+
+
 def test_recordings_are_bounded_and_replay_what_they_are_given() -> None:
     recordings = Recordings(tape.capture)
     for form in range(MOST + 3):

@@ -66,6 +66,7 @@ class Run:
             self._restore(state)
         self.report.resume(self.position.step)
         self._pace = Pace()
+        self._told = False
         self._saved_at = time.monotonic()
 
     @property
@@ -102,6 +103,9 @@ class Run:
             learning_rate=learning_rate,
             generator=self.generator,
         )
+        if self.device.type == "cuda" and self.stepper.unrecorded is not None and not self._told:
+            self._told = True
+            self.report.say(f"Steps are not recorded: {self.stepper.unrecorded}.")
         done = accumulation.end == accumulation.size
         self.position.step += 1
         self.position.epoch, self.position.batch = accumulation.epoch + done, 0 if done else accumulation.end

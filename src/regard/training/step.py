@@ -78,6 +78,7 @@ class Stepper:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
         self.precision = Precision(config.precision, device)
         self.optimizer = _optimizer(self._parameters, config, capturable=device.type == "cuda")
+        # why steps are not recorded, or some are not; None if all are
         self.unrecorded = self._unrecorded(config)
         self._recordings = Recordings(graphs()) if self.unrecorded is None else None
         self._names: dict[Hashable, list[str]] = {}
@@ -221,6 +222,7 @@ class Stepper:
             return stacked
 
         figures = self._recordings.call(form, inputs, make)
+        self.unrecorded = self._recordings.failures.get(form, self.unrecorded)
         self._pending.append(_Pending(self._names[form], figures, step, descriptions))
 
     def _update(self, gradients: list[Tensor], norm: Tensor, is_finite: Tensor, rate: Tensor) -> None:
