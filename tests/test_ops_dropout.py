@@ -54,6 +54,8 @@ for width in (1, 64, 77):
     for dtype in (torch.float32, torch.float64):
         masks = [one(items, positions, width, dtype=dtype, **options) for one in (reference, triton)]
         assert torch.equal(*masks), (width, dtype)
+        read = {**options, "key": (options["key"][0], torch.tensor(options["key"][1]))}  # of a recorded step
+        assert torch.equal(triton(items, positions, width, dtype=dtype, **read), masks[0])
 """
 
 

@@ -80,6 +80,8 @@ drawn = (0, 1), (1, 0), (0, 0), (2**32 - 1, 2**32 - 1), (16, 0), (7, 3)
 for number, key in enumerate(drawn):
     for site in (0, 1, 16, 5, 2**32 - 1):
         dropout_triton.dropout_mask(rows, rows, 17, p=0.3, key=key, site=site)
+for dtype in (s, d):  # the step of a recording is read from a tensor
+    dropout_triton.dropout_mask(rows, rows, 17, p=0.3, key=(7, torch.tensor(3)), site=5, dtype=dtype)
 for p in (0.0, 2**-32, 2**-28, 0.1, 0.9):
     dropout_triton.dropout_mask(rows, rows, 17, p=p, key=(7, 3), site=5)
 for count, width in itertools.product((1, 16, 33), repeat=2):
@@ -99,7 +101,7 @@ for (name, parameter), found in types.items():
     lacking = ({b, h, s, d} if stored else {s, d} if working else set()) - found
     assert not lacking, (name, parameter, lacking)
 for (name, parameter), found in flags.items():
-    assert parameter not in ("TANGENT", "WITH_V") or found == {True, False}, (name, parameter)
+    assert parameter not in ("TANGENT", "WITH_V", "IS_READ") or found == {True, False}, (name, parameter)
     assert parameter != "SLOPE" or found == {0.0, 0.2}, name
 print("done")
 """

@@ -85,7 +85,7 @@ class MaskedBatchNorm(nn.Module):
     def _move(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Moves the running statistics; no positions have no mean, and a single one has no variance."""
         self.num_batches_tracked.add_(1)
-        share = torch.as_tensor(self.momentum, dtype=self.running_mean.dtype, device=mean.device)
+        share = torch.full((), self.momentum, dtype=self.running_mean.dtype, device=mean.device)
         unbiased = variance * (count.to(variance.dtype) / (count - 1).clamp(min=1))
         for running, new, least in ((self.running_mean, mean, 1), (self.running_var, unbiased, 2)):
             running.lerp_(new.to(running.dtype), share * (count >= least))

@@ -111,7 +111,7 @@ def stop_loss(
     _, observed = observed_errors(logits, targets, mask)
     working = torch.promote_types(logits.dtype, torch.float32)
     x, y = (tensor.to(working).masked_fill(~observed, 0) for tensor in (logits, targets))
-    terms = binary_cross_entropy_with_logits(x, y, reduction="none", pos_weight=x.new_tensor(positive_weight))
+    terms = binary_cross_entropy_with_logits(x, y, reduction="none", pos_weight=x.new_full((), positive_weight))
     return terms.masked_fill(~observed, 0).sum(), observed.sum()
 
 
@@ -151,7 +151,7 @@ def pinball_loss(
         *(observed_errors(quantile, targets, mask) for quantile in quantiles.unbind(-1)), strict=True
     )
     stacked = torch.stack(errors, -1)
-    tau = torch.tensor(levels, dtype=stacked.dtype, device=stacked.device)
+    tau = torch.cat([stacked.new_full((1,), level) for level in levels])
     return torch.maximum(tau * stacked, (tau - 1) * stacked).sum(), observed[0].sum() * len(levels)
 
 

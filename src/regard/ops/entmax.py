@@ -62,7 +62,7 @@ def bisect(
     if not isinstance(alpha, Tensor):
         if alpha < 1:
             raise ValueError(f"alpha={alpha} must be 1 (softmax) or more; 2 is sparsemax.")
-        alpha = energies.new_tensor(alpha, dtype=torch.promote_types(energies.dtype, torch.float32))
+        alpha = energies.new_full((), alpha, dtype=torch.promote_types(energies.dtype, torch.float32))
     if energies.shape[-1] == 0:
         return torch.zeros_like(energies)
     confined = confine(energies, support)

@@ -63,12 +63,12 @@ def run(
         else [part.unflatten(1, (count, size)).transpose(0, 1).contiguous() for part in first]
     )
     # `train`: cuDNN has gradients only of a layer that is trained; without dropout nothing else depends on it
-    options = True, 1, 0.0, torch.is_grad_enabled(), count == 2, True
+    options = True, 1, 0.0, torch.is_grad_enabled(), count == 2, False
     if cell == "lstm":
-        outputs, h, c = torch.lstm(x, state, weights, *options)
+        outputs, h, c = torch.lstm(x.transpose(0, 1), state, weights, *options)
     else:
-        outputs, h = torch.gru(x, state[0], weights, *options)
-    last = [h] if cell == "gru" else [h, c]
+        outputs, h = torch.gru(x.transpose(0, 1), state[0], weights, *options)
+    outputs, last = outputs.transpose(0, 1), [h] if cell == "gru" else [h, c]
     if mask is not None:
         outputs = outputs.masked_fill(~mask[..., None], 0)
         if cell == "lstm":  # behind the last real position h goes on changing with the output gate
@@ -79,5 +79,7 @@ def run(
 
 def _held(cell: Cell, w_ih: Tensor) -> Tensor:
     """The weights of the input with those of a further feature, (G·D, F + 1)."""
-    held = w_ih.new_tensor(GATES[cell]).repeat_interleave(len(w_ih) // len(GATES[cell]))
-    return torch.cat([w_ih, held[:, None]], 1)
+    column = w_ih.new_zeros(len(w_ih), 1)
+    for gate, added in zip(column.chunk(len(GATES[cell])), GATES[cell], strict=True):
+        gate.fill_(added)  # not made on the host: a recording may copy nothing from it
+    return torch.cat([w_ih, column], 1)

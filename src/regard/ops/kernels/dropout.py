@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.ops.dropout import GROUP, INCREMENTS, LOW, MULTIPLIERS, ROUNDS, threshold
+from regard.ops.dropout import GROUP, INCREMENTS, LOW, MULTIPLIERS, ROUNDS, Key, threshold
 from regard.ops.kernels.compiled import compiled
 from regard.ops.threads import parallel_for
 
@@ -30,7 +30,7 @@ def dropout_mask(
     width: int,
     *,
     p: float,
-    key: tuple[int, int],
+    key: Key,
     site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:

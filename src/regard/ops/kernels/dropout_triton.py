@@ -11,12 +11,14 @@ The program of a chunk has 16 blocks of every row, j = 0 … 15, which are 64 fe
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.ops.dropout import GROUP, LOW, ROUNDS, threshold
+from regard.ops.dropout import GROUP, LOW, ROUNDS, Key, threshold
 
 ROWS = 16
 
@@ -27,22 +29,23 @@ def dropout_mask(
     width: int,
     *,
     p: float,
-    key: tuple[int, int],
+    key: Key,
     site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype, device=items.device)
     if mask.numel():
-        # the key as one number of 64 bits, passed with a sign as kernels take it
-        seed = (key[1] & LOW) << 32 | key[0] & LOW
+        # the key as one number of 64 bits, with a sign as kernels take it; of a recorded step it is read from a tensor
+        seed: Any = (key[1] & LOW) << 32 | key[0] & LOW
+        is_read = isinstance(seed, Tensor)
         scale = 1 / (1 - p)
         inner = scale if dtype == torch.float32 else 1.0  # a kernel is given numbers as float32
         grid = triton.cdiv(len(items), ROWS), triton.cdiv(width, 4 * GROUP)
         with torch.cuda.device_of(items):
             mask_kernel[grid](
-                items, positions, mask, len(items), width, seed - (seed >> 63 << 64), site & LOW, threshold(p),
-                inner, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
+                items, positions, mask, len(items), width, seed if is_read else seed - (seed >> 63 << 64), site & LOW,
+                threshold(p), inner, IS_READ=is_read, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
             )  # fmt: skip
         # float64: ones from the kernel, times a scale in full precision
         if inner != scale:
@@ -62,11 +65,14 @@ def mask_kernel(
     site,
     threshold,
     scale,
+    IS_READ: tl.constexpr,
     ROWS: tl.constexpr,
     GROUP: tl.constexpr,
     ROUNDS: tl.constexpr,
 ):
     """out (count, width) ← scale where Philox of (block, position, item, site) is `threshold` or more, else 0."""
+    if IS_READ:
+        seed = tl.load(seed)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < count
     item = tl.load(items + row, mask=inside, other=0)[:, None].to(tl.uint32)
