@@ -373,7 +373,7 @@ def test_tensors_without_numbers_have_a_result_without_numbers():
 )
 def test_sizes_that_do_not_fit_are_shown(query, keys, v):
     with pytest.raises(ShapeError, match=r"must agree on B, H \(heads\) and D"):
-        operation._working(torch.zeros(query), torch.zeros(keys), torch.zeros(v))
+        operation._check(torch.zeros(query), torch.zeros(keys), torch.zeros(v))
 
 
 def test_an_unknown_activation_and_a_slope_without_use_are_refused():
@@ -392,7 +392,7 @@ def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
     assert "numba: taken" in told
     assert operation.kernels_for("cpu").__name__.endswith("kernels.additive")
     assert "chunked: taken" in ops.explain("additive_energies", *(x.to("meta") for x in far))
-    assert operation.kernels_for("meta").__name__.endswith("additive.chunked")
+    assert operation.kernels_for("meta").__name__.endswith("additive_chunked")
 
 
 @pytest.fixture
@@ -470,7 +470,7 @@ def test_a_place_where_nothing_can_be_written_is_no_obstacle(tmp_path):
     shutil.copytree(
         Path(regard.__file__).parent, tmp_path / "regard", ignore=shutil.ignore_patterns("__pycache__", "pretrained")
     )
-    nowhere = tmp_path / "regard" / "ops" / "additive" / "numba" / "__pycache__"
+    nowhere = tmp_path / "regard" / "ops" / "kernels" / "__pycache__"
     nowhere.write_text("a file where a folder would have to be")
     code = f"""
 import torch
