@@ -256,8 +256,3 @@ BATCH_NORM = (
     Implementation("selection", of_real_rows, refuse_real_rows),
     Implementation("reference", reference),
 )
-
-__all__ = [
-    "BATCH_NORM",
-    "batch_norm",
-]

@@ -290,9 +290,3 @@ def _centred_on_support(x: Tensor, weights: Tensor) -> Tensor:
     inside = x.masked_fill(out, 0)  # infinite gradients outside must not become NaN
     mean = inside.sum(-1, keepdim=True) / (~out).sum(-1, keepdim=True).clamp(min=1)
     return (inside - mean).masked_fill(out, 0)
-
-
-__all__ = [
-    "ENTMAX",
-    "entmax",
-]

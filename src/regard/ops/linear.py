@@ -243,8 +243,3 @@ LINEAR = (
 
 
 OUTER = (Implementation("onednn", onednn.outer, onednn.refuse_outer), Implementation("reference", plain_outer))
-
-__all__ = [
-    "linear",
-    "outer",
-]

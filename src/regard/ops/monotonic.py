@@ -317,12 +317,3 @@ MOVING_CHUNK_SOFTMAX = (
     Implementation("parallel", lookback_softmax, refuse_width),
     Implementation("reference", reference_chunk_softmax),
 )
-
-__all__ = [
-    "EXPECTED_MONOTONIC_ALIGNMENT",
-    "MOVING_CHUNK_SOFTMAX",
-    "clipped_monotonic_alignment",
-    "expected_monotonic_alignment",
-    "hard_monotonic_alignment",
-    "moving_chunk_softmax",
-]

@@ -120,8 +120,3 @@ WARPING_PATH = (
     Implementation("numba", loaded(MODULE, "warping_path"), _refuse),
     Implementation("reference", reference),
 )
-
-__all__ = [
-    "WARPING_PATH",
-    "warping_path",
-]

@@ -195,11 +195,8 @@ class Stepper:
         """What a recorded step reads, on the device, with sizes on the grid."""
         parts = []
         for local, batch in batches:
-            whole = trainee.padded(batch)
-            items, (before, rows) = (
-                trainee.item_ids(local.description),
-                (len(next(tree.leaves(x))) for x in (batch, whole)),
-            )
+            whole, items = trainee.padded(batch), trainee.item_ids(local.description)
+            before, rows = (len(next(tree.leaves(x))) for x in (batch, whole))
             parts.append((whole, functional.pad(items, (0, (rows - before) * len(items) // before))))
         numbers = torch.tensor(learning_rate), torch.tensor(step)
         inputs: dict[str, Any] = move({"batches": tuple(parts), "numbers": numbers}, self._device)
@@ -238,7 +235,7 @@ class Stepper:
         self.precision.step(self.optimizer)
 
     def state(self) -> dict[str, Any]:
-        """The optimiser's state, as a single process would have it; the rate is that of the next step."""
+        """The optimiser's state, as a single process would have it, with rates that are numbers."""
         state = self.optimizer.state_dict()
         groups = [{**group, "lr": float(group["lr"])} for group in state["param_groups"]]
         return self.exchange.gathered({**state, "param_groups": groups})

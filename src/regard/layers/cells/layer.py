@@ -90,9 +90,9 @@ class AbstractRecurrentLayer(nn.Module):
         """
         if self.training or torch.compiler.is_compiling() or not on_gpu(inputs) or not torch.is_grad_enabled():
             return super().forward(inputs, state)
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, training=True)
-        return super(AbstractRecurrentLayer, twin).forward(inputs, state)
+        trained = object.__new__(type(self))
+        trained.__dict__.update(self.__dict__, training=True)
+        return super(AbstractRecurrentLayer, trained).forward(inputs, state)
 
 
 class LSTM(AbstractRecurrentLayer, nn.LSTM):
