@@ -13,7 +13,6 @@ from decoders import BOS, Altered, HistoryDecoder, next_step, outputs, score, so
 from regard import tree
 from regard.decoding import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, Search, rescore, search
 from regard.decoding.frontier import Frontier
-from regard.decoding.history import History
 
 torch.set_num_threads(1)
 PENALTIES = [("none", 0.6), ("average", 0.6), ("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0)]
@@ -149,17 +148,22 @@ def test_a_sentence_alone_in_a_batch_and_in_a_permuted_batch_gives_the_same(coun
 
 @pytest.mark.parametrize("fault", ["none", "state", "memory", "alignment", "parent", "sentence"])
 def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_their_past(fault, monkeypatch):
-    move, grow = Frontier.move, History.grow
+    move, drop, grow = Frontier.move, Frontier.without, Frontier.grow
 
-    def faulty_move(self, rows, tokens, nodes, kept=None):
-        state, memory, sentences = self.state, self.memory, self.sentences
-        move(self, rows, tokens, nodes, kept)
-        if fault == "state" and kept is None and tree.rows(state) == tree.rows(self.state):  # not of the first step
+    def faulty_move(self, rows, tokens, nodes):
+        state = self.state
+        move(self, rows, tokens, nodes)
+        if fault == "state" and tree.rows(state) == tree.rows(self.state):  # not of the first step
             self.state = state
-        if fault == "memory" and kept is not None:
-            self.memory = tree.reorder(memory, torch.arange(len(kept)))
-        if fault == "sentence" and kept is not None:
-            self.sentences = sentences[: len(kept)]
+
+    def faulty_drop(self, leaving, own):
+        memory, sentences = self.memory, self.sentences
+        own = drop(self, leaving, own)
+        if fault == "memory":
+            self.memory = tree.reorder(memory, torch.arange(len(self)))
+        if fault == "sentence":
+            self.sentences = sentences[: len(self)]
+        return own
 
     def faulty_grow(self, parents, tokens, log_probabilities, rows):
         if fault == "alignment" and rows.max() >= len(rows):
@@ -169,7 +173,8 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
         return grow(self, parents, tokens, log_probabilities, rows)
 
     monkeypatch.setattr(Frontier, "move", faulty_move)
-    monkeypatch.setattr(History, "grow", faulty_grow)
+    monkeypatch.setattr(Frontier, "without", faulty_drop)
+    monkeypatch.setattr(Frontier, "grow", faulty_grow)
     decoder, options = HistoryDecoder(6, 1, scale=3.0), Search(beam=4, num_best=4)
     memory = decoder.prepare(sources(6, 1))
 

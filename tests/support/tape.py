@@ -70,7 +70,7 @@ def tensors(tree: Any) -> list[Tensor]:
 
 
 def capture(function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:
-    """As `regard.training.recording.graphs()` captures."""
+    """As `regard.ops.recording.graphs()` captures."""
     tape = Tape()
     with tape:
         outputs = function()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, inf
 
 import torch
@@ -12,11 +13,12 @@ from regard import tree
 from regard.config.search import Search
 from regard.decoding.banks import Banks
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
+from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.history import ROOT, History
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
-from regard.decoding.processor import Processor, process, uses_weights
+from regard.decoding.processor import Processor, process
+from regard.decoding.recorded import constant_of
 from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
 from regard.ops import largest
@@ -48,23 +50,16 @@ def beam_steps(request: Request, options: Search) -> Steps:
     processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
     banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
     frontier = Frontier(
-        request.decoder,
-        request.memory,
-        bos=request.bos,
-        eos=request.eos,
+        request,
         width=options.beam,
+        min_length=options.min_length,
         begins_alike=options.num_groups == 1,
-        alignment=request.alignment,
         keep_tokens=bool(processors) or banks is not None,
-        keep_weights=any(map(uses_weights, (penalty, *processors))),
-        items=request.items,
-        source=request.source,
+        readers=(penalty, *processors),
         storage=options.weights,
+        constant=constant_of(options, penalty),
     )
-    least = MinimumLengths(request.min_length, options.min_length, request.memory)
-    scores, nodes = yield from _search(
-        frontier, options, remaining, least, penalty, processors, banks, request.streaming
-    )
+    scores, nodes = yield from _search(frontier, options, remaining, penalty, processors, banks, request.streaming)
     best = _best(options, remaining)
 
     def read() -> list[list[Hypothesis]]:
@@ -86,11 +81,37 @@ def beam_steps(request: Request, options: Search) -> Steps:
     return read
 
 
+@dataclass(frozen=True, slots=True)
+class _Beams:
+    """The beams of B sentences, in G groups.
+
+    Args:
+        totals: (B, K), the log-probabilities of the hypotheses, falling within each group; -inf for none.
+        finished: (B, G, best), the scores of the best that have ended; -inf for none.
+        finished_nodes: (B, G, best), their last nodes.
+        counts: (B, G), how many have ended, for rules of stopping that count.
+        remaining: (B,), the largest number of tokens.
+        over: as of `Frontier.over`.
+        before: (B, K) totals and nodes of the step before.
+        contained: (B, K, P), which phrases hypotheses contain.
+        final: of recorded searches scores and nodes (B, G, best + K / G) of sentences that are over.
+    """
+
+    totals: Tensor
+    finished: Tensor
+    finished_nodes: Tensor
+    counts: Tensor
+    remaining: Tensor
+    over: Tensor
+    before: tuple[Tensor, Tensor]
+    contained: Tensor | None
+    final: tuple[Tensor, Tensor] | None = None
+
+
 def _search(
     frontier: Frontier,
     options: Search,
     remaining: Tensor,
-    least: MinimumLengths,
     penalty: AbstractPenalty,
     processors: Sequence[Processor],
     banks: Banks | None,
@@ -98,54 +119,51 @@ def _search(
 ) -> Generator[Progress | Ended, None, tuple[Tensor, Tensor]]:
     """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
     then of those of its beam."""
-    eos, beam, best, groups = frontier.eos, options.beam, _best(options, remaining), options.num_groups
-    count, history, width = len(frontier), frontier.history, options.beam // groups
+    eos, best, groups = frontier.eos, _best(options, remaining), options.num_groups
+    count, width = len(frontier), options.beam // groups
     enough = _enough(options) if options.stop in ("first", "patience") else None
-    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
-    totals.view(count, groups, -1)[..., 0] = 0
-    finished = totals.new_full((count, groups, best), -inf)
-    finished_nodes = frontier.nodes.new_full((count, groups, best), ROOT)
-    counts = torch.zeros_like(finished_nodes[..., 0])
-    final = totals.new_full((count, groups, best + width), -inf)
-    final_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
-    contained = None if banks is None else banks.begin(frontier.rows())
-    while len(frontier):
+
+    def step(own: _Beams) -> _Beams:
         log_probabilities = frontier.advance()
-        length = frontier.step
+        length, totals, counts = frontier.step, own.totals, own.counts
+        finished, finished_nodes, before = own.finished, own.finished_nodes, frontier.nodes
         dead = totals == -inf
-        may_end = least.reached(frontier.sentences, length)
-        if contained is not None:
-            may_end = contained.all(1).view_as(totals) & may_end
+        may_end = frontier.may_end()
+        if own.contained is not None:
+            may_end = own.contained.all(2) & may_end
         seen = None
         if processors:
             seen = frontier.seen(log_probabilities, may_end=(may_end & ~dead).flatten())
         processed = process(log_probabilities, seen, processors)
 
-        new_totals, tokens, parents, contained = _continuations(processed, totals, frontier, options, banks, contained)
-        heads = new_totals.view(len(frontier), groups, -1)[..., 0]
+        new_totals, tokens, parents, contained = _continuations(
+            processed, totals, frontier, options, banks, own.contained
+        )
+        heads = new_totals.view(len(totals), groups, -1)[..., 0]
+        chosen = heads
         if may_end is not False:
             rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
-            ends = history.grow(frontier.nodes, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
+            ends = frontier.grow(before, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
             ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
             if may_end is not True:
                 ended = ended.masked_fill(~may_end, -inf)
-            frontier.require_numbers(ended)
+            chosen = torch.cat([heads, ended], 1)
             if groups > 1:
                 ended = _diverse_ends(ended, new_totals, options)
             if enough is not None:
                 ended, counts = _taken(ended, new_totals, counts, enough)
             elif options.stop != "optimal":
                 ended, new_totals, counts = _among(ended, new_totals, counts, shares=options.stop == "top")
-                heads = new_totals.view(len(frontier), groups, -1)[..., 0]
-                top_ends = ended.view(len(frontier), groups, -1).amax(2) > heads
-            scores = penalty.score(_candidates(ended, length, frontier)).view(len(frontier), groups, -1)
+                heads = new_totals.view(len(totals), groups, -1)[..., 0]
+                top_ends = ended.view(len(totals), groups, -1).amax(2) > heads
+            scores = penalty.score(_candidates(ended, length, frontier.weights, frontier, ended=True))
+            scores = scores.view(len(totals), groups, -1)
             finished, order = torch.cat([finished, scores], 2).sort(dim=2, descending=True, stable=True)
-            ends = ends.view(len(frontier), groups, -1)
+            ends = ends.view(len(totals), groups, -1)
             finished_nodes = torch.cat([finished_nodes, ends], 2).gather(2, order)[..., :best]
             finished = finished[..., :best]
-        frontier.require_numbers(heads)  # NaN comes first
-        new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
-        del log_probabilities, processed, seen  # so that those of the next step take their place
+        said = log_probabilities[parents, tokens]
+        new_nodes = frontier.grow(before.flatten()[parents], tokens, said, parents)
 
         extinct = heads == -inf
         done = extinct
@@ -154,43 +172,84 @@ def _search(
             if options.stop == "top":
                 done = done | (top_ends & (counts >= _share(options)))
             elif options.stop == "full":
-                leading = penalty.score(_candidates(new_totals, length, frontier, parents))
+                weights = None if frontier.weights is None else frontier.weights[parents]
+                leading = penalty.score(_candidates(new_totals, length, weights, frontier))
                 done = done | (full & (leading.view(*counts.shape, -1)[..., 0] <= finished[..., -1]))
             else:
-                done = done | (full & (penalty.bound(heads, length, remaining[:, None]) <= finished[..., -1]))
+                done = done | (full & (penalty.bound(heads, length, own.remaining[:, None]) <= finished[..., -1]))
             done = done if enough is None else done | (counts >= enough)
-        leaving = done.all(1) | (remaining <= length)
-        if bool(leaving.any()):
-            stranded = (extinct & (finished[..., 0] == -inf)).all(1)[:, None, None]
-            unfinished = penalty.score(_candidates(new_totals, length, frontier, parents)).view(
-                len(frontier), groups, -1
-            )
-            last = new_nodes.view_as(unfinished)
-            if bool(stranded.any()):
-                before = penalty.score(_candidates(totals, length - 1, frontier)).view(len(frontier), groups, -1)
-                unfinished = torch.where(stranded, widened(before, width, -inf), unfinished)
-                last = torch.where(stranded, widened(frontier.nodes.view_as(before), width, ROOT), last)
-            unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
-            last = last.gather(2, order)
+        over = frontier.over(own.over, done.all(1) | (own.remaining <= length), chosen)
+        frontier.move(parents, tokens, new_nodes)
+        now = _Beams(
+            new_totals,
+            finished,
+            finished_nodes,
+            counts,
+            own.remaining,
+            over,
+            (totals, before),
+            contained,
+            own.final,
+        )
+        return final(now, own) if frontier.is_recorded else now
+
+    def ranked(own: _Beams) -> tuple[Tensor, Tensor]:
+        """The scores and last nodes of sentences, as `_search` returns them, if they are over now."""
+
+        def scored(totals: Tensor, length: int | Tensor, weights: Tensor | None) -> Tensor:
+            return penalty.score(_candidates(totals, length, weights, frontier)).view(len(totals), groups, -1)
+
+        unfinished, last = scored(own.totals, frontier.step, frontier.weights), frontier.nodes
+        last = last.view(unfinished.shape)
+        # nothing is possible and nothing has ended: then the beam before it
+        stranded = ((unfinished[..., 0] == -inf) & (own.finished[..., 0] == -inf)).all(1)[:, None, None]
+        if frontier.is_recorded or bool(stranded.any()):
+            totals, nodes = own.before
+            earlier = scored(totals, frontier.step - 1, frontier.weights_before)
+            unfinished = torch.where(stranded, widened(earlier, width, -inf), unfinished)
+            last = torch.where(stranded, widened(nodes.view(earlier.shape), width, ROOT), last)
+        unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
+        return torch.cat([own.finished, unfinished], 2), torch.cat([own.finished_nodes, last.gather(2, order)], 2)
+
+    def final(own: _Beams, before: _Beams) -> _Beams:
+        """With the results of sentences that have just ended."""
+        ends, now = ((own.over != 0) & (before.over == 0))[:, None, None], ranked(own)
+        kept = now if own.final is None else own.final
+        return replace(own, final=(torch.where(ends, now[0], kept[0]), torch.where(ends, now[1], kept[1])))
+
+    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
+    totals.view(count, groups, -1)[..., 0] = 0
+    finished = totals.new_full((count, groups, best), -inf)
+    finished_nodes = frontier.nodes.new_full((count, groups, best), ROOT)
+    own = _Beams(
+        totals,
+        finished,
+        finished_nodes,
+        torch.zeros_like(finished_nodes[..., 0]),
+        remaining,
+        torch.zeros_like(remaining),
+        (totals, frontier.nodes),
+        None if banks is None else banks.begin(frontier.rows()).unflatten(0, (count, -1)),
+    )
+    results = totals.new_full((count, groups, best + width), -inf)
+    results_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
+    longest = int(remaining.max())
+    while len(frontier):
+        own = frontier.take(step, own)
+        leaving = own.over != 0
+        if frontier.looks(longest) and bool(leaving.any()):
+            frontier.require_numbers(own.over)
             left = frontier.sentences[leaving]
-            final[left] = torch.cat([finished, unfinished], 2)[leaving]
-            final_nodes[left] = torch.cat([finished_nodes, last], 2)[leaving]
+            for result, values in zip((results, results_nodes), own.final or ranked(own), strict=True):
+                result[left] = values[leaving]
             if streaming:
-                yield _first(history, left, final[left, 0], final_nodes[left, 0], best)
-            staying = (~leaving).nonzero()[:, 0]
-            frontier.move(parents[staying], tokens[staying], new_nodes[staying], staying)
-            totals, finished, finished_nodes, remaining, counts = (
-                x[staying] for x in (new_totals, finished, finished_nodes, remaining, counts)
-            )
-            contained = None if contained is None else contained.view(len(leaving), beam, -1)[staying].flatten(0, 1)
-        else:
-            frontier.move(parents, tokens, new_nodes)
-            totals = new_totals
+                yield _first(frontier.history, left, results[left, 0], results_nodes[left, 0], best)
+            own = frontier.without(leaving, own)
         if streaming and len(frontier):
-            live = torch.cat([finished_nodes[:, 0, :1], frontier.nodes], 1)
-            possible = torch.cat([finished[:, 0, :1], totals], 1) > -inf
-            yield Progress(history, frontier.sentences, live, possible)
-    return final, final_nodes
+            live = torch.cat([own.finished_nodes[:, 0, :1], frontier.nodes], 1)
+            possible = torch.cat([own.finished[:, 0, :1], own.totals], 1) > -inf
+            yield Progress(frontier.history, frontier.sentences, live, possible)
+    return results, results_nodes
 
 
 def _first(history: History, sentences: Tensor, scores: Tensor, nodes: Tensor, best: int) -> Ended:
@@ -212,7 +271,7 @@ def _continuations(
     contained: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The next beam: log-probabilities (B, beam), falling within each group, tokens, flat rows of the parents, and
-    which phrases hypotheses contain, (B * beam, P).
+    which phrases hypotheses contain, (B, beam, P).
 
     Source: for groups, Vijayakumar et al. 2018, Diverse Beam Search, with Hamming diversity: a token of group g loses λ
     for every hypothesis of the groups before it that has chosen the token at this step.
@@ -239,7 +298,7 @@ def _continuations(
             assert contained is not None
             assert frontier.tokens is not None
             of_group = (
-                x.unflatten(0, (count, groups, width))[:, g].flatten(0, 1) for x in (frontier.tokens, contained)
+                x.reshape(count, groups, width, x.shape[-1])[:, g].flatten(0, 1) for x in (frontier.tokens, contained)
             )
             so_far, having = of_group
             sentences = frontier.sentences.repeat_interleave(width)
@@ -249,7 +308,7 @@ def _continuations(
             containing.append(having)
         parts.append((new_totals, tokens, parents + first + g * width))
     joined = [torch.cat(each, 1) for each in zip(*parts, strict=True)]
-    now = torch.cat(containing, 1).flatten(0, 1) if containing else None
+    now = torch.cat(containing, 1) if containing else None
     return joined[0], joined[1], joined[2], now
 
 
@@ -346,16 +405,10 @@ def _united(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
     return [h for h in ranked if distinct[tuple(h.tokens.tolist())] is h]
 
 
-def _candidates(totals: Tensor, length: int, frontier: Frontier, rows: Tensor | None = None) -> Candidates:
-    """Hypotheses (B, K) of `length` tokens at this step of the frontier, with their weights if it keeps them.
-
-    Args:
-        rows: (B, K), the flat rows of the frontier that unfinished hypotheses extend. Without, they have ended at this
-            step, or at the one before if they are shorter.
-    """
-    weights, ended = frontier.weights, rows is None and length == frontier.step
-    if weights is not None:
-        weights = weights if length == frontier.step else frontier.weights_before
-        assert weights is not None
-        weights = weights.view(*totals.shape, -1) if rows is None else weights[rows]
-    return Candidates(totals, length, ended, weights, frontier.mask if weights is not None else None)
+def _candidates(
+    totals: Tensor, length: int | Tensor, weights: Tensor | None, frontier: Frontier, *, ended: bool = False
+) -> Candidates:
+    """Hypotheses (B, K) of `length` tokens, with the weights of their rows if the frontier keeps them."""
+    if weights is None:
+        return Candidates(totals, length, ended)
+    return Candidates(totals, length, ended, weights.view(*totals.shape, -1), frontier.mask)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,14 +15,16 @@ from torch.nn.functional import pad
 from regard import tree
 from regard.decoding.frontier import checked_source, length_limits
 from regard.decoding.processor import SearchSource
+from regard.decoding.recorded import looks, recordings_of, shapes, staying
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
 from regard.models.tacotron import STOP
 from regard.ops import over_steps
+from regard.ops.recording import Recordings
 from regard.shapes import Bool, Float, Int, describe
 
-Feed = Callable[[Tensor, Tensor, int], Tensor]
+Feed = Callable[[Tensor, Tensor, Any], Tensor]
 """From the values (R, F) of a step, their rows in the batch (R,) and the number of the next step to its inputs (R, I).
 
 The first step is number 0 and is not asked for.
@@ -80,8 +82,10 @@ def free_run(
         min_length: the number of steps before which neither `stop` nor `attention_stop` ends a row: a number, or (B,),
             one per row. Coqui's Tacotron 1 waits for a quarter as many steps as there are symbols.
         feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
-            beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken.
-        stop: ends rows by their outputs, as `stop_at_logit()` and `stop_at_silence(level)` do; none if None.
+            beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken. Steps are
+            recorded on a GPU if this is a frozen dataclass of tensors; the number of the step is a tensor then.
+        stop: ends rows by their outputs, as `stop_at_logit()` and `stop_at_silence(level)` do; none if None. It is
+            recorded as `feed` is.
         attention_stop: ends rows, too, at which the decoder's main attention (mean of heads) has had its largest weight
             at the last source position for so many steps in a row, as after the last sound of an utterance.
         source: its mask says which position of a source is the last; that of the alignments if None.
@@ -115,42 +119,103 @@ def free_run(
         raise ConfigError(f"attention_stop={attention_stop}: give a number of steps, at least 1.")
     if count == 0:
         return []
+    remaining = length_limits(max_length, memory)
+    device, nothing = remaining.device, torch.zeros_like(remaining)
+    recordings, weights = _recordings(decoder, remaining, feed, stop)
+    is_recorded = recordings is not None
+    constant = "free run", weights, type(feed), type(stop), attention_stop, alignment
+
+    def step(
+        run: _Run, number: int | Tensor, feed: Feed | None, stop: Stop | None, source: SearchSource | None
+    ) -> tuple[_Run, int | Tensor, DecoderOutput]:
+        inputs = first if run.values is None else _inputs_after(run.values, run.rows, number, first, feed)
+        with loop:
+            output, state = decoder.step(
+                inputs, run.memory, run.state, alignment=alignment or attention_stop is not None
+            )
+        number, values, sitting = number + 1, _values_of(output, inputs), run.sitting
+        ended = None if stop is None else _ends(stop, output, run.rows)
+        if attention_stop is not None:
+            if not output.alignments:
+                raise UnsupportedError("attention_stop reads the attention, but the decoder returns no alignments.")
+            at_last = _is_at_last(output, main_name(output.alignments, decoder), source, run.rows)
+            sitting = torch.where(at_last, sitting + 1, 0)
+            has_sat = sitting >= attention_stop
+            ended = has_sat if ended is None else ended | has_sat
+        over, stopped = run.remaining <= number, run.stopped
+        if ended is not None:
+            ended = ended & (run.waiting <= number)
+            over, stopped = over | ended, torch.where(run.over == 0, ended, stopped)
+        over = torch.where(run.over == 0, over * number, run.over)
+        after = replace(run, state=state, values=values, sitting=sitting, over=over, stopped=stopped)
+        return after, number, output if alignment else replace(output, alignments={})
+
     outputs: list[tuple[Tensor, DecoderOutput]] = []
     with torch.inference_mode():
-        remaining = length_limits(max_length, memory)
-        waiting = _waits(min_length, remaining)
-        loop, state = over_steps.Loop(), decoder.initial_state(memory)
-        rows = torch.arange(count, device=remaining.device)
-        lengths, stopped = torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
-        sitting, source = torch.zeros_like(rows), checked_source(source, count, rows.device)
-        inputs, least = first, int(remaining.min())
-        while len(rows):
-            with loop:
-                output, state = decoder.step(inputs, memory, state, alignment=alignment or attention_stop is not None)
-            values = _values_of(output, inputs)
-            outputs.append((rows, output if alignment else replace(output, alignments={})))
-            ended = None if stop is None else _ends(stop, output, rows)
-            if attention_stop is not None:
-                if not output.alignments:
-                    raise UnsupportedError("attention_stop reads the attention, but the decoder returns no alignments.")
-                at_last = _is_at_last(output, main_name(output.alignments, decoder), source, rows)
-                sitting = torch.where(at_last, sitting + 1, 0)
-                has_sat = sitting >= attention_stop
-                ended = has_sat if ended is None else ended | has_sat
-            ended = None if ended is None else ended & (len(outputs) >= waiting)
-            # most steps end no row
-            if len(outputs) >= least or (ended is not None and bool(ended.any())):
-                ended = torch.zeros_like(rows, dtype=torch.bool) if ended is None else ended
-                leaving = ended | (len(outputs) >= remaining)
-                lengths[rows[leaving]], stopped[rows[leaving]] = len(outputs), ended[leaving]
-                staying = (~leaving).nonzero()[:, 0]
-                rows, remaining, waiting = rows[staying], remaining[staying], waiting[staying]
-                values, sitting = values[staying], sitting[staying]
-                memory, state = tree.reorder(memory, staying), tree.reorder(state, staying)
-                least = int(remaining.min()) if len(rows) else 0
-            if len(rows):
-                inputs = _inputs_after(values, rows, len(outputs), inputs, feed)
+        loop = over_steps.Loop(is_idle=is_recorded)
+        if is_recorded:
+            feed, stop = tree.to((feed, stop), device)
+        source = checked_source(source, count, device)
+        rows, waiting = torch.arange(count, device=device), _waits(min_length, remaining)
+        run = _Run(memory, decoder.initial_state(memory), None, rows, remaining, waiting, nothing, nothing, nothing > 0)
+        lengths, stopped = nothing.clone(), run.stopped.clone()
+        least, longest = int(remaining.min()), int(remaining.max())
+        number: int | Tensor = 0
+        while len(run.rows):
+            if recordings is None or not outputs:
+                run, number, output = step(run, number, feed, stop, source)
+            else:
+                inputs = run, torch.as_tensor(number, device=device), feed, stop, source
+                form = constant, shapes(inputs)
+                rows = run.rows  # the same tensor as long as no row leaves
+                run, number, output = recordings.call(form, inputs, lambda inputs: step(*inputs))
+                run, output = replace(run, rows=rows), tree.map(torch.clone, output)
+            outputs.append((run.rows, output))
+            may_end = stop is not None or attention_stop is not None or len(outputs) >= least
+            if not may_end or not looks(len(outputs), longest, is_recorded=is_recorded):
+                continue
+            leaving = run.over > 0
+            if bool(leaving.any()):
+                lengths[run.rows[leaving]], stopped[run.rows[leaving]] = run.over[leaving], run.stopped[leaving]
+                places = staying(leaving, is_recorded=is_recorded)
+                run = run if places is None else tree.reorder(run, places)
     return _trajectories(outputs, lengths.tolist(), stopped.tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """R rows that run.
+
+    Args:
+        memory, state: the decoder's.
+        values: of the step before; None before the first.
+        rows: their numbers in the batch.
+        remaining, waiting: the largest number of steps, and that before which a row goes on.
+        sitting: for how many steps attention has been at the last position.
+        over: the step at which each has ended, 0 for those that go on.
+        stopped: bool, whether it was stopped.
+    """
+
+    memory: Tree
+    state: Tree
+    values: Tensor | None
+    rows: Tensor
+    remaining: Tensor
+    waiting: Tensor
+    sitting: Tensor
+    over: Tensor
+    stopped: Tensor
+
+
+def _recordings(
+    decoder: Decoder, like: Tensor, feed: Feed | None, stop: Stop | None
+) -> tuple[Recordings | None, Hashable]:
+    """The recordings of a decoder's steps and what tells its weights, if its inputs and ends follow from tensors."""
+    for each in (feed, stop):
+        values = [getattr(each, part.name) for part in fields(each)] if is_dataclass(each) else [each]
+        if not all(value is None or isinstance(value, Tensor) for value in values):
+            return None, None
+    return recordings_of(decoder, like) or (None, None)
 
 
 def _waits(min_length: int | Tensor, remaining: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
@@ -194,7 +259,7 @@ def _ends(stop: Stop, output: DecoderOutput, rows: Tensor) -> Bool[Tensor, " R"]
     return ended
 
 
-def _inputs_after(values: Tensor, rows: Tensor, step: int, inputs: Tensor, feed: Feed | None) -> Tensor:
+def _inputs_after(values: Tensor, rows: Tensor, step: int | Tensor, inputs: Tensor, feed: Feed | None) -> Tensor:
     """The inputs (R, I) of a step from the values of the one before."""
     following = values if feed is None else feed(values, rows, step)
     if following.shape == (len(rows), inputs.shape[1]):
@@ -278,16 +343,7 @@ def stop_at_logit(threshold: float = 0.5) -> Stop:
     """
     if not 0 < threshold < 1:
         raise ConfigError(f"threshold={threshold} is a probability: give a number between 0 and 1.")
-    least = math.log(threshold / (1 - threshold))
-
-    def stop(output: DecoderOutput) -> Bool[Tensor, " R"]:
-        if STOP not in output.auxiliary:
-            raise UnsupportedError(
-                "The decoder has no logits of stopping; use stop_at_silence, or attention_stop of free_run."
-            )
-        return (output.auxiliary[STOP] > least).any(1)
-
-    return stop
+    return _AtLogit(torch.tensor(math.log(threshold / (1 - threshold))))
 
 
 def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
@@ -304,10 +360,30 @@ def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
     >>> stop_at_silence(0.05)(DecoderOutput(values=torch.tensor([[0.01, -0.02], [0.01, 0.3]]))).tolist()
     [True, False]
     """
+    return _AtSilence(torch.as_tensor(level))
 
-    def stop(output: DecoderOutput) -> Bool[Tensor, " R"]:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AtLogit:
+    """Ends a row where a logit of stopping is above the least one."""
+
+    least: Tensor
+
+    def __call__(self, output: DecoderOutput) -> Bool[Tensor, " R"]:
+        if STOP not in output.auxiliary:
+            raise UnsupportedError(
+                "The decoder has no logits of stopping; use stop_at_silence, or attention_stop of free_run."
+            )
+        return (output.auxiliary[STOP] > self.least).any(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AtSilence:
+    """Ends a row whose values are all below a level."""
+
+    level: Tensor
+
+    def __call__(self, output: DecoderOutput) -> Bool[Tensor, " R"]:
         if output.values is None:
             raise UnsupportedError("The decoder returns log-probabilities, not frames.")
-        return (output.values < level).all(1)
-
-    return stop
+        return (output.values < self.level).all(1)

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import pad
 
 from regard import tree
+from regard.decoding import recorded
 from regard.decoding.expansion import accumulated
-from regard.decoding.history import ROOT, History
-from regard.decoding.processor import SearchSource, SearchState
+from regard.decoding.history import ROOT, History, Level
+from regard.decoding.processor import SearchSource, SearchState, uses_weights
+from regard.decoding.request import Request
 from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
-from regard.models.contract import Decoder, Tree
+from regard.models.contract import Tree
 from regard.models.loop import for_search
 from regard.ops import over_steps
 from regard.ops.over_steps import Storage
-from regard.shapes import describe
+from regard.ops.recording import Recordings
+from regard.shapes import Bool, Int, describe
+
+TreeT = TypeVar("TreeT")
+CHANGING = (
+    "memory",
+    "state",
+    "sentences",
+    "inputs",
+    "nodes",
+    "weights",
+    "weights_before",
+    "finished",
+    "_least",
+    "items",
+    "_source",
+)
+"""The attributes of a frontier that a recorded step reads and writes."""
 
 
 class Frontier:
@@ -33,52 +54,117 @@ class Frontier:
 
     If weights are kept, `weights` (R, S) is the sum of the main attention over all steps, `weights_before` that without
     the last one. Hypotheses that are `finished` (R,) but keep their places add nothing to it.
+
+    On a GPU the steps are recorded where nothing is in the way (`decoding.recorded`): all that changes is in tensors,
+    `step` included, sentences that have ended stay for a while, and `looks` tells when to ask for them.
+
+    Args:
+        request: what is searched for.
+        min_length: of all sentences, beside the request's.
+        keep_tokens: whether processors or phrases read the tokens so far.
+        readers: penalty and processors, which may ask for the weights of the attention.
+        generator: for decoders that draw.
+        constant: beside the request, all that the steps of the search depend on, or None if that is not known.
     """
 
     def __init__(
         self,
-        decoder: Decoder,
-        memory: Tree,
+        request: Request,
         *,
-        bos: int,
-        eos: int,
         width: int,
-        alignment: bool,
+        min_length: int,
         begins_alike: bool = False,
         keep_tokens: bool = False,
-        keep_weights: bool = False,
-        items: Tensor | None = None,
-        source: SearchSource | None = None,
+        readers: Sequence[object] = (),
         generator: Generator | None = None,
         storage: Storage = "float32",
+        constant: Hashable = None,
     ) -> None:
+        decoder, memory, eos = request.decoder, request.memory, request.eos
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
-        self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
-        self.loop = over_steps.Loop(storage)
+        self._named, self.items = decoder, request.items
+        self._source = checked_source(request.source, count, device)
+        self._minimum = MinimumLengths(request.min_length, min_length, memory)
+        self._least = self._minimum.least
+        self._recordings: Recordings | None = None
+        if constant is not None and not (keep_tokens or request.streaming):
+            found = recorded.recordings_of(decoder, next(tree.leaves(memory))) if storage == "float32" else None
+            self._recordings, weights = (None, None) if found is None else found
+            self._form = constant, eos, width, request.alignment, weights, self._minimum.longest > 1
+        # what a loop shares is made in a step, and would be frozen into a recording
+        self.loop = over_steps.Loop(storage, is_idle=self.is_recorded)
         with self.loop:
             self.decoder, memory = for_search(decoder, memory, count * width)
         width = 1 if begins_alike else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = self.decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
-        self.inputs = torch.full((count * width,), bos, dtype=torch.long, device=device)
+        self.inputs = torch.full((count * width,), request.bos, dtype=torch.long, device=device)
         self.nodes = torch.full((count, width), ROOT, dtype=torch.long, device=device)
         self.tokens = self.inputs.new_zeros(count * width, 0) if keep_tokens else None
         self.precision = torch.float32 if device.type == "mps" else torch.float64
         self.history = History()
-        self.step = 0
+        self.step: int | Tensor = 0
+        self.num_steps = 0
+        self._first: int | Tensor = 0  # the number of the next node
+        self._level = Level()
+        self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self.weights: Tensor | None = None
         self.weights_before: Tensor | None = None
         self.finished: Tensor | None = None
-        self._peaks = self.inputs.new_zeros(count * width, 0) if keep_weights else None
-        self._keeps_alignments = alignment
-        self._arguments: dict[str, Any] = {"alignment": alignment or keep_weights}
+        keep_weights = any(map(uses_weights, readers))
+        self._keeps_weights = keep_weights
+        self._peaks = self.inputs.new_zeros(count * width, 0) if keep_weights and keep_tokens else None
+        self._keeps_alignments = request.alignment
+        self._arguments: dict[str, Any] = {"alignment": request.alignment or keep_weights}
         if generator is not None:
             self._arguments["generator"] = generator
 
     def __len__(self) -> int:
         return len(self.sentences)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether steps are recorded, so that nothing in them may wait for the device."""
+        return self._recordings is not None
+
+    def looks(self, longest: int) -> bool:
+        """Whether to ask now which sentences have ended, the longest of which may take so many steps."""
+        return recorded.looks(self.num_steps, longest, is_recorded=self.is_recorded)
+
+    def take(self, step: Callable[[TreeT], TreeT], own: TreeT) -> TreeT:
+        """Takes a step of the search, which calls `advance`, `grow` and `move`.
+
+        Args:
+            step: from what the search keeps, a tree of tensors, to what it keeps then.
+        """
+        self.num_steps += 1
+        if self._recordings is None or self.num_steps == 1:
+            own = step(own)
+        else:
+            own = self._recorded(step, own)
+        self.history.add(replace(self._level, nodes=tuple(self._nodes)))
+        return own
+
+    def _recorded(self, step: Callable[[TreeT], TreeT], own: TreeT) -> TreeT:
+        assert self._recordings is not None
+        device = self.sentences.device
+        numbers = tuple(torch.as_tensor(x, device=device) for x in (self.step, self._first))
+        inputs = {name: getattr(self, name) for name in CHANGING}, own, numbers
+
+        def make(inputs: Any) -> Any:
+            vars(self).update(inputs[0])
+            self.step, self._first = inputs[2]
+            after = step(inputs[1])
+            nodes = tuple(self._nodes)
+            return {name: getattr(self, name) for name in CHANGING}, after, (self.step, self._first), self._level, nodes
+
+        form = self._form, recorded.shapes(inputs)
+        changed, own, (self.step, self._first), level, nodes = self._recordings.call(form, inputs, make)
+        vars(self).update(changed)
+        self._level, self._nodes = tree.map(torch.clone, (level, nodes))
+        return own
 
     def advance(self) -> Tensor:
         """Takes one step of the decoder: log-probabilities (R, N), in float32 or float64.
@@ -100,7 +186,7 @@ class Frontier:
                 f"{rows}.\n" + describe({"inputs": ("R", self.inputs), "log_probabilities": ("R N", result)})
             )
         result = result if result.dtype == torch.float64 else result.float()
-        if self.step == 0:
+        if self.num_steps == 1:
             self._check(result)
             if self.loop.stores_bytes and self.decoder is self._named and not self.loop.has_shared:
                 kind = type(self._named).__name__
@@ -111,14 +197,20 @@ class Frontier:
                 raise ShapeError(
                     f"A step's alignments must be (R={rows}, H, S).\n" + describe({name: ("R H S", weights)})
                 )
-        if self._keeps_alignments:
-            self.history.open_level(alignments, output.auxiliary)
-        else:
-            self.history.open_level({})
-        self.step += 1
-        if self._peaks is not None:
+        self._level = Level(alignments, dict(output.auxiliary)) if self._keeps_alignments else Level()
+        self._nodes = []
+        self.step = self.step + 1
+        if self._keeps_weights:
             self._add(alignments)
         return result
+
+    def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
+        """Adds nodes to the step's level; all arguments have one shape. Returns their numbers, in that shape."""
+        self._nodes.append((parents.flatten(), tokens.flatten(), log_probabilities.flatten(), rows.flatten()))
+        count = parents.numel()
+        added = torch.arange(count, device=parents.device).view(parents.shape) + self._first
+        self._first = self._first + count
+        return added
 
     def _add(self, alignments: dict[str, Tensor]) -> None:
         """Adds the main attention of a step to the weights; a source that grows gets zeros for the steps before."""
@@ -135,8 +227,8 @@ class Frontier:
         before = latest.new_zeros(len(latest), 0) if self.weights is None else self.weights
         self.weights_before = widened(before, latest.shape[1], 0.0)
         self.weights = accumulated(self.weights_before, latest, self.finished)
-        assert self._peaks is not None
-        self._peaks = torch.cat([self._peaks, latest.argmax(1, keepdim=True)], 1)
+        if self._peaks is not None:
+            self._peaks = torch.cat([self._peaks, latest.argmax(1, keepdim=True)], 1)
 
     @property
     def mask(self) -> Tensor | None:
@@ -147,6 +239,10 @@ class Frontier:
     def rows(self) -> Tensor:
         """(R,): the number of each row's sentence in the batch."""
         return self.sentences.repeat_interleave(self.width)
+
+    def may_end(self) -> Bool[Tensor, "B 1"] | bool:
+        """Whether the token of this step may be the end: of all sentences, of none, or of each."""
+        return self._minimum.reached(self._least, self.sentences, self.step)
 
     def seen(
         self, log_probabilities: Tensor, *, ended: Tensor | None = None, may_end: Tensor | None = None
@@ -164,7 +260,7 @@ class Frontier:
             ended,
             may_end,
             self.eos,
-            self._items,
+            self.items,
             self._source,
             self.weights,
             self._peaks,
@@ -180,35 +276,59 @@ class Frontier:
                 "Then apply log_softmax(-1)."
             )
 
-    def require_numbers(self, chosen: Tensor) -> None:
-        """Raises an error for NaN among the chosen log-probabilities, (B, ...), with which a search is meaningless."""
-        if bool(chosen.isnan().any()):
-            sentence = int(self.sentences[chosen.isnan().flatten(1).any(1).nonzero()[0, 0]])
+    def require_numbers(self, over: Int[Tensor, " B"]) -> None:
+        """Raises an error where a sentence is over at a negative step: for NaN, with which a search is meaningless."""
+        if bool((over < 0).any()):
+            place = int((over < 0).nonzero()[0, 0])
             raise RegardError(
-                f"The decoder returned NaN at step {self.step}, sentence {sentence} of the batch. Did training "
-                "diverge, or is a source empty or fully masked?"
+                f"The decoder returned NaN at step {-int(over[place])}, sentence {int(self.sentences[place])} of the "
+                "batch. Did training diverge, or is a source empty or fully masked?"
             )
 
-    def move(self, rows: Tensor, tokens: Tensor, nodes: Tensor, staying: Tensor | None = None) -> None:
+    def over(self, before: Int[Tensor, " B"], leaving: Bool[Tensor, " B"], chosen: Tensor) -> Int[Tensor, " B"]:
+        """The step at which each sentence was over, 0 for those that go on, and below 0 for NaN.
+
+        Args:
+            before: the same before this step.
+            leaving: which sentences are over.
+            chosen: (B, …), log-probabilities among which NaN may be.
+        """
+        broken = chosen.isnan().flatten(1).any(1)
+        over = torch.where(broken, -self.step, leaving * self.step)
+        return torch.where(before == 0, over, before) if self.is_recorded else over
+
+    def move(self, rows: Tensor | None, tokens: Tensor, nodes: Tensor) -> None:
         """Replaces the hypotheses by others that extend them.
 
         Args:
-            rows: (B', K), the flat rows of the state that the new hypotheses extend.
-            tokens: (B', K), the inputs of the next step.
-            nodes: (B', K), the nodes of the new hypotheses in the history.
-            staying: (B',), the indices of the sentences that go on; all if None.
+            rows: (B, K), the flat rows of the state that the new hypotheses extend; None for all as they stand.
+            tokens: (B, K), the inputs of the next step.
+            nodes: (B, K), the nodes of the new hypotheses in the history.
         """
-        if staying is not None:
-            self.sentences = self.sentences[staying]
-            self.memory = tree.reorder(self.memory, staying)
-        self.state = tree.reorder(self.state, rows.flatten())
-        self.inputs = tokens.flatten()
-        self.nodes = nodes
-        self.width = nodes.shape[1]
+        self.inputs, self.nodes, self.width = tokens.flatten(), nodes, nodes.shape[1]
+        if rows is not None:
+            self._take_rows(rows.flatten())
         if self.tokens is not None:
-            self.tokens = torch.cat([self.tokens[rows.flatten()], self.inputs[:, None]], 1)
-        if self._peaks is not None and self.weights is not None:
-            self._peaks, self.weights = self._peaks[rows.flatten()], self.weights[rows.flatten()]
+            self.tokens = torch.cat([self.tokens, self.inputs[:, None]], 1)
+
+    def without(self, leaving: Bool[Tensor, " B"], own: TreeT) -> TreeT:
+        """Leaves out sentences that are over, here and in what the search keeps; returns the latter."""
+        staying = recorded.staying(leaving, is_recorded=self.is_recorded)
+        if staying is None:
+            return own
+        rows = (staying[:, None] * self.width + torch.arange(self.width, device=staying.device)).flatten()
+        self.sentences, self.nodes, self.inputs = self.sentences[staying], self.nodes[staying], self.inputs[rows]
+        self.memory = tree.reorder(self.memory, staying)
+        self._take_rows(rows)
+        return tree.map(lambda leaf: leaf[staying], own)
+
+    def _take_rows(self, rows: Int[Tensor, " R"]) -> None:
+        if self.is_recorded:
+            self.state = tree.map(lambda leaf: leaf.index_select(0, rows), self.state)
+        else:
+            self.state = tree.reorder(self.state, rows)
+        names = ("tokens", "_peaks", "weights")
+        vars(self).update({name: None if (x := getattr(self, name)) is None else x[rows] for name in names})
 
 
 def widened(rows: Tensor, width: int, value: float) -> Tensor:
@@ -250,14 +370,23 @@ class MinimumLengths:
             raise ShapeError(
                 f"min_length must be an int or (B={count},) integers.\n" + describe({"min_length": ("B", given)})
             )
-        self._least = given.long().expand(count).clamp(min=floor)
-        self._shortest, self._longest = (int(self._least.min()), int(self._least.max())) if count else (0, 0)
+        self.least = given.long().expand(count).clamp(min=floor)
+        self._shortest, self.longest = (int(self.least.min()), int(self.least.max())) if count else (0, 0)
 
-    def reached(self, sentences: Tensor, step: int) -> Tensor | bool:
-        """Whether the token of this step may be the end: of all of these sentences, of none, or of each (B', 1)."""
-        if step > self._longest:
+    def reached(
+        self, least: Int[Tensor, " B"], sentences: Int[Tensor, " B2"], step: int | Tensor
+    ) -> Bool[Tensor, "B2 1"] | bool:
+        """Whether the token of a step may be the end: of all of these sentences, of none, or of each.
+
+        Args:
+            least: the fewest tokens of all sentences.
+            step: a tensor after the first step of a search that is recorded.
+        """
+        if self.longest <= 1 if isinstance(step, Tensor) else step > self.longest:
             return True
-        return False if step <= self._shortest else (self._least[sentences] < step)[:, None]
+        if not isinstance(step, Tensor) and step <= self._shortest:
+            return False
+        return (least[sentences] < step)[:, None]
 
 
 def length_limits(max_length: int | Tensor, memory: Tree) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,16 +11,30 @@ from torch.nn.functional import pad
 
 from regard.decoding.result import Hypothesis, StopReason
 
-NOTHING: Mapping[str, Tensor] = MappingProxyType({})
 ROOT = -1
 """The node before the first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The nodes of an output step.
+
+    Args:
+        alignments: (R, H, S) by name; empty if they are not kept.
+        auxiliary: the decoder's further outputs, (R, …) by name.
+        nodes: several times the parents, tokens, log-probabilities and rows of nodes, (M,) each.
+    """
+
+    alignments: dict[str, Tensor] = field(default_factory=dict)
+    auxiliary: dict[str, Tensor] = field(default_factory=dict)
+    nodes: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...] = ()
 
 
 class History:
     """Nodes by level (output step), and what the decoder says beside; nothing is copied until hypotheses are read.
 
     A node has its parent, its token, the token's log-probability, and its row at that step, in which its alignment
-    stays wherever the hypothesis moves later.
+    stays wherever the hypothesis moves later. Nodes are numbered in the order in which they are added.
     """
 
     def __init__(self) -> None:
@@ -30,17 +44,13 @@ class History:
         self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self._count = 0
 
-    def open_level(self, alignments: Mapping[str, Tensor], auxiliary: Mapping[str, Tensor] = NOTHING) -> None:
-        """Begins an output step; its alignments are (R, H, S) by name, its further outputs (R, …)."""
+    def add(self, level: Level) -> None:
+        """Adds an output step."""
         self._starts.append(self._count)
-        self._alignments.append(alignments)
-        self._auxiliary.append(auxiliary)
-
-    def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
-        """Adds nodes to the level; all arguments have one shape. Returns the numbers of the nodes, in that shape."""
-        self._nodes.append((parents.flatten(), tokens.flatten(), log_probabilities.flatten(), rows.flatten()))
-        first, self._count = self._count, self._count + parents.numel()
-        return torch.arange(first, self._count, device=parents.device).view(parents.shape)
+        self._alignments.append(level.alignments)
+        self._auxiliary.append(level.auxiliary)
+        self._nodes.extend(level.nodes)
+        self._count += sum(len(nodes[0]) for nodes in level.nodes)
 
     def read(self, nodes: Tensor, scores: Sequence[float], stops: Sequence[StopReason]) -> list[Hypothesis]:
         """The hypotheses that end in `nodes` (M,)."""

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 import torch
+from torch import Tensor
 
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
 from regard.decoding.expansion import expand
-from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
+from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.history import ROOT
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import penalty_of, require_source
-from regard.decoding.processor import process, uses_weights
+from regard.decoding.processor import process
+from regard.decoding.recorded import constant_of
 from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The beams (B, K) of B sentences.
+
+    Args:
+        scores, totals, lengths: as of `Expansion`.
+        finished: bool, which have ended or are not there.
+        remaining: (B,), the largest number of tokens.
+        over: as of `Frontier.over`.
+        final: scores, last nodes and which have ended, (B, K) each, of sentences that are over.
+    """
+
+    scores: Tensor
+    totals: Tensor
+    lengths: Tensor
+    finished: Tensor
+    remaining: Tensor
+    over: Tensor
+    final: tuple[Tensor, Tensor, Tensor] | None = None
 
 
 def kept_steps(request: Request, options: Search) -> Steps:
@@ -45,29 +69,21 @@ def kept_steps(request: Request, options: Search) -> Steps:
     processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
     eos, beam = request.eos, options.beam
     frontier = Frontier(
-        request.decoder,
-        request.memory,
-        bos=request.bos,
-        eos=eos,
+        request,
         width=beam,
+        min_length=options.min_length,
         begins_alike=True,
-        alignment=request.alignment,
         keep_tokens=bool(processors),
-        keep_weights=any(map(uses_weights, (penalty, *processors))),
-        items=request.items,
-        source=request.source,
+        readers=(penalty, *processors),
         storage=options.weights,
+        constant=constant_of(options, penalty),
     )
-    history, least = frontier.history, MinimumLengths(request.min_length, options.min_length, request.memory)
-    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
-    totals[:, 0] = 0
-    scores, lengths, finished = totals, torch.zeros_like(frontier.nodes), totals == -inf
-    final = totals.new_full((count, beam), -inf)
-    final_nodes, final_finished = frontier.nodes.new_full((count, beam), ROOT), finished.new_zeros(count, beam)
-    while len(frontier):
+
+    def step(own: _Kept) -> _Kept:
+        totals, finished = own.totals, own.finished
         frontier.finished = finished.flatten()
         log_probabilities = frontier.advance()
-        may_end, seen = least.reached(frontier.sentences, frontier.step), None
+        may_end, seen = frontier.may_end(), None
         if processors:
             admitted = (~finished & may_end).flatten()
             seen = frontier.seen(log_probabilities, ended=finished.flatten(), may_end=admitted)
@@ -76,46 +92,61 @@ def kept_steps(request: Request, options: Search) -> Steps:
             barred = torch.as_tensor(may_end, device=totals.device).logical_not().expand_as(totals).flatten()
             processed = processed.clone()
             processed[:, eos] = processed[:, eos].masked_fill(barred, -inf)
-        weights, mask = frontier.weights, frontier.mask
+        weights = frontier.weights
         beams = expand(
             processed.view(*totals.shape, -1),
             totals,
             finished,
-            lengths,
+            own.lengths,
             penalty,
             width=beam,
             eos=eos,
             weights=None if weights is None else weights.view(*totals.shape, -1),
-            mask=mask,
+            mask=frontier.mask,
         )
-        frontier.require_numbers(beams.scores)
         parents = beams.parents + torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
         before, had_finished = frontier.nodes.flatten()[parents], finished.flatten()[parents]
-        grown = history.grow(before, beams.tokens, log_probabilities[parents, beams.tokens], parents)
-        nodes = torch.where(had_finished, before, grown)
-        ended = beams.finished & (beams.scores > -inf)
-        del log_probabilities, processed, seen  # so that those of the next step take their place
+        grown = frontier.grow(before, beams.tokens, log_probabilities[parents, beams.tokens], parents)
+        nodes, earlier = torch.where(had_finished, before, grown), frontier.nodes
+        possible = beams.scores > -inf
+        leaving = (beams.finished | ~possible).all(1) | (own.remaining <= frontier.step)
+        over = frontier.over(own.over, leaving, beams.scores)
+        frontier.move(parents, beams.tokens, nodes)
+        results = (beams.scores, nodes, beams.finished & possible)
+        if frontier.is_recorded or bool(over.any()):
+            results = _unless_stranded(results, (own.scores, earlier, finished & (totals > -inf)))
+            ends = ((over != 0) & (own.over == 0))[:, None]
+            kept = results if own.final is None else own.final
+            results = (
+                torch.where(ends, results[0], kept[0]),
+                torch.where(ends, results[1], kept[1]),
+                torch.where(ends, results[2], kept[2]),
+            )
+        return _Kept(
+            beams.scores, beams.totals, beams.lengths, beams.finished | ~possible, own.remaining, over, results
+        )
 
-        over = beams.finished | (beams.scores == -inf)
-        leaving = over.all(1) | (remaining <= frontier.step)
-        if not bool(leaving.any()):
-            frontier.move(parents, beams.tokens, nodes)
-            scores, totals, finished, lengths = beams.scores, beams.totals, over, beams.lengths
-        else:
-            left, stranded = frontier.sentences[leaving], leaving & (beams.scores[:, 0] == -inf)
-            kept = ((final, beams.scores, scores), (final_nodes, nodes, frontier.nodes))
-            for result, now, previous in (*kept, (final_finished, ended, finished & (totals > -inf))):
-                result[left] = now[leaving].to(result.dtype)
-                result[frontier.sentences[stranded], : previous.shape[1]] = previous[stranded].to(result.dtype)
+    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
+    totals[:, 0] = 0
+    lengths = torch.zeros_like(frontier.nodes)
+    own = _Kept(totals, totals, lengths, totals == -inf, remaining, torch.zeros_like(remaining))
+    final = totals.new_full((count, beam), -inf)
+    final_nodes, final_finished = frontier.nodes.new_full((count, beam), ROOT), final > 0
+    history, longest = frontier.history, int(remaining.max())
+    while len(frontier):
+        own = frontier.take(step, own)
+        leaving = own.over != 0
+        if frontier.looks(longest) and bool(leaving.any()):
+            frontier.require_numbers(own.over)
+            left = frontier.sentences[leaving]
+            assert own.final is not None
+            for result, now in zip((final, final_nodes, final_finished), own.final, strict=True):
+                result[left] = now[leaving]
             if request.streaming:
                 yield Ended(history, left, final_nodes[left, 0], final[left, 0], final_finished[left, 0])
-            staying = (~leaving).nonzero()[:, 0]
-            frontier.move(parents[staying], beams.tokens[staying], nodes[staying], staying)
-            scores, totals, finished, lengths, remaining = (
-                x[staying] for x in (beams.scores, beams.totals, over, beams.lengths, remaining)
-            )
+            own = frontier.without(leaving, own)
         if request.streaming and len(frontier):
-            yield Progress(history, frontier.sentences, frontier.nodes, totals > -inf)
+            yield Progress(history, frontier.sentences, frontier.nodes, own.totals > -inf)
 
     def read() -> list[list[Hypothesis]]:
         best = min(options.num_best, beam)
@@ -128,3 +159,14 @@ def kept_steps(request: Request, options: Search) -> Steps:
         return results
 
     return read
+
+
+def _unless_stranded(
+    now: tuple[Tensor, Tensor, Tensor], before: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, nodes and which have ended, (B, K) each; those from before where no hypothesis is possible now."""
+    stranded, width = now[0][:, :1] == -inf, now[0].shape[1]
+    fill = (-inf, ROOT, False)
+    wide = (widened(x, width, value) for x, value in zip(before, fill, strict=True))
+    scores, nodes, ended = (torch.where(stranded, *pair) for pair in zip(wide, now, strict=True))
+    return scores, nodes, ended

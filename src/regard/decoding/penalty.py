@@ -52,7 +52,7 @@ class AbstractPenalty(ABC):
     def score(self, candidates: Candidates) -> Tensor:
         """The scores, of the shape of the log-probabilities."""
 
-    def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
+    def bound(self, log_probability: Tensor, length: int | Tensor, max_length: Tensor) -> Tensor:
         """The highest score that an unfinished hypothesis of `length` tokens can reach, if all others are certain.
 
         Infinity if the score depends on weights, so that a search goes on to the maximum length.
@@ -163,7 +163,7 @@ class CoveragePenalty(AbstractPenalty):
             coverage = coverage * torch.as_tensor(candidates.ended, dtype=coverage.dtype, device=coverage.device)
         return self.ranking.score(candidates) + self.beta * coverage
 
-    def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
+    def bound(self, log_probability: Tensor, length: int | Tensor, max_length: Tensor) -> Tensor:
         return self.ranking.bound(log_probability, length, max_length)
 
 

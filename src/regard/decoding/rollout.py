@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from math import inf
 
 import torch
@@ -11,14 +12,36 @@ from torch import Generator, Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
+from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process, uses_weights
+from regard.decoding.recorded import constant_of
 from regard.decoding.request import Ended, Progress, Request, Steps
 from regard.decoding.result import Hypothesis, StopReason
 from regard.ops import largest
 from regard.ops.over_steps import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class _Rolled:
+    """Hypotheses (B, K) of B sentences, whose tokens so far have these log-probabilities in all.
+
+    Args:
+        going: bool, which go on; the others keep their values.
+        ended: bool, which have reached the end of sentence.
+        remaining: (B,), the largest number of tokens.
+        over: as of `Frontier.over`.
+        weights: (B, K, S), what was attended to, for a penalty that reads it.
+    """
+
+    totals: Tensor
+    lengths: Tensor
+    going: Tensor
+    ended: Tensor
+    remaining: Tensor
+    over: Tensor
+    weights: Tensor | None = None
 
 
 def roll_out(
@@ -28,9 +51,10 @@ def roll_out(
     processors: Sequence[Processor],
     *,
     width: int,
-    min_length: MinimumLengths,
+    min_length: int,
     generator: Generator | None = None,
     storage: Storage = "float32",
+    constant: Hashable = None,
 ) -> Steps:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
 
@@ -43,28 +67,21 @@ def roll_out(
         return list
     remaining = length_limits(request.max_length, request.memory)
     frontier = Frontier(
-        request.decoder,
-        request.memory,
-        bos=request.bos,
-        eos=eos,
+        request,
         width=width,
-        alignment=request.alignment,
+        min_length=min_length,
         keep_tokens=bool(processors),
-        keep_weights=any(map(uses_weights, (penalty, *processors))),
-        items=request.items,
-        source=request.source,
+        readers=(penalty, *processors),
         generator=generator,
         storage=storage,
+        constant=constant,
     )
-    totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
-    lengths = torch.zeros_like(frontier.nodes)
-    going = torch.ones_like(frontier.nodes, dtype=torch.bool)
-    weights = totals.new_zeros(count, width, 0) if uses_weights(penalty) else None
-    last = frontier.nodes
-    scores, nodes, ended = totals.clone(), last.clone(), ~going
-    while len(frontier):
+    keeps_weights = uses_weights(penalty)
+
+    def step(own: _Rolled) -> _Rolled:
         log_probabilities = frontier.advance()
-        may_end, seen = min_length.reached(frontier.sentences, frontier.step), None
+        going, last = own.going, frontier.nodes
+        may_end, seen = frontier.may_end(), None
         if processors:
             seen = frontier.seen(log_probabilities, ended=~going.flatten(), may_end=(going & may_end).flatten())
         processed = process(log_probabilities, seen, processors)
@@ -74,41 +91,41 @@ def roll_out(
         tokens = choose(processed, frontier).view_as(last)
         rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
         values = processed[rows, tokens].masked_fill(~going, 0.0)
-        frontier.require_numbers(values)
         going = going & (values > -inf)
-        last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
-        del log_probabilities, processed, seen  # so that those of the next step take their place
-        totals = torch.where(going, totals + values, totals)
-        lengths = lengths + going
-        if weights is not None and frontier.weights is not None:
+        last = torch.where(going, frontier.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
+        totals = torch.where(going, own.totals + values, own.totals)
+        lengths, weights = own.lengths + going, own.weights
+        if keeps_weights and frontier.weights is not None:
             now = frontier.weights.view(*going.shape, -1)
-            weights = torch.where(going[..., None], now, widened(weights, now.shape[-1], 0.0))
+            before = now.new_zeros(*going.shape, 0) if weights is None else weights
+            weights = torch.where(going[..., None], now, widened(before, now.shape[-1], 0.0))
         finished = going & (tokens == eos)
-        ended[frontier.sentences] |= finished
-        going = going & ~finished & (frontier.step < remaining)[:, None]
-        leaving = ~going.any(1)
-        if not bool(leaving.any()):
-            frontier.move(rows, tokens, last)
+        going = going & ~finished & (frontier.step < own.remaining)[:, None]
+        over = frontier.over(own.over, ~going.any(1), values)
+        frontier.move(None, tokens, last)
+        return _Rolled(totals, lengths, going, own.ended | finished, own.remaining, over, weights)
+
+    totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
+    lengths, going = torch.zeros_like(frontier.nodes), torch.ones_like(frontier.nodes, dtype=torch.bool)
+    own = _Rolled(totals, lengths, going, ~going, remaining, torch.zeros_like(remaining))
+    scores, nodes, ended = totals.clone(), frontier.nodes.clone(), ~going
+    longest = int(remaining.max())
+    while len(frontier):
+        own = frontier.take(step, own)
+        leaving = own.over != 0
+        if not frontier.looks(longest) or not bool(leaving.any()):
             if request.streaming:
                 yield _progress(frontier)
             continue
+        frontier.require_numbers(own.over)
         left = frontier.sentences[leaving]
-        scores[left] = penalty.score(
-            Candidates(
-                totals[leaving],
-                lengths[leaving],
-                ended[left],
-                None if weights is None else weights[leaving],
-                None if weights is None or frontier.mask is None else frontier.mask[leaving],
-            )
-        )
-        nodes[left] = last[leaving]
+        gone = tree.reorder(own, leaving.nonzero()[:, 0])
+        mask = None if gone.weights is None or frontier.mask is None else frontier.mask[leaving]
+        scores[left] = penalty.score(Candidates(gone.totals, gone.lengths, gone.ended, gone.weights, mask))
+        nodes[left], ended[left] = frontier.nodes[leaving], gone.ended
         if request.streaming:
             yield Ended(frontier.history, left, *(x[left, 0] for x in (nodes, scores, ended)))
-        staying = (~leaving).nonzero()[:, 0]
-        frontier.move(rows[staying], tokens[staying], last[staying], staying)
-        totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
-        weights = None if weights is None else weights[staying]
+        own = frontier.without(leaving, own)
         if request.streaming and len(frontier):
             yield _progress(frontier)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
@@ -146,6 +163,7 @@ def greedy_steps(request: Request, options: Search) -> Steps:
         penalty,
         processors_of(options, request.processors, unk=request.unk, constraints=rows, device=limits.device),
         width=1,
-        min_length=MinimumLengths(request.min_length, options.min_length, request.memory),
+        min_length=options.min_length,
         storage=options.weights,
+        constant=constant_of(options, penalty),
     )

@@ -15,9 +15,10 @@ from torch import Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
+from regard.decoding.frontier import Frontier, length_limits
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import NoPenalty, refuse_penalty
+from regard.decoding.recorded import constant_of
 from regard.decoding.request import Request, Steps
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError, ShapeError
@@ -67,7 +68,8 @@ def drawing_steps(request: Request, options: Search, width: int) -> Steps:
         NoPenalty(),
         processors_of(options, request.processors, unk=request.unk, constraints=rows, device=device),
         width=width,
-        min_length=MinimumLengths(request.min_length, options.min_length, memory),
+        min_length=options.min_length,
+        constant=None if options.seed is None else constant_of(options),
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
         storage=options.weights,
     )
@@ -93,10 +95,17 @@ def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) ->
 
     def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
         nonlocal numbers
+        rows = frontier.sentences[:, None] * width + columns
+        if isinstance(frontier.step, Tensor):  # in a recording, which has all that it reads from the frontier
+            assert frontier.items is not None
+            now = uniform(frontier.items, width, frontier.step[None] - 1, seed).flatten()[rows.flatten()]
+            return draw(log_probabilities, now)
         if (step := (frontier.step - 1) % ahead) == 0:
             steps = torch.arange(ahead, device=items.device) + frontier.step - 1
             numbers = uniform(items, width, steps, seed).flatten(0, 1)
-        rows = frontier.sentences[:, None] * width + columns
+        return draw(log_probabilities, numbers[rows.flatten(), step])
+
+    def draw(log_probabilities: Tensor, numbers: Tensor) -> Tensor:
         logits = truncated(
             heated(log_probabilities, options.temperature),
             options.top_k,
@@ -104,7 +113,7 @@ def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) ->
             options.min_p,
             options.typical_p,
         )
-        return drawn(logits, numbers[rows.flatten(), step])
+        return drawn(logits, numbers)
 
     return choose
 
@@ -235,7 +244,8 @@ def _keep_mass(
         return torch.full_like(log_probabilities[rows], -inf).scatter(1, indices, values), reached[:, -1] < mass
 
     everything, num_tokens = torch.arange(len(order), device=order.device), order.shape[1]
-    result, short = kept(everything, min(FEW, num_tokens))
-    if num_tokens > FEW and len(more := short.nonzero()[:, 0]):
+    few = FEW if order.device.type == "cpu" else num_tokens  # which rows have less would have to be waited for
+    result, short = kept(everything, min(few, num_tokens))
+    if num_tokens > few and len(more := short.nonzero()[:, 0]):
         result[more] = kept(more, num_tokens)[0]
     return result

@@ -37,6 +37,7 @@ class Loop:
 
     Args:
         weights: how those of products are stored in a loop without gradients.
+        is_idle: whether nothing is shared.
 
     Raises:
         UnsupportedError: for weights of bytes where no kernels may compute.
@@ -52,13 +53,13 @@ class Loop:
     torch.Size([3, 3])
     """
 
-    def __init__(self, weights: Storage = "float32") -> None:
+    def __init__(self, weights: Storage = "float32", *, is_idle: bool = False) -> None:
         self.collects = torch.is_grad_enabled()
         self.stores_bytes = weights == "int8"
         reason = refuse_kernels() or refuse_autocast()
         if self.stores_bytes and reason is not None:
             raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
-        self._is_idle = reason is not None
+        self._is_idle = is_idle or reason is not None
         self.hooks = None if self._is_idle else _saved_tensors_hooks()
         self._made: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._tokens: list[Any] = []

@@ -18,13 +18,13 @@ from regard import tree
 from regard.config.schema import TrainingConfig
 from regard.errors import ConfigError, RegardError, UnsupportedError
 from regard.layers.items import ItemDraws, drawing, sites
+from regard.ops.recording import Recordings, graphs
 from regard.shapes import trusted
 from regard.training import processes
 from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
 from regard.training.precision import Precision
-from regard.training.recording import Recordings, graphs
 from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, RecordableTrainee, Trainee
 
 SHOWN = 8
@@ -218,7 +218,7 @@ class Stepper:
                 self._update(gradients, norm, torch.isfinite(stacked).all(), rate)
             return stacked
 
-        figures = self._recordings.call(form, inputs, make)
+        figures = self._recordings.call(form, inputs, make).clone()
         self.unrecorded = self._recordings.failures.get(form, self.unrecorded)
         self._pending.append(_Pending(self._names[form], figures, step, descriptions))
 

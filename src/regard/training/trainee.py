@@ -151,7 +151,7 @@ class DivisibleTrainee(Trainee, Protocol):
 
 @runtime_checkable
 class RecordableTrainee(DivisibleTrainee, Protocol):
-    """A trainee whose steps are recorded on a GPU (`regard.training.recording`); a batch is a tree of tensors."""
+    """A trainee whose steps are recorded on a GPU (`regard.ops.recording`); a batch is a tree of tensors."""
 
     def program(self, step: int) -> Hashable:
         """What the operations of the loss depend on, besides the shapes of the batch.

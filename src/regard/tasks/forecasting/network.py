@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.tasks.forecasting import RecurrentForecasterConfig
-from regard.decoding import Feed
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import QuantileHead, ValueEmbedding, ValueHead
 from regard.models import ChangeDecoder, RecurrentEncoder
@@ -48,14 +47,22 @@ class Conditions:
         return self.inputs(self.last[:, None])[:, 0]
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> Futures:
         """Makes the next inputs from values, for free runs."""
+        return Futures(self.base, self.known)
 
-        def feed(values: Tensor, rows: Tensor, step: int) -> Tensor:
-            base = [] if self.base is None else [self.base[rows, step]]
-            return torch.cat([*base, values, self.known[rows, step]], -1)
 
-        return feed
+@dataclass(frozen=True, slots=True)
+class Futures:
+    """What is put beside the values of a step, as of `Conditions`."""
+
+    base: Tensor | None
+    known: Tensor
+
+    def __call__(self, values: Float[Tensor, "R F"], rows: Tensor, step: Any) -> Float[Tensor, "R I"]:
+        """The inputs of a step from the values of the one before."""
+        base = [] if self.base is None else [self.base[rows, step]]
+        return torch.cat([*base, values, self.known[rows, step]], -1)
 
 
 class LinearPath(nn.Module):

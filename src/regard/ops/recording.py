@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard import tree
 
@@ -18,7 +21,7 @@ MOST = 64
 """Recordings that are kept; the one that was used the longest ago goes first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recording:
     """A recorded call.
 
@@ -26,11 +29,28 @@ class Recording:
         inputs: the tensors that it reads, whatever is copied into them.
         outputs: the tensors that it writes.
         replay: makes it again.
+        given: what was copied into the inputs last.
     """
 
-    inputs: Any
+    inputs: list[Tensor]
     outputs: Any
     replay: Callable[[], object]
+    given: list[weakref.ref[Tensor]]
+
+    def read(self, inputs: list[Tensor], owned: set[int]) -> None:
+        """Copies what is not the tensor that was copied before.
+
+        Args:
+            owned: the ids of tensors that recordings change.
+        """
+        changed = [
+            i
+            for i, (kept, x, last) in enumerate(zip(self.inputs, inputs, self.given, strict=True))
+            if kept is not x and (last() is not x or id(x) in owned)
+        ]
+        if changed:
+            torch._foreach_copy_([self.inputs[i] for i in changed], [inputs[i] for i in changed], non_blocking=True)
+        self.given = [weakref.ref(x) for x in inputs]
 
 
 class Recordings:
@@ -47,36 +67,40 @@ class Recordings:
         self._capture = capture
         self._kept: OrderedDict[Hashable, Recording] = OrderedDict()
         self._seen: set[Hashable] = set()
+        self._lock = Lock()
+        self._owned: set[int] = set()
         self.failures: dict[Hashable, str] = {}
 
     def call(self, form: Hashable, inputs: Any, function: Callable[[Any], Any]) -> Any:
-        """The outputs of a function, trees of tensors as the inputs are.
+        """The outputs of a function, a tree of tensors as the inputs are; they last until the next call.
 
         Args:
             form: what decides the operations of the function, the shapes and types of the inputs included.
+            inputs: not changed in place from call to call, as a tensor that was the input before is not copied again.
         """
-        if form in self.failures:
-            return function(inputs)
-        if form not in self._seen:
-            self._seen.add(form)
-            return function(inputs)
-        recording = self._kept.get(form)
-        if recording is None:
+        with self._lock:
+            if form in self.failures:
+                return function(inputs)
+            if form not in self._seen:
+                self._seen.add(form)
+                return function(inputs)
+            leaves = list(tree.leaves(inputs))
+            if (recording := self._kept.get(form)) is not None:
+                self._kept.move_to_end(form)
+                recording.read(leaves, self._owned)
+                recording.replay()
+                return recording.outputs
             own = tree.map(torch.clone, inputs)
             try:
                 outputs, replay = self._capture(lambda: function(own))
             except RuntimeError as error:  # an operation that no recording may have
                 self.failures[form] = f"{type(error).__name__}: {error}"
                 return function(inputs)
-            recording = Recording(own, outputs, replay)
-            self._kept[form] = recording
+            self._kept[form] = Recording(list(tree.leaves(own)), outputs, replay, [weakref.ref(x) for x in leaves])
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(form)
-            tree.map(lambda kept, new: kept.copy_(new, non_blocking=True), recording.inputs, inputs)
-            recording.replay()
-        return tree.map(torch.clone, recording.outputs)
+            self._owned = {id(x) for each in self._kept.values() for x in (*each.inputs, *tree.leaves(each.outputs))}
+            return outputs
 
 
 def graphs() -> Capture:
@@ -85,7 +109,7 @@ def graphs() -> Capture:
 
     def capture(function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             outputs = function()
         graph.replay()
         return outputs, graph.replay

@@ -1,0 +1,93 @@
+"""Which searches are recorded on a GPU, a step at a time, and the recordings of each decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import local
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.config.search import Search
+from regard.layers import recorders
+from regard.ops.recording import Capture, Recordings, graphs
+from regard.shapes import Bool, Int
+
+EVERY = 8
+"""After so many recorded steps it is read which sentences have ended."""
+ROOMS = ("regard.attention.", "regard.layers.", "regard.models.", "regard.tasks.", "torch.nn.modules.")
+"""Whose modules do nothing but what their tensors say."""
+_THREAD = local()
+
+
+def capture_for(device: torch.device) -> Callable[[], Capture] | None:
+    """What records on a device, or None."""
+    return graphs if device.type == "cuda" else None
+
+
+def recordings_of(decoder: Any, memory: Tensor) -> tuple[Recordings, Hashable] | None:
+    """The recordings of a decoder's searches in this thread, and what tells its weights; None if it is not recorded.
+
+    A recording has the addresses of the weights, and all that Python does only once. So nothing is recorded of modules
+    that are not regard's or torch's, that hooks watch, that are in training, or whose attention is recorded.
+    """
+    if (capture := capture_for(memory.device)) is None or refuse(decoder) is not None:
+        return None
+    kept: WeakKeyDictionary[Any, Recordings] = _THREAD.__dict__.setdefault("recordings", WeakKeyDictionary())
+    if (found := kept.get(decoder)) is None:
+        found = kept[decoder] = Recordings(capture())
+    kind = memory.device.type
+    cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    return found, (cast, *(x.data_ptr() for x in (*decoder.parameters(), *decoder.buffers())))
+
+
+def constant_of(options: Search, *parts: object) -> Hashable:
+    """What the steps of a search depend on beside its tensors, or None if a part may be anything."""
+    is_known = all(type(part).__module__.startswith("regard.") for part in parts)
+    return (options, *parts) if is_known else None
+
+
+def shapes(inputs: Any) -> Hashable:
+    """The part of a form that follows from a tree of tensors."""
+    return tuple((x.shape, x.dtype) for x in tree.leaves(inputs))
+
+
+def looks(step: int, longest: int, *, is_recorded: bool) -> bool:
+    """Whether to ask after a step what has ended, where the longest output has so many steps."""
+    return not is_recorded or step % EVERY == 0 or step >= longest
+
+
+def staying(leaving: Bool[Tensor, " B"], *, is_recorded: bool) -> Int[Tensor, " C"] | None:
+    """The places of what goes on, some of which is over where steps are recorded: half as many rows each time.
+
+    So the numbers of rows, of which each has recordings of its own, are few. None if all rows stay.
+    """
+    going = (~leaving).nonzero()[:, 0]
+    if not is_recorded or not len(going):
+        return going
+    count = len(leaving)
+    while (count + 1) // 2 >= len(going) and count > 1:
+        count = (count + 1) // 2
+    return None if count == len(leaving) else leaving.int().argsort(stable=True)[:count]
+
+
+def refuse(decoder: Any) -> str | None:
+    """Why the steps of a decoder are not recorded on a GPU, or None."""
+    if not isinstance(decoder, nn.Module):
+        return f"{type(decoder).__name__} is no module"
+    if decoder.training:
+        return "the decoder is in training mode"
+    if recorders.active():
+        return "attention is recorded"
+    for name, module in decoder.named_modules():
+        kind = type(module)
+        if not kind.__module__.startswith(ROOMS):
+            return f"{name or 'the decoder'} is a {kind.__name__}, of which nobody knows what it does beside tensors"
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module) or "step" in vars(module):
+            return f"hooks of {name or 'the decoder'} want to be called"
+        if getattr(module, "is_random", False):
+            return f"{name or 'the decoder'} draws random numbers"
+    return None

@@ -1,0 +1,118 @@
+"""Steps of searches and free runs that are recorded: on a tape in place of a GPU they give what ordinary ones give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard import attention as a
+from regard.config.search import Search
+from regard.decoding import SearchSource, recorded, search
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import Bridge, Encoded, RecurrentDecoder
+from regard.ops.recording import Recordings
+from support import tape
+
+LENGTHS = (6, 2, 4, 5, 6, 3, 1)
+SEARCHES = {
+    "greedy": {"beam": 1},
+    "beam": {"beam": 3, "num_best": 2},
+    "average": {"beam": 3, "length_penalty": "average"},
+    "gnmt": {"beam": 2, "length_penalty": "gnmt", "min_length": 3},
+    "coverage": {"beam": 3, "coverage_penalty": "gnmt"},
+    "groups": {"beam": 4, "num_groups": 2, "diversity": 0.5},
+    "first": {"beam": 3, "stop": "first"},
+    "patience": {"beam": 3, "stop": "patience", "patience": 2.0},
+    "top": {"beam": 3, "stop": "top"},
+    "full": {"beam": 3, "stop": "full"},
+    "kept": {"beam": 3, "keep_finished": True},
+    "sampling": {"method": "sampling", "num_best": 3, "seed": 4, "top_k": 4},
+}
+
+
+def model(mechanism: str = "bahdanau", seed: int = 0) -> RecurrentDecoder:
+    """A decoder whose outputs have different lengths."""
+    torch.manual_seed(seed)
+    made = {
+        "bahdanau": lambda: a.bahdanau(query_size=8, memory_size=6, size=5),
+        "location": lambda: a.location_sensitive(query_size=8, memory_size=6, size=5, num_filters=3, kernel_size=3),
+        "luong": lambda: a.luong(query_size=8, memory_size=6, score="general"),
+        "monotonic": lambda: a.monotonic(query_size=8, memory_size=6, size=5),
+    }
+    attention = made[mechanism]()
+    embedding = TokenEmbedding(9, 4)
+    size = RecurrentDecoder.input_size(4, 8, attention=attention)
+    stack = RecurrentStack(size, 8, cell="lstm")
+    found = RecurrentDecoder(embedding, stack, TokenHead(8, 9), Bridge(6, stack), attention=attention)
+    for weight in found.parameters():
+        nn.init.normal_(weight, std=0.7)
+    return found.double().eval()
+
+
+def prepared(decoder: Any, lengths: tuple[int, ...] = LENGTHS) -> Any:
+    """The memory of some sentences."""
+    generator = torch.Generator().manual_seed(3)
+    memory = torch.randn(len(lengths), max(lengths), 6, dtype=torch.float64, generator=generator)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    with torch.no_grad():
+        return decoder.prepare(Encoded(memory, mask))
+
+
+def found(decoder: Any, **settings: Any) -> list[Any]:
+    """What a search finds, as plain data."""
+    memory = prepared(decoder)
+    limits = torch.tensor([25, 3, 25, 9, 25, 25, 25])
+    source = SearchSource(mask=torch.arange(6) < torch.tensor(LENGTHS)[:, None])
+    outputs = search(
+        decoder, memory, Search(**settings), bos=0, eos=1, max_length=limits, alignment=True, source=source
+    )
+    return [
+        [
+            (h.tokens.tolist(), h.stop_reason, h.score, h.alignments["attention"].shape, h.alignments["attention"])
+            for h in each
+        ]
+        for each in outputs
+    ]
+
+
+@pytest.fixture
+def on_a_tape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches are recorded, though there is no GPU."""
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+
+
+def recordings(decoder: Any) -> Recordings:
+    """Those of a decoder."""
+    made: Recordings = recorded._THREAD.recordings[decoder]
+    return made
+
+
+def require_same(one: list[Any], other: list[Any]) -> None:
+    """Outputs of two searches are equal, numbers to rounding."""
+    assert [[h[:2] for h in each] for each in one] == [[h[:2] for h in each] for each in other]
+    for first, second in zip((h for each in one for h in each), (h for each in other for h in each), strict=True):
+        assert first[2] == pytest.approx(second[2], rel=1e-12)
+        assert first[3] == second[3]
+        torch.testing.assert_close(first[4], second[4], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_recorded_searches_find_what_ordinary_ones_find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, settings = model(), SEARCHES[name]
+    expected = found(decoder, **settings)
+    assert len({len(h[0]) for each in expected for h in each}) > 1, "sentences leave at different steps"
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+    for _ in range(3):
+        require_same(found(decoder, **settings), expected)
+    made = recordings(decoder)
+    assert made.failures == {}
+    assert made._kept, "steps were recorded"
+    with torch.no_grad():  # replays read weights where they stand
+        for weight in decoder.parameters():
+            weight.mul_(1.1)
+    replayed = found(decoder, **settings)
+    monkeypatch.undo()
+    require_same(replayed, found(decoder, **settings))
