@@ -12,9 +12,11 @@ from regard import attention as a
 from regard.config.search import Search
 from regard.decoding import SearchSource, recorded, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, Encoded, RecurrentDecoder
+from regard.models import Bridge, Encoded, RecurrentDecoder, TransformerDecoder, transformer_decoder
 from regard.ops.recording import Recordings
 from support import tape
+from test_models_free_runs import decoder as speech_decoder
+from test_models_free_runs import run as speak
 
 LENGTHS = (6, 2, 4, 5, 6, 3, 1)
 SEARCHES = {
@@ -41,6 +43,7 @@ def model(mechanism: str = "bahdanau", seed: int = 0) -> RecurrentDecoder:
         "location": lambda: a.location_sensitive(query_size=8, memory_size=6, size=5, num_filters=3, kernel_size=3),
         "luong": lambda: a.luong(query_size=8, memory_size=6, score="general"),
         "monotonic": lambda: a.monotonic(query_size=8, memory_size=6, size=5),
+        "coverage": lambda: a.coverage(query_size=8, memory_size=6, size=5),
     }
     attention = made[mechanism]()
     embedding = TokenEmbedding(9, 4)
@@ -61,7 +64,7 @@ def prepared(decoder: Any, lengths: tuple[int, ...] = LENGTHS) -> Any:
         return decoder.prepare(Encoded(memory, mask))
 
 
-def found(decoder: Any, **settings: Any) -> list[Any]:
+def found(decoder: Any, attention: str = "attention", **settings: Any) -> list[Any]:
     """What a search finds, as plain data."""
     memory = prepared(decoder)
     limits = torch.tensor([25, 3, 25, 9, 25, 25, 25])
@@ -71,17 +74,11 @@ def found(decoder: Any, **settings: Any) -> list[Any]:
     )
     return [
         [
-            (h.tokens.tolist(), h.stop_reason, h.score, h.alignments["attention"].shape, h.alignments["attention"])
+            (h.tokens.tolist(), h.stop_reason, h.score, h.alignments[attention].shape, h.alignments[attention])
             for h in each
         ]
         for each in outputs
     ]
-
-
-@pytest.fixture
-def on_a_tape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches are recorded, though there is no GPU."""
-    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
 
 
 def recordings(decoder: Any) -> Recordings:
@@ -99,20 +96,82 @@ def require_same(one: list[Any], other: list[Any]) -> None:
         torch.testing.assert_close(first[4], second[4], rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_recorded_searches_find_what_ordinary_ones_find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder, settings = model(), SEARCHES[name]
+def require_recorded(decoder: Any, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+    """Recorded searches find what ordinary ones find, whatever the weights are by then."""
     expected = found(decoder, **settings)
     assert len({len(h[0]) for each in expected for h in each}) > 1, "sentences leave at different steps"
+    with monkeypatch.context() as patch:
+        patch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+        for _ in range(3):
+            require_same(found(decoder, **settings), expected)
+        made = recordings(decoder)
+        assert made.failures == {}
+        assert made._kept, "steps were recorded"
+        with torch.no_grad():
+            for weight in decoder.parameters():
+                weight.mul_(1.1)
+        replayed = found(decoder, **settings)
+    require_same(replayed, found(decoder, **settings))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_recorded_searches_find_what_ordinary_ones_find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_recorded(model(), monkeypatch, **SEARCHES[name])
+
+
+@pytest.mark.parametrize("mechanism", ["location", "luong", "monotonic", "coverage"])
+def test_recorded_steps_of_mechanisms(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_recorded(model(mechanism), monkeypatch, beam=3)
+
+
+@pytest.mark.parametrize(
+    ("positions", "seed"),
+    [("sinusoidal", 2), ("learned", 2), ("rotary", 1), ("linear_bias", 1), ("buckets", 1), ("relative", 4)],
+)
+def test_recorded_steps_of_a_transformer_have_room_for_all(
+    positions: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(seed)
+    limit = {"max_length": 30} if positions == "learned" else {}
+    options = {"num_layers": 2, "num_heads": 2, "feed_forward_size": 12, "dropout": 0.0, "positions": positions}
+    parts = TokenEmbedding(9, 8), TokenHead(8, 9)
+    decoder = transformer_decoder(*parts, memory_size=6, **options, **limit).double().eval()
+    for weight in decoder.parameters():
+        nn.init.normal_(weight, std=0.7)
+    monkeypatch.setattr(TransformerDecoder, "_ineligible_for_search", lambda self, memory=None: "it is on a GPU")
+    require_recorded(decoder, monkeypatch, beam=3, attention="cross.1")
+
+
+@pytest.mark.parametrize("mechanism", ["location", "forward", "dca", "stepwise"])
+def test_recorded_free_runs_of_speech_are_ordinary_ones(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = speech_decoder(mechanism)
+    expected = speak(decoder, steps=(19, 4, 13))
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
     for _ in range(3):
-        require_same(found(decoder, **settings), expected)
+        for one, other in zip(speak(decoder, steps=(19, 4, 13)), expected, strict=True):
+            assert one.stop_reason == other.stop_reason
+            torch.testing.assert_close(one.values, other.values, rtol=1e-12, atol=1e-14)
+            torch.testing.assert_close(dict(one.alignments), dict(other.alignments), rtol=1e-12, atol=1e-14)
     made = recordings(decoder)
     assert made.failures == {}
-    assert made._kept, "steps were recorded"
-    with torch.no_grad():  # replays read weights where they stand
-        for weight in decoder.parameters():
-            weight.mul_(1.1)
-    replayed = found(decoder, **settings)
-    monkeypatch.undo()
-    require_same(replayed, found(decoder, **settings))
+    assert made._kept
+
+
+def test_what_python_does_beside_tensors_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = model()
+    assert recorded.refuse(decoder) is None
+    assert recorded.refuse(model().train()) == "the decoder is in training mode"
+    assert "is no module" in str(recorded.refuse(object()))
+    hooked = model()
+    hooked.head.register_forward_hook(lambda *_: None)
+    assert recorded.refuse(hooked) == "hooks of head want to be called"
+
+    class Own(nn.Linear):
+        pass
+
+    changed = model()
+    changed.readout = Own(3, 3)
+    assert "readout is a Own" in str(recorded.refuse(changed))
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+    found(decoder, beam=2, no_repeat_ngram_size=2)  # a processor reads tokens
+    assert decoder not in vars(recorded._THREAD).get("recordings", {})

@@ -45,6 +45,22 @@ def map(function: Callable[..., Tensor], tree: TreeT, *others: Any) -> TreeT:
     return result
 
 
+def change(tree: TreeT, kind: type, function: Callable[[Any], Any]) -> TreeT:
+    """Applies a function to the nodes of a kind, what is inside them excepted."""
+    result: Any = tree
+    if isinstance(tree, kind):
+        result = function(tree)
+    elif isinstance(tree, tuple):
+        parts = (change(value, kind, function) for value in tree)
+        result = type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    elif isinstance(tree, dict):
+        result = {key: change(value, kind, function) for key, value in tree.items()}
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree)]
+        result = type(tree)(**{name: change(getattr(tree, name), kind, function) for name in names})
+    return cast(TreeT, result)
+
+
 def leaves(tree: Any) -> Iterator[Tensor]:
     """The tensors of a tree, in order."""
     tensors: list[Tensor] = []

@@ -29,14 +29,14 @@ class Source:
         values: what is read.
         keys: what queries are compared with; the values themselves if no keys were given.
         mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
-        start: the index of the first of these positions; above 0 where they extend a memory.
+        start: the index of the first of these positions; above 0, or a tensor (), where they extend a memory.
         grid: (h, w), if the positions are the cells of an image, s = y·w + x, so that S = h·w; or None.
     """
 
     values: Float[Tensor, "B S M"]
     keys: Float[Tensor, "B S M2"]
     mask: Bool[Tensor, "B S"] | None = None
-    start: int = 0
+    start: int | Int[Tensor, ""] = 0
     grid: tuple[int, int] | None = None
 
 
@@ -50,6 +50,7 @@ class Memory:
         window, alignment: the results of their `prepare`, or None.
         read: the result of the read's `prepare`: values (B, S, G, V). G divides H: adjacent heads share them.
         mask: True where a position may be attended to; None means everywhere.
+        filled: how many of the positions there are, the same number for all rows, if there is room for further ones.
     """
 
     score: Tree = None
@@ -57,6 +58,7 @@ class Memory:
     alignment: Tree = None
     read: Float[Tensor, "B S _ _"]
     mask: Bool[Tensor, "B S"] | None = None
+    filled: Int[Tensor, " B"] | None = None
 
     @property
     def num_sentences(self) -> int:

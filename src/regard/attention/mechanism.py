@@ -27,7 +27,7 @@ from regard.attention.contract import (
     Tree,
     initial_position,
 )
-from regard.attention.memory import widened
+from regard.attention.memory import widened, with_mask
 from regard.attention.sizes import check_grid, check_memory, check_query
 from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
@@ -156,7 +156,7 @@ class Mechanism(AbstractAttention):
         values: Tensor,
         keys: Tensor | None,
         mask: Tensor | None,
-        start: int,
+        start: int | Tensor,
         grid: tuple[int, int] | None = None,
     ) -> Memory:
         """The memory of positions from `start` on."""
@@ -198,9 +198,19 @@ class Mechanism(AbstractAttention):
                 f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
                 "positions it began with. Prepare the whole memory first."
             )
-        added = self._prepare(values, keys, keep_mask(values, mask), memory.num_positions)
+        start = memory.num_positions if memory.filled is None else memory.filled[0]
+        added = self._prepare(values, keys, keep_mask(values, mask), start)
+        if memory.filled is not None:
+            places, filled = (
+                start + torch.arange(values.shape[1], device=values.device),
+                memory.filled + values.shape[1],
+            )
+            memory, added = replace(memory, filled=None), with_mask(added)
+            return replace(
+                tree.map(lambda leaf, new: leaf.index_copy(1, places, new.to(leaf.dtype)), memory, added), filled=filled
+            )
         if (memory.mask is None) != (added.mask is None):
-            memory, added = _with_mask(memory), _with_mask(added)
+            memory, added = with_mask(memory), with_mask(added)
         return tree.map(lambda *leaves: torch.cat(leaves, 1), memory, added)
 
     def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
@@ -484,13 +494,6 @@ def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
     if comparison is None or comparison.rotate is not None:
         return None
     return comparison if at_once.ineligible(parts, comparison, reports=True) is None else None
-
-
-def _with_mask(memory: Memory) -> Memory:
-    """The memory with a mask, which is True everywhere if it had none."""
-    if memory.mask is not None:
-        return memory
-    return replace(memory, mask=memory.read.new_ones(memory.read.shape[:2], dtype=torch.bool))
 
 
 def _refuse_loop(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, TypeVar, get_args
 
 import torch
@@ -45,6 +46,25 @@ def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_hea
     hypotheses = num_hypotheses(num_rows, sentences)
     shared = weights[:, None, None].expand(-1, hypotheses, num_heads, -1)
     return shared.reshape(num_rows, num_heads, num_positions)
+
+
+def with_mask(memory: Memory) -> Memory:
+    """The memory with a mask, which is True everywhere if it had none."""
+    if memory.mask is not None:
+        return memory
+    return replace(memory, mask=memory.read.new_ones(memory.read.shape[:2], dtype=torch.bool))
+
+
+def with_room(memory: Memory, count: int) -> Memory:
+    """The memory with room for further positions, which `Mechanism.extend` fills; until then they are masked.
+
+    >>> with_room(Memory(read=torch.ones(1, 1, 1, 1)), 2).mask
+    tensor([[ True, False, False]])
+    """
+    wide = tree.map(
+        lambda leaf: torch.cat([leaf, leaf.new_zeros(len(leaf), count, *leaf.shape[2:])], 1), with_mask(memory)
+    )
+    return replace(wide, filled=memory.read.new_full((memory.num_sentences,), memory.num_positions, dtype=torch.long))
 
 
 def widened(memory: TreeT, like: Tensor | None) -> TreeT:

@@ -233,11 +233,10 @@ def _search(
     )
     results = totals.new_full((count, groups, best + width), -inf)
     results_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
-    longest = int(remaining.max())
     while len(frontier):
         own = frontier.take(step, own)
         leaving = own.over != 0
-        if frontier.looks(longest) and bool(leaving.any()):
+        if frontier.looks() and bool(leaving.any()):
             frontier.require_numbers(own.over)
             left = frontier.sentences[leaving]
             for result, values in zip((results, results_nodes), own.final or ranked(own), strict=True):

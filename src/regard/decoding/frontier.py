@@ -98,7 +98,10 @@ class Frontier:
             self.decoder, memory = for_search(decoder, memory, count * width)
         width = 1 if begins_alike else width
         self.memory, self.width, self.eos = memory, width, eos
+        self.longest = int(length_limits(request.max_length, memory).max())
         self.state = self.decoder.initial_state(memory, width)
+        if self.is_recorded:
+            self.state = recorded.with_room(self.state, self.longest)
         self.sentences = torch.arange(count, device=device)
         self.inputs = torch.full((count * width,), request.bos, dtype=torch.long, device=device)
         self.nodes = torch.full((count, width), ROOT, dtype=torch.long, device=device)
@@ -129,9 +132,9 @@ class Frontier:
         """Whether steps are recorded, so that nothing in them may wait for the device."""
         return self._recordings is not None
 
-    def looks(self, longest: int) -> bool:
-        """Whether to ask now which sentences have ended, the longest of which may take so many steps."""
-        return recorded.looks(self.num_steps, longest, is_recorded=self.is_recorded)
+    def looks(self) -> bool:
+        """Whether to ask now which sentences have ended."""
+        return recorded.looks(self.num_steps, self.longest, is_recorded=self.is_recorded)
 
     def take(self, step: Callable[[TreeT], TreeT], own: TreeT) -> TreeT:
         """Takes a step of the search, which calls `advance`, `grow` and `move`.
@@ -140,8 +143,13 @@ class Frontier:
             step: from what the search keeps, a tree of tensors, to what it keeps then.
         """
         self.num_steps += 1
-        if self._recordings is None or self.num_steps == 1:
+        if self._recordings is None:
             own = step(own)
+        elif self.num_steps == 1:
+            before = recorded.widths(self.state)
+            own = step(own)
+            if recorded.widths(self.state) != before:  # every step has a form of its own
+                self._recordings, self.loop = None, over_steps.Loop()
         else:
             own = self._recorded(step, own)
         self.history.add(replace(self._level, nodes=tuple(self._nodes)))

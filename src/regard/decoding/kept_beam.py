@@ -132,11 +132,11 @@ def kept_steps(request: Request, options: Search) -> Steps:
     own = _Kept(totals, totals, lengths, totals == -inf, remaining, torch.zeros_like(remaining))
     final = totals.new_full((count, beam), -inf)
     final_nodes, final_finished = frontier.nodes.new_full((count, beam), ROOT), final > 0
-    history, longest = frontier.history, int(remaining.max())
+    history = frontier.history
     while len(frontier):
         own = frontier.take(step, own)
         leaving = own.over != 0
-        if frontier.looks(longest) and bool(leaving.any()):
+        if frontier.looks() and bool(leaving.any()):
             frontier.require_numbers(own.over)
             left = frontier.sentences[leaving]
             assert own.final is not None

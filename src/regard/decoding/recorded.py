@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import partial
 from threading import local
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from regard import tree
+from regard.attention import memory
+from regard.attention.contract import Memory
 from regard.config.search import Search
 from regard.layers import recorders
+from regard.models.transformer_layers import LayerState
 from regard.ops.recording import Capture, Recordings, graphs
 from regard.shapes import Bool, Int
 
@@ -20,6 +25,9 @@ EVERY = 8
 """After so many recorded steps it is read which sentences have ended."""
 ROOMS = ("regard.attention.", "regard.layers.", "regard.models.", "regard.tasks.", "torch.nn.modules.")
 """Whose modules do nothing but what their tensors say."""
+ROOM = 16
+"""The room for steps is a multiple of it."""
+TreeT = TypeVar("TreeT")
 _THREAD = local()
 
 
@@ -28,18 +36,18 @@ def capture_for(device: torch.device) -> Callable[[], Capture] | None:
     return graphs if device.type == "cuda" else None
 
 
-def recordings_of(decoder: Any, memory: Tensor) -> tuple[Recordings, Hashable] | None:
+def recordings_of(decoder: Any, like: Tensor) -> tuple[Recordings, Hashable] | None:
     """The recordings of a decoder's searches in this thread, and what tells its weights; None if it is not recorded.
 
     A recording has the addresses of the weights, and all that Python does only once. So nothing is recorded of modules
     that are not regard's or torch's, that hooks watch, that are in training, or whose attention is recorded.
     """
-    if (capture := capture_for(memory.device)) is None or refuse(decoder) is not None:
+    if (capture := capture_for(like.device)) is None or refuse(decoder) is not None:
         return None
     kept: WeakKeyDictionary[Any, Recordings] = _THREAD.__dict__.setdefault("recordings", WeakKeyDictionary())
     if (found := kept.get(decoder)) is None:
         found = kept[decoder] = Recordings(capture())
-    kind = memory.device.type
+    kind = like.device.type
     cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     return found, (cast, *(x.data_ptr() for x in (*decoder.parameters(), *decoder.buffers())))
 
@@ -53,6 +61,21 @@ def constant_of(options: Search, *parts: object) -> Hashable:
 def shapes(inputs: Any) -> Hashable:
     """The part of a form that follows from a tree of tensors."""
     return tuple((x.shape, x.dtype) for x in tree.leaves(inputs))
+
+
+def with_room(state: TreeT, steps: int) -> TreeT:
+    """A state whose memories of the steps so far have room for so many, so that its shapes stay the same."""
+    count = -(-steps // ROOM) * ROOM
+
+    def widened(layer: LayerState) -> LayerState:
+        return replace(layer, memory=tree.change(layer.memory, Memory, partial(memory.with_room, count=count)))
+
+    return tree.change(state, LayerState, widened)
+
+
+def widths(state: Any) -> Hashable:
+    """The sizes of the leaves of a state, but for their rows."""
+    return tuple(x.shape[1:] for x in tree.leaves(state))
 
 
 def looks(step: int, longest: int, *, is_recorded: bool) -> bool:
@@ -88,6 +111,4 @@ def refuse(decoder: Any) -> str | None:
             return f"{name or 'the decoder'} is a {kind.__name__}, of which nobody knows what it does beside tensors"
         if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module) or "step" in vars(module):
             return f"hooks of {name or 'the decoder'} want to be called"
-        if getattr(module, "is_random", False):
-            return f"{name or 'the decoder'} draws random numbers"
     return None

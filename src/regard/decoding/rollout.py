@@ -109,11 +109,10 @@ def roll_out(
     lengths, going = torch.zeros_like(frontier.nodes), torch.ones_like(frontier.nodes, dtype=torch.bool)
     own = _Rolled(totals, lengths, going, ~going, remaining, torch.zeros_like(remaining))
     scores, nodes, ended = totals.clone(), frontier.nodes.clone(), ~going
-    longest = int(remaining.max())
     while len(frontier):
         own = frontier.take(step, own)
         leaving = own.over != 0
-        if not frontier.looks(longest) or not bool(leaving.any()):
+        if not frontier.looks() or not bool(leaving.any()):
             if request.streaming:
                 yield _progress(frontier)
             continue

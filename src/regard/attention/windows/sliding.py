@@ -237,8 +237,7 @@ class PredictiveWindow(AbstractWindow):
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""
-        first = source.start + 1
-        ends = torch.arange(first, first + source.values.shape[1], device=source.values.device)
+        ends = torch.arange(source.values.shape[1], device=source.values.device) + (source.start + 1)
         ends = ends.expand(source.values.shape[:2])
         return ends.clone() if source.mask is None else ends * source.mask
 
