@@ -12,7 +12,14 @@ from regard import attention as a
 from regard.config.search import Search
 from regard.decoding import SearchSource, recorded, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, Encoded, RecurrentDecoder, TransformerDecoder, transformer_decoder
+from regard.models import (
+    Bridge,
+    Encoded,
+    RecurrentDecoder,
+    TransformerDecoder,
+    transformer_decoder,
+    transformer_language_model,
+)
 from regard.ops.recording import Recordings
 from support import tape
 from test_models_free_runs import decoder as speech_decoder
@@ -140,6 +147,31 @@ def test_recorded_steps_of_a_transformer_have_room_for_all(
         nn.init.normal_(weight, std=0.7)
     monkeypatch.setattr(TransformerDecoder, "_ineligible_for_search", lambda self, memory=None: "it is on a GPU")
     require_recorded(decoder, monkeypatch, beam=3, attention="cross.1")
+
+
+@pytest.mark.parametrize("reach", [None, 4])
+def test_recorded_steps_of_a_language_model(reach: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    embedding = TokenEmbedding(9, 8)
+    made = {"num_layers": 2, "num_heads": 2, "feed_forward_size": 12, "dropout": 0.0, "reach": reach}
+    decoder = transformer_language_model(embedding, TokenHead(8, 9), **made).double().eval()
+    for weight in decoder.parameters():
+        nn.init.normal_(weight, std=0.7)
+    ids = torch.randint(2, 9, (4, 5), generator=torch.Generator().manual_seed(1))
+    memory = decoder.prepare(Encoded(ids, torch.arange(5) < torch.tensor([5, 0, 1, 3])[:, None]))
+
+    def continued() -> list[list[int]]:
+        outputs = search(decoder, memory, Search(beam=3), bos=0, eos=1, max_length=torch.tensor([25, 20, 3, 25]))
+        return [each[0].tokens.tolist() for each in outputs]
+
+    expected = continued()
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+    monkeypatch.setattr("regard.models.language_search.refuse", lambda model, memory=None: "it is on a GPU")
+    for _ in range(3):
+        assert continued() == expected
+    made_for = recordings(decoder)
+    assert made_for.failures == {}
+    assert bool(made_for._kept) is (reach is None), "a cache of the last tokens grows and shrinks"
 
 
 @pytest.mark.parametrize("mechanism", ["location", "forward", "dca", "stepwise"])

@@ -45,8 +45,12 @@ def map(function: Callable[..., Tensor], tree: TreeT, *others: Any) -> TreeT:
     return result
 
 
-def change(tree: TreeT, kind: type, function: Callable[[Any], Any]) -> TreeT:
-    """Applies a function to the nodes of a kind, what is inside them excepted."""
+def change(tree: TreeT, kind: type | tuple[type, ...], function: Callable[[Any], Any]) -> TreeT:
+    """A tree whose nodes of a kind are what a function makes of them.
+
+    >>> change((1, "a", (2,)), int, lambda node: node + 1)
+    (2, 'a', (3,))
+    """
     result: Any = tree
     if isinstance(tree, kind):
         result = function(tree)

@@ -239,7 +239,8 @@ def _search(
         if frontier.looks() and bool(leaving.any()):
             frontier.require_numbers(own.over)
             left = frontier.sentences[leaving]
-            for result, values in zip((results, results_nodes), own.final or ranked(own), strict=True):
+            now = own.final if frontier.is_recorded and own.final is not None else ranked(own)
+            for result, values in zip((results, results_nodes), now, strict=True):
                 result[left] = values[leaving]
             if streaming:
                 yield _first(frontier.history, left, results[left, 0], results_nodes[left, 0], best)

@@ -17,6 +17,7 @@ from regard.attention import memory
 from regard.attention.contract import Memory
 from regard.config.search import Search
 from regard.layers import recorders
+from regard.models.transformer_language_model import CausalCache
 from regard.models.transformer_layers import LayerState
 from regard.ops.recording import Capture, Recordings, graphs
 from regard.shapes import Bool, Int
@@ -67,10 +68,12 @@ def with_room(state: TreeT, steps: int) -> TreeT:
     """A state whose memories of the steps so far have room for so many, so that its shapes stay the same."""
     count = -(-steps // ROOM) * ROOM
 
-    def widened(layer: LayerState) -> LayerState:
-        return replace(layer, memory=tree.change(layer.memory, Memory, partial(memory.with_room, count=count)))
+    def widened(node: Any) -> Any:
+        if isinstance(node, CausalCache) and node.inputs is not None:
+            return node  # it keeps the last tokens only
+        return replace(node, memory=tree.change(node.memory, Memory, partial(memory.with_room, count=count)))
 
-    return tree.change(state, LayerState, widened)
+    return tree.change(state, (LayerState, CausalCache), widened)
 
 
 def widths(state: Any) -> Hashable:

@@ -102,10 +102,11 @@ class CausalLayer(nn.Module):
             keep: whether the new cache is needed; None is returned in its place otherwise.
         """
         around_attention, around_feed_forward = self.residuals
-        cached = cache.memory.num_positions
+        filled = cache.memory.filled
+        cached = cache.memory.num_positions if filled is None else filled[0]
         inner = around_attention.enter(x)
         state = None
-        if cached == 0:
+        if filled is None and cached == 0:
             memory = self.attention.prepare(inner, mask=mask)
         else:
             memory = self.attention.extend(cache.memory, inner, mask=mask)
