@@ -207,3 +207,23 @@ def test_what_python_does_beside_tensors_is_not_recorded(monkeypatch: pytest.Mon
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
     found(decoder, beam=2, no_repeat_ngram_size=2)  # a processor reads tokens
     assert decoder not in vars(recorded._THREAD).get("recordings", {})
+
+
+def test_a_step_that_cannot_be_recorded_is_called_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def capture(function: Any) -> Any:
+        raise RuntimeError("no room")
+
+    decoder = model()
+    expected = found(decoder, beam=2)
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: capture)
+    with pytest.warns(RuntimeWarning, match="Steps are not recorded: RuntimeError: no room") as warned:
+        require_same(found(decoder, beam=2), expected)
+    assert len(warned) == len(recordings(decoder).failures)
+
+
+def test_a_recording_copies_what_is_new_and_what_recordings_write() -> None:
+    recordings_, total = Recordings(tape.capture), torch.zeros(())
+    kept = torch.ones(())
+    for number in range(1, 6):
+        (total, same) = recordings_.call("sum", (total, kept), lambda inputs: (inputs[0] + inputs[1], inputs[1]))
+        assert (float(total), float(same)) == (number, 1)

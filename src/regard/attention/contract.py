@@ -39,6 +39,14 @@ class Source:
     start: int | Int[Tensor, ""] = 0
     grid: tuple[int, int] | None = None
 
+    @property
+    def positions(self) -> Int[Tensor, " S"]:
+        """The indices of these positions."""
+        count, device = self.values.shape[1], self.values.device
+        if isinstance(self.start, Tensor):
+            return torch.arange(count, device=device) + self.start
+        return torch.arange(self.start, self.start + count, device=device)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:

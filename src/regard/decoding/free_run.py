@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from regard import tree
 from regard.decoding.frontier import checked_source, length_limits
 from regard.decoding.processor import SearchSource
-from regard.decoding.recorded import looks, recordings_of, shapes, staying
+from regard.decoding.recorded import called, looks, recordings_of, staying
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
@@ -166,9 +166,8 @@ def free_run(
                 run, number, output = step(run, number, feed, stop, source)
             else:
                 inputs = run, torch.as_tensor(number, device=device), feed, stop, source
-                form = constant, shapes(inputs)
                 rows = run.rows  # the same tensor as long as no row leaves
-                run, number, output = recordings.call(form, inputs, lambda inputs: step(*inputs))
+                run, number, output = called(recordings, constant, inputs, lambda inputs: step(*inputs))
                 run, output = replace(run, rows=rows), tree.map(torch.clone, output)
             outputs.append((run.rows, output))
             may_end = stop is not None or attention_stop is not None or len(outputs) >= least

@@ -168,8 +168,8 @@ class Frontier:
             nodes = tuple(self._nodes)
             return {name: getattr(self, name) for name in CHANGING}, after, (self.step, self._first), self._level, nodes
 
-        form = self._form, recorded.shapes(inputs)
-        changed, own, (self.step, self._first), level, nodes = self._recordings.call(form, inputs, make)
+        outputs = recorded.called(self._recordings, self._form, inputs, make)
+        changed, own, (self.step, self._first), level, nodes = outputs
         vars(self).update(changed)
         self._level, self._nodes = tree.map(torch.clone, (level, nodes))
         return own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
@@ -59,9 +60,13 @@ def constant_of(options: Search, *parts: object) -> Hashable:
     return (options, *parts) if is_known else None
 
 
-def shapes(inputs: Any) -> Hashable:
-    """The part of a form that follows from a tree of tensors."""
-    return tuple((x.shape, x.dtype) for x in tree.leaves(inputs))
+def called(recordings: Recordings, form: Hashable, inputs: Any, function: Callable[[Any], Any]) -> Any:
+    """`Recordings.call` for inputs whose shapes belong to the form; warns once where a step cannot be recorded."""
+    num_failures, form = len(recordings.failures), (form, tuple((x.shape, x.dtype) for x in tree.leaves(inputs)))
+    outputs = recordings.call(form, inputs, function)
+    if len(recordings.failures) > num_failures:
+        warnings.warn(f"Steps are not recorded: {recordings.failures[form]}.", RuntimeWarning, stacklevel=2)
+    return outputs
 
 
 def with_room(state: TreeT, steps: int) -> TreeT:
@@ -109,9 +114,24 @@ def refuse(decoder: Any) -> str | None:
     if recorders.active():
         return "attention is recorded"
     for name, module in decoder.named_modules():
-        kind = type(module)
+        name, kind = name or "the decoder", type(module)
         if not kind.__module__.startswith(ROOMS):
-            return f"{name or 'the decoder'} is a {kind.__name__}, of which nobody knows what it does beside tensors"
-        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module) or "step" in vars(module):
-            return f"hooks of {name or 'the decoder'} want to be called"
+            return f"{name} is a {kind.__name__}, of which nobody knows what it does beside tensors"
+        if module._forward_hooks or module._forward_pre_hooks:
+            return f"hooks of {name} want to be called"
+        for key, value in vars(module).items():
+            if not key.startswith("_") and _may_do_anything(value):
+                return f"nobody knows what the {key} of {name} does beside tensors"
     return None
+
+
+def _may_do_anything(value: Any) -> bool:
+    """Whether a value is or has a function, or a decoder, that is not regard's or torch's."""
+    if isinstance(value, tuple | list | dict):
+        return any(map(_may_do_anything, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, partial):
+        return _may_do_anything(value.func)
+    if not callable(value) and not hasattr(value, "step"):
+        return False
+    room = getattr(value, "__module__", None) or type(value).__module__
+    return not room.startswith(("regard.", "torch", "builtins"))

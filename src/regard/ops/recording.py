@@ -21,7 +21,7 @@ MOST = 64
 """Recordings that are kept; the one that was used the longest ago goes first."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Recording:
     """A recorded call.
 
@@ -50,7 +50,7 @@ class Recording:
         ]
         if changed:
             torch._foreach_copy_([self.inputs[i] for i in changed], [inputs[i] for i in changed], non_blocking=True)
-        self.given = [weakref.ref(x) for x in inputs]
+        self.given[:] = [weakref.ref(x) for x in inputs]
 
 
 class Recordings:
@@ -99,7 +99,9 @@ class Recordings:
             self._kept[form] = Recording(list(tree.leaves(own)), outputs, replay, [weakref.ref(x) for x in leaves])
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
-            self._owned = {id(x) for each in self._kept.values() for x in (*each.inputs, *tree.leaves(each.outputs))}
+            self._owned.clear()
+            for each in self._kept.values():
+                self._owned.update(map(id, (*each.inputs, *tree.leaves(each.outputs))))
             return outputs
 
 

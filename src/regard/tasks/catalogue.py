@@ -13,6 +13,7 @@ from regard.attention import RECIPES, cite
 from regard.attention.citation import bibliography
 from regard.config import presets
 from regard.config.reading import preset_text
+from regard.decoding import recorded
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
 from regard.tasks.contract import AbstractModel
@@ -76,8 +77,13 @@ def explain(model: AbstractModel[Any] | None = None) -> str:
     modules: Iterator[Any] = model.module.modules()
     reasons: dict[str, None] = {part.feeds_back: None for part in modules if getattr(part, "feeds_back", None)}
     how = f"one by one: {'; '.join(reasons)}" if reasons else "all at once"
+    decoders = (part for part in model.module.modules() if hasattr(part, "step") and hasattr(part, "initial_state"))
+    found = next(decoders, None)
+    unrecorded = None if found is None else recorded.refuse(found)
+    searches = f"  searches on a GPU {f'call every step: {unrecorded}' if unrecorded else 'replay recorded steps'}"
     operations = (f"  operations on {name}: {', '.join(_operations(device))}" for device, name in DEVICES.items())
-    return "\n".join([model.name, f"  training takes the steps of a sequence {how}", *operations])
+    training = f"  training takes the steps of a sequence {how}"
+    return "\n".join([model.name, training, *[searches] * (found is not None), *operations])
 
 
 def _operations(device: str) -> Iterator[str]:

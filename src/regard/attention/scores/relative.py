@@ -147,8 +147,7 @@ class RotaryDotScore(AbstractScore):
 
     def prepare(self, source: Source) -> Tree:
         """R_j W_k h_j, split into key-value heads; j counts from `start`."""
-        positions = torch.arange(source.keys.shape[1], device=source.keys.device) + source.start
-        return self._rotate(self.content.prepare(source), positions)
+        return self._rotate(self.content.prepare(source), source.positions)
 
     def comparison(self) -> Comparison:
         """A dot product of rotated W_q q / √d and the keys."""

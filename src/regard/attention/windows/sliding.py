@@ -237,8 +237,7 @@ class PredictiveWindow(AbstractWindow):
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""
-        ends = torch.arange(source.values.shape[1], device=source.values.device) + (source.start + 1)
-        ends = ends.expand(source.values.shape[:2])
+        ends = (source.positions + 1).expand(source.values.shape[:2])
         return ends.clone() if source.mask is None else ends * source.mask
 
     def predict(self, look: Look) -> Float[Tensor, "R G"]:
