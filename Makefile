@@ -13,8 +13,11 @@ TORCH_INDEX ?= $(shell [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/d
 # Where `make bench` writes, with pictures beside it.
 BENCH ?= bench/speed.md
 
-# Where `make gpu` writes.
+# Where `make gpu` writes; sections of it, all if empty; a folder of wheels of packages that are missing; seconds in all.
 GPU ?= bench/gpu.md
+SECTIONS ?=
+WHEELS ?=
+TOTAL ?= 590
 
 # Where `make test-versions` makes its environments, and versions of packages in place of the lowest ones.
 VERSIONS ?= .venv-versions
@@ -77,9 +80,10 @@ bench: install
 bench-peers: install
 	$(BIN)/python benchmarks/peers/run.py --folder .venv-peers --append --output $(BENCH)
 
-# What needs an NVIDIA GPU: tests, kernels, training and decoding, within ten minutes.
-gpu: install
-	$(BIN)/python benchmarks/gpu/run.py --output $(GPU)
+# What needs an NVIDIA GPU, the most important first. It installs nothing: the machine may have no network.
+gpu:
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) benchmarks/gpu/run.py $(SECTIONS) --output $(GPU) --total $(TOTAL) \
+		$(if $(WHEELS),--wheels $(WHEELS))
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -132,7 +132,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     import tempfile
 
     import torch
-    from preset_cases import built, steps
+    from preset_cases import Training, built
     from preset_data import path_of
 
     from regard import attention, layers, models
@@ -158,7 +158,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
 
     with tempfile.TemporaryDirectory() as folder:
         for preset in ("text-to-text", "translation-transformer", "speech"):
-            yield f"optimiser step ({preset})", steps(*built(preset, path_of(preset, Path(folder))), 1)
+            yield f"optimiser step ({preset})", Training(*built(preset, path_of(preset, Path(folder))), 1)
 
 
 def step(decoder: Any, encoded: Any) -> Callable[[], object]:

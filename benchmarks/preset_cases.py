@@ -35,60 +35,82 @@ Job = tuple[Callable[[], object], int]
 """A call, and how many steps it makes."""
 
 
-def built(preset: str, data: Path, **settings: object) -> tuple[Any, Any]:
-    """The untrained model of a preset and its trainee, with the keys that the data decide."""
-    from regard.config import from_preset
+def builder(preset: str | Path, data: Path, **settings: object) -> Callable[..., tuple[Any, Any]]:
+    """Reads the data of a preset or of a configuration; what it returns makes the untrained model and its trainee.
+
+    Keyword arguments of that are keys of the section `training`, beside those that the data decide.
+    """
+    from regard.config import from_preset, load
     from regard.tasks.table import task_of
 
     overrides = {"data.train": data, "training.device": "cpu", **settings}
-    config = from_preset(preset, [f"{key}={value}" for key, value in overrides.items()]).config
+    read = load if isinstance(preset, Path) else from_preset
+    config = read(preset, [f"{key}={value}" for key, value in overrides.items()]).config
     task = task_of(config)
-    torch.manual_seed(config.seed)
     material = task.read(config)
     check = task.checked if hasattr(task, "checked") else task.check
-    model = task.build(task.resolve(config, material, check(config, material)).config, material, name=preset)
-    return model, task.trainee(model, material)
+    resolved = task.resolve(config, material, check(config, material)).config
+
+    def build(**training: object) -> tuple[Any, Any]:
+        torch.manual_seed(config.seed)
+        section = resolved.training.model_copy(update=training)
+        model = task.build(resolved.model_copy(update={"training": section}), material, name=str(preset))
+        return model, task.trainee(model, material)
+
+    return build
 
 
-def steps(model: Any, trainee: Any, count: int) -> Callable[[], list[float]]:
-    """A call that makes optimiser steps on `count` batches spread over an epoch, and returns their losses."""
-    from regard.training.accumulation import LocalBatch
-    from regard.training.step import Stepper
+def built(preset: str, data: Path, **settings: object) -> tuple[Any, Any]:
+    """The untrained model of a preset and its trainee, with the keys that the data decide."""
+    return builder(preset, data, **settings)()
 
-    training = model.config.training
-    stepper = Stepper(trainee, training, torch.device("cpu"))
-    descriptions = trainee.descriptions(0)
-    chosen = [descriptions[i * len(descriptions) // count] for i in range(count)]
-    batches = [(LocalBatch(description), trainee.batch(description)) for description in chosen]
-    generator = torch.Generator().manual_seed(1)
 
-    def call() -> list[float]:
-        model.module.train()
-        made = (
-            stepper([batch], step=step, learning_rate=training.learning_rate, generator=generator)
-            for step, batch in enumerate(batches)
-        )
-        known = (figures if isinstance(figures, list) else [figures] for figures in made)  # one, of older versions
-        return [figures.loss / figures.count for each in known for figures in each]
+class Training:
+    """Optimiser steps on `count` batches that are spread over an epoch, on the configured device.
 
-    return call
+    Args:
+        model, trainee: as `built` returns them; the model is moved to the device.
+    """
+
+    def __init__(self, model: Any, trainee: Any, count: int) -> None:
+        from regard.training.accumulation import LocalBatch
+        from regard.training.step import Stepper
+
+        training = model.config.training
+        device = torch.device(training.device)
+        self.module, self.learning_rate = model.module.to(device), training.learning_rate
+        self.stepper = Stepper(trainee, training, device)
+        descriptions = trainee.descriptions(0)
+        chosen = [descriptions[i * len(descriptions) // count] for i in range(count)]
+        self.batches = [(LocalBatch(description), trainee.batch(description)) for description in chosen]
+        self.generator = torch.Generator().manual_seed(1)
+
+    def __call__(self) -> list[Any]:
+        """Makes the steps and returns their figures: sums of the loss and the number of symbols."""
+        self.module.train()
+        known: list[Any] = []
+        for step, batch in enumerate(self.batches):
+            rate = self.learning_rate
+            figures = self.stepper([batch], step=step, learning_rate=rate, generator=self.generator)
+            known += figures if isinstance(figures, list) else [figures]  # older versions return one
+        return known + (self.stepper.read() if hasattr(self.stepper, "read") else [])
 
 
 @lru_cache(maxsize=1)
-def searched(preset: str, data: Path) -> tuple[Any, Any]:
+def searched(preset: str, data: Path, device: str) -> Any:
     """The model of a preset, whose outputs all have the same length."""
     lengths = {"decoding.max_length": LENGTH, "decoding.min_length": LENGTH}
     if preset == "speech":
         lengths = {"decoding.stop_threshold": 0.9999, "decoding.max_frames_per_unit": 5}
     elif preset == "language-model":
         lengths = {"decoding.max_length": 100}
-    model, trainee = built(preset, data, **lengths)
-    model.module.eval()
-    return model, trainee
+    model, _ = built(preset, data, **lengths)
+    model.module.to(device).eval()
+    return model
 
 
-def job(name: str, folder: Path) -> Job:
-    """The call of a case."""
+def job(name: str, folder: Path, device: str = "cpu") -> Job:
+    """The call of a case; the device is that of searches and free runs."""
     kind, preset, *rest = name.split("/")
     if name in SMALL:
         rows, length, size = SMALL[name]
@@ -96,11 +118,11 @@ def job(name: str, folder: Path) -> Job:
         settings = {"model.encoder.size": size, "model.decoder.size": size, "model.attention.size": size}
         settings |= {"model.encoder.dropout": 0, "model.decoder.dropout": 0, "data.source.units": "whitespace"}
         settings |= {"data.target.units": "whitespace", "training.batch_tokens": rows * 2 * length}
-        return steps(*built("text-to-text", data, **settings), STEPS), STEPS
+        return Training(*built("text-to-text", data, **settings), STEPS), STEPS
     data = path_of(preset, folder)
     if kind == "train":
-        return steps(*built(preset, data), STEPS), STEPS
-    model, _ = searched(preset, data)
+        return Training(*built(preset, data), STEPS), STEPS
+    model = searched(preset, data, device)
     with data.open(encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line, _ in zip(file, range(int(rest[-1].removeprefix("rows-"))))]
     if preset == "speech":
@@ -126,4 +148,5 @@ def losses(preset: str, folder: Path, count: int = 50) -> list[float]:
         return torch.optim.SGD(weights, lr=0.01)
 
     with patch.multiple("regard.training.step", Adam=descent, AdamW=descent):
-        return steps(*built(preset, path_of(preset, folder)), count)()
+        training = Training(*built(preset, path_of(preset, folder)), count)
+        return [figures.loss / figures.count for figures in training()]

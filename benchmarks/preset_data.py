@@ -140,10 +140,12 @@ def speech(folder: Path) -> Path:
     return write_lines(folder / "speech.csv", rows)
 
 
-def constant(folder: Path, count: int, source: int, target: int) -> Path:
-    """Pairs of words of one length; a vocabulary of 40."""
+def constant(folder: Path, count: int, source: int, target: int, num_words: int = 40) -> Path:
+    """Pairs of texts of one length in words."""
     random = draw()
-    rows = ["\t".join(" ".join(map(str, random.integers(0, 40, n))) for n in (source, target)) for _ in range(count)]
+    rows = [
+        "\t".join(" ".join(map(str, random.integers(0, num_words, n))) for n in (source, target)) for _ in range(count)
+    ]
     return write_lines(folder / f"constant-{source}-{target}.tsv", rows)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from regard.data import synthetic
 from regard.tasks.table import TASKS
@@ -243,3 +244,26 @@ TASK_CASES = {
         open=("training.warmup_steps", "data.dev_stride"),
     ),
 }
+
+
+def configured(task: str, folder: Path, **training: Any) -> Path:
+    """A configuration beside its data; both are written if they are not there."""
+    case = TASK_CASES[task]
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        case.write(folder)
+    values = {"task": task, **case.sections, "training": {**LOOP, **case.training, **training}}
+    path = folder / f"{task}.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def near(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal but for rounding."""
+    if isinstance(left, float):
+        return left == pytest.approx(right, rel=1e-4, abs=2e-6)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(near(left[name], right[name]) for name in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(near, left, right))
+    return bool(left == right)

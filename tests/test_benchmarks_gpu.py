@@ -1,4 +1,4 @@
-"""`make gpu` without a GPU: what it says, and its sections rehearsed on the CPU."""
+"""`make gpu` without a GPU: what it reports, whatever its sections do, and the sections rehearsed on the CPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,13 +16,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from speed import CASES
 from speed.machine import Rates
+from torch.utils import backend_registration
 
-import regard
 from regard import ops
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "gpu"
-MODULES = ("chip", "kernels", "place", "recipe", "run", "suite")
+MODULES = tuple(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("conftest", "powers"))
+PATHS = os.pathsep.join(str(path) for path in (FOLDER.parents[1] / "src", FOLDER.parent, FOLDER.parents[1] / "tests"))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([PATHS, os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.fixture
@@ -40,11 +44,15 @@ def place(bench):
     return bench.place.rehearsal()
 
 
-def script(*given, **environment):
-    paths = os.pathsep.join([str(Path(regard.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+@pytest.fixture
+def result(bench):
+    return bench.place.Result()
+
+
+def script(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, str(FOLDER / "run.py"), *map(str, given)],
-        env={**os.environ, "PYTHONPATH": paths, **environment},
+        [sys.executable, str(FOLDER / "run.py"), *map(str, arguments)],
+        env={**ENVIRONMENT, **environment},
         capture_output=True,
         text=True,
         timeout=280,
@@ -59,115 +67,164 @@ def test_without_a_gpu_it_says_so_in_a_line_and_fails(tmp_path):
     assert not (tmp_path / "gpu.md").exists()
 
 
-def test_packages_that_are_missing_are_named_before_anything_is_tried(bench, monkeypatch):
-    real = find_spec
-    monkeypatch.setattr(bench.run, "find_spec", lambda name: None if name in ("yaml", "jaxtyping") else real(name))
-    assert "missing: pyyaml, jaxtyping" in bench.run.refuse(rehearse=True)
-    monkeypatch.setattr(bench.run, "find_spec", lambda name: None if name == "regard" else real(name))
-    assert "PYTHONPATH=src" in bench.run.refuse(rehearse=True)
+def test_packages_that_are_missing_or_do_not_fit_are_named_with_the_command_that_downloads_them(bench, monkeypatch):
+    requirement = bench.packages.Requirement
+    asked = [requirement("typer>=99"), requirement("regard-of-nobody>=2"), requirement("numpy>=1")]
+    monkeypatch.setattr(bench.packages, "needed", lambda: asked)
+    reason = bench.run.refuse(rehearse=True)
+    assert "\n  regard-of-nobody>=2 (missing)\n" in reason
+    assert "typer>=99 (" in reason
+    assert "numpy" not in reason
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"pip download --python-version {version} --platform manylinux2014_x86_64" in reason
+    assert "'typer>=99' 'regard-of-nobody>=2'\nand here: make gpu WHEELS=wheels" in reason
 
 
-def sections(bench, monkeypatch, **bodies):
-    """Sections of one module each, written for a test."""
-    made = {name: bench.run.Section(name.title(), f"{name}.section", seconds) for name, (_, seconds) in bodies.items()}
-    monkeypatch.setattr(bench.run, "SECTIONS", made)
-    return made
+def test_all_that_is_needed_is_there_and_is_what_pyproject_says(bench):
+    assert {"torch", "pydantic", "typer"} <= {each.name for each in bench.packages.needed()}
+    assert bench.packages.refuse() is None
 
 
-def test_a_section_that_fails_or_hangs_does_not_lose_the_others(bench, monkeypatch, tmp_path):
-    found = {
-        "chip": {"parts": ["| a |"], "figures": "fine", "place": "a chip", "failures": [], "seconds": 1},
-        "kernels": {
-            "parts": ["    Traceback"],
-            "figures": "",
-            "place": "",
-            "failures": ["ended with status 1"],
-            "seconds": 2,
-        },
-        "tests": {"parts": ["| b |"], "figures": "7 passed", "place": "a chip", "failures": [], "seconds": 1},
-    }
-    asked = []
-    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
-    monkeypatch.setattr(bench.run, "outcome", lambda name, seconds, *, rehearse: asked.append(name) or found[name])
-    output = tmp_path / "deep" / "gpu.md"
-    assert bench.run.main(["--sections", ",".join(found), "--output", str(output)]) == 1
-    text = output.read_text()
-    assert asked == list(found)
-    assert "| Triton kernels | failed | 2 |  |" in text
-    assert "**Failed**: ended with status 1" in text
-    assert "| Tests that need a GPU | held | 1 | 7 passed |" in text
-    assert "a chip" in text
-    del found["kernels"]
-    assert bench.run.main(["--sections", ",".join(found), "--output", str(output)]) == 0
+def test_wheels_come_before_all_installed_packages(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "before")
+    with zipfile.ZipFile(tmp_path / "typer-99.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("typer-99.0.dist-info/METADATA", "Name: typer\nVersion: 99.0\nRequires-Dist: nobody-has>=1\n")
+    asked = [bench.packages.Requirement("typer>=99")]
+    bench.packages.unpack(tmp_path, tmp_path / "unpacked")
+    lacking = [(str(requirement), reason) for requirement, reason in bench.packages.unfit(asked)]
+    assert lacking == [("nobody-has>=1", "missing")]
+    assert os.environ["PYTHONPATH"] == f"{tmp_path / 'unpacked'}{os.pathsep}before"
 
 
-def test_what_runs_too_long_is_ended_with_all_its_processes(bench, tmp_path, monkeypatch):
-    """The process of a section that sleeps, and the one that it started."""
-    (tmp_path / "run.py").write_text(
-        "import subprocess, sys, time\n"
-        "print('began', flush=True)\n"
-        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"print(child.pid, file=open({str(tmp_path / 'pid')!r}, 'w'), flush=True)\n"
-        "time.sleep(600)\n"
-    )
+CHILD = """
+import json, subprocess, sys, time
+name, output = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--work", "--output"))
+rows = [{"head": ["a"], "rows": [["row of " + name]]}]
+figures = {"beam of 5 over 512 words": 70_000.0} if name == "searches" else {}
+result = {"parts": rows, "failures": [], "figures": figures, "summary": "sum of " + name, "place": "a chip"}
+if name != "tests":
+    open(output, "w").write(json.dumps(result))
+if name == "searches":
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    print(child.pid, file=open(FOLDER + "/pid", "w"), flush=True)
+    time.sleep(600)
+sys.exit(3 if name in ("kernels", "tests") else 0)
+"""
+
+
+@pytest.fixture
+def children(bench, monkeypatch, tmp_path):
+    """Sections that are processes of a few lines: one holds, one hangs, one fails, one has no result."""
+    (tmp_path / "run.py").write_text(f"FOLDER = {str(tmp_path)!r}\n{CHILD}")
     monkeypatch.setattr(bench.run, "HERE", tmp_path)
-    for seconds in (1, 5, 60):  # until the section had the time to begin
-        found = bench.run.outcome("chip", seconds, rehearse=False)
-        if (tmp_path / "pid").exists():
-            break
-    assert found["failures"] == [f"ended after {seconds} seconds"]
-    assert "began" in found["parts"][0]
-    pid = int((tmp_path / "pid").read_text())
-    for _ in range(100):
+    short = dataclasses.replace(bench.run.SECTIONS["searches"], seconds=5)
+    monkeypatch.setitem(bench.run.SECTIONS, "searches", short)
+    return bench.run
+
+
+def test_the_report_is_whole_after_each_section_whatever_becomes_of_it(children, monkeypatch, tmp_path):
+    names, output, made = ("training", "searches", "kernels", "tests"), tmp_path / "deep" / "gpu.md", children.outcome
+
+    def outcome(name, seconds, *, rehearse):
+        for before in names[: names.index(name)]:
+            assert f"| {before} | " in output.read_text()
+        return made(name, seconds, rehearse=rehearse)
+
+    monkeypatch.setattr(children, "outcome", outcome)
+    assert children.run(names, output, total=300, rehearse=False) == 1
+    text = output.read_text()
+    for name in names[:3]:
+        assert f"row of {name}" in text
+    assert "| training | held | 0 |" in text
+    assert "| sum of searches |" in text
+    assert "**Failed**: ended after 5 seconds; what there was by then follows" in text
+    assert text.count("**Failed**: ended with status 3") == 2
+    assert "training, searches, kernels: a chip." in text
+    assert "| beam of 5 over 512 words | ≥ 60,000 words/s | 70,000 | 15,000 | yes |" in text
+    assert "Not run yet: cases-models," in text
+    pid = (tmp_path / "pid").read_text().strip()
+    for _ in range(100):  # what the section had started ends with it
         if not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
             return
         time.sleep(0.1)
     pytest.fail("the section's child is still there")
 
 
-def test_time_that_is_spent_is_told_and_nothing_is_begun(bench, monkeypatch, tmp_path):
-    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
-    monkeypatch.setattr(bench.run, "outcome", lambda *given, **options: pytest.fail("began"))
+def test_sections_that_are_run_one_by_one_are_in_one_report(children, tmp_path):
     output = tmp_path / "gpu.md"
-    assert bench.run.main(["--seconds", "0", "--sections", "chip", "--output", str(output)]) == 1
-    assert "no time was left" in output.read_text()
+    assert children.run(["kernels"], output, total=300, rehearse=False) == 1
+    assert children.run(["training"], output, total=300, rehearse=False) == 0
+    text = output.read_text()
+    assert text.index("row of training") < text.index("row of kernels")
+    assert set(json.loads(output.with_suffix(".json").read_text())) == {"training", "kernels"}
 
 
-def test_all_sections_together_have_ten_minutes(bench):
-    assert bench.run.TOTAL <= 600
-    assert sum(one.seconds for name, one in bench.run.SECTIONS.items() if "compiled" not in name) <= 600
+def test_nothing_begins_when_the_time_of_all_together_is_spent(bench, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
+    monkeypatch.setattr(bench.run, "outcome", lambda *arguments, **options: pytest.fail("began"))
+    assert bench.run.main(["training", "--total", "0", "--output", str(tmp_path / "gpu.md")]) == 1
+    assert "no time is left for training" in capsys.readouterr().err
+
+
+def test_a_section_that_there_is_not_is_refused_with_all_names(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench.run.main(["trainings"])
+    assert "there is no section trainings; there are training, searches," in capsys.readouterr().err
+
+
+def test_every_section_takes_two_minutes_at_most_and_every_preset_is_in_one(bench):
+    from preset_data import DATA
+
+    assert all(section.seconds <= 120 for section in bench.run.SECTIONS.values())
+    presets = [name for key, one in bench.run.SECTIONS.items() if key.startswith("presets") for name in one.arguments]
+    assert sorted(presets) == sorted(DATA)
+    tasks = [name for key, one in bench.run.SECTIONS.items() if key.startswith("tasks") for name in one.arguments]
+    assert sorted(tasks) == sorted(bench.tasks.TASK_CASES)
+    for section in bench.run.SECTIONS.values():
+        module, _, function = section.function.partition(".")
+        assert callable(getattr(getattr(bench, module), function))
+
+
+def test_of_several_figures_of_a_target_the_least_counts(bench):
+    target = bench.run.TARGETS[-2].figure
+    empty = {"parts": [], "failures": [], "summary": "", "place": "a chip", "seconds": 1, "date": "today"}
+    results = {name: {**empty, "figures": {target: 3.0 / n}} for n, name in enumerate(("training", "kernels"), start=1)}
+    assert f"| {target} | ≥ 1 × | 1.5 | 0.22 | yes |" in bench.run.report(results)
+    results["kernels"]["figures"][target] = 0.9
+    assert f"| {target} | ≥ 1 × | 0.9 | 0.22 | **no** |" in bench.run.report(results)
+    assert "| greedy beside a beam of 5 | ≥ 1 × | not measured | 0.65 |  |" in bench.run.report(results)
 
 
 def test_rates_are_measured_by_the_clock_of_the_place(bench, place):
     ticks = iter(range(10**9))
     counted = dataclasses.replace(place, clock=lambda: float(next(ticks)))
-    result = bench.chip.section(counted)
-    assert result.failures == []
-    assert "| bfloat16 | 0.0 | 0 |" in result.parts[0], "a call takes a second of such a clock"
+    assert bench.place.rates(counted, torch.bfloat16).operations == 2 * place.width**3, "a call takes a second"
 
 
 def test_kernels_that_are_off_fail_and_have_no_time(bench, place):
-    """The reference stands in for Triton's kernels: right, then off by a thousandth."""
+    """The reference stands in for Triton's kernels: right, then twice as large."""
     reference = ops.IMPLEMENTATIONS["additive_energies"][-1].function
-    limit = Rates(1e9, 1e9)
-    for factor, holds in ((1.0, True), (1.001, False)):
+    for factor, holds in ((1.0, True), (2.0, False)):
         result = bench.place.Result()
         for case in bench.kernels.cases(
-            place, lambda *given, factor=factor, **form: factor * reference(*given, **form)
+            place, lambda *inputs, factor=factor, **form: factor * reference(*inputs, **form)
         ):
-            row = bench.kernels.measured(place, case, torch.float32, limit, result)
+            row = bench.kernels.measured(place, case, torch.bfloat16, Rates(1e9, 1e9), result, 1e9)
             assert (row[8] != "") == holds, row
-            assert len(row) == 16
+            assert len(row) == 17
         assert (result.failures == []) == holds
+        assert len(result.figures) == holds
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 def test_kernels_are_rehearsed_in_tritons_interpreter(tmp_path):
-    done = script("--rehearse", "--section", "kernels", "--output", tmp_path / "result.json", TRITON_INTERPRET="1")
+    output = tmp_path / "result.json"
+    done = script("--rehearse", "--work", "kernels", "--output", output, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    result = json.loads((tmp_path / "result.json").read_text())
+    result = json.loads(output.read_text())
     assert result["failures"] == []
-    assert result["figures"] == "18 of 18 rows within the gate"
+    assert result["summary"] == "18 of 18 rows within the gate"
 
 
 def test_times_of_kernels_are_those_of_the_profilers_events(bench):
@@ -188,38 +245,153 @@ def test_times_of_kernels_are_those_of_the_profilers_events(bench):
     ]
 
 
-def test_the_recipe_is_rehearsed_in_training_and_decoding(bench, place):
-    trained, decoded = bench.recipe.training(place), bench.recipe.decoding(place)
-    assert trained.failures == []
-    assert decoded.failures == []
-    assert [row.split(" | ")[0] for row in trained.parts[0].splitlines()[2:]] == ["| float32", "| bfloat16"]
-    assert len(decoded.parts[0].splitlines()) == 2 + 4
+def rows(result):
+    """The rows of the first table."""
+    return next(part["rows"] for part in result.parts if isinstance(part, dict))
+
+
+def test_training_and_searches_of_the_recipe_are_rehearsed(bench, place):
+    trained, searched = bench.place.Result(), bench.place.Result()
+    bench.training.recipe(place, trained)
+    bench.searches.recipe(place, searched)
+    assert trained.failures == searched.failures == []
+    assert [row[:3] for row in rows(trained)] == [["g2p-en", "float32", "1 ×"], ["g2p-en", "bfloat16", "1 ×"]]
+    assert rows(trained)[0][-1] == "steps are recorded on a GPU"
+    assert [row[0] for row in rows(searched)] == [f"beam {n}, {t}" for n in (5, 1) for t in ("float32", "bfloat16")]
+    targets = {target.figure for target in bench.run.TARGETS}
+    assert len(targets & {*trained.figures, *searched.figures}) == 4
+
+
+def test_a_preset_that_fails_loses_no_other_one(bench, place, result, monkeypatch):
+    real = bench.training.builder
+
+    def builder(name, *arguments, **settings):
+        if name == "speech":
+            raise RuntimeError("out of memory")
+        return real(name, *arguments, **settings)
+
+    monkeypatch.setattr(bench.training, "builder", builder)
+    bench.training.presets(place, result, "speech", "forecasting")
+    assert result.failures == ["speech: RuntimeError: out of memory"]
+    assert [row[0] for row in rows(result)] == ["forecasting"]
 
 
 @pytest.mark.slow
-def test_the_recipe_is_rehearsed_with_its_loss_compiled():
-    """In a process of its own, as it changes how loops are compiled; traced only, as there may be no C++ compiler."""
-    code = (
-        f"import sys; sys.path[:0] = [{str(FOLDER)!r}, {str(FOLDER.parent)!r}]\n"
-        "import place, recipe\n"
-        "from regard.tasks import compilation\n"
-        "compilation.BACKEND = 'eager'\n"
-        "result = recipe.compiled_bfloat16(place.rehearsal())\n"
-        "print(result.failures, result.parts[0])\n"
-    )
-    paths = os.pathsep.join([str(Path(regard.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280)
-    assert done.stdout.startswith("[] "), done.stdout + done.stderr[-2000:]
-    assert "| bfloat16 | compiled |" in done.stdout
+def test_outputs_of_presets_are_rehearsed(bench, place, result):
+    bench.searches.presets(place, result)
+    assert result.failures == []
+    assert len(rows(result)) == 4
+    assert "synthesis of speech, sentences" in result.figures
 
 
-def test_synthetic_words_are_the_same_each_time_and_as_long_as_english_ones(bench):
-    lines = bench.recipe.words(50, 1).splitlines()
-    assert lines == bench.recipe.words(50, 1).splitlines() != bench.recipe.words(50, 2).splitlines()
-    assert all(
-        3 <= len(word) <= 14 and len(word) == len(phones.split()) for word, phones in (x.split("\t") for x in lines)
-    )
+def test_cases_are_rehearsed_beside_plain_torch(bench, place, result):
+    bench.beside_plain.cases(place, result, [CASES["decoder"], CASES["masked-softmax"]])
+    assert result.failures == []
+    assert [row[:2] for row in rows(result)] == [
+        [name, kind] for name in ("decoder", "masked-softmax") for kind in ("float32", "bfloat16")
+    ]
+    assert [row[7] for row in rows(result)] == ["≥ 1 ×", "≥ 4 ×", "≥ 1 ×", "≥ 1 ×"]
+    assert len(result.figures) == 3
+
+
+def test_a_case_that_is_off_or_cannot_run_loses_no_other_one(bench, place, result):
+    def off(dtype, **sizes):
+        contest = CASES["masked-softmax"].contest(dtype, sizes)
+        plain = contest.sides["plain"]
+        return dataclasses.replace(
+            contest, sides={**contest.sides, "regard": lambda: {k: 1.1 * x for k, x in plain().items()}}
+        )
+
+    def broken(dtype, **sizes):
+        raise RuntimeError("no kernel image")
+
+    right = CASES["masked-softmax"]
+    bench.beside_plain.cases(place, result, [*(dataclasses.replace(right, make=make) for make in (off, broken)), right])
+    assert len(result.failures) == 4
+    assert result.failures[2] == "masked-softmax, float32: RuntimeError: no kernel image"
+    assert len(rows(result)[-1]) == 10
+
+
+@pytest.mark.slow
+def test_a_transformers_training_is_rehearsed_beside_torchs(bench, place, result):
+    bench.beside_plain.transformer(place, result)
+    assert [row[0] for row in rows(result)] == ["float32", "bfloat16"]
+    assert list(result.figures) == ["translation-transformer beside nn.Transformer compiled"]
+
+
+def test_a_task_is_trained_in_its_formats_and_predicts_as_on_the_cpu(bench, place, result):
+    bench.tasks.section(place, result, "labelling")
+    assert result.failures == []
+    assert [row[:3] for row in rows(result)] == [["labelling", kind, "held"] for kind in ("float32", "bfloat16")]
+
+
+def test_every_list_is_compared(bench, place, monkeypatch):
+    """The last case of each."""
+    last = {name: getattr(bench.parity.lists, name)[-1:] for name in bench.parity.lists.__all__ if name.isupper()}
+    monkeypatch.setattr(bench.parity, "lists", Namespace(**{**vars(bench.parity.lists), **last}))
+    made = []
+    for section in (bench.parity.mechanisms, bench.parity.decoders, bench.parity.searches, bench.parity.parts):
+        result = bench.place.Result()
+        section(place, result)
+        assert result.failures == []
+        made += rows(result)
+    assert len(made) == 2 * 9
+    assert all(row[2:4] == ["1 of 1", "0.0e+00"] for row in made)
+
+
+def test_what_differs_from_the_cpu_or_fails_is_named(bench, place, result):
+    calls = []
+
+    def job(case, device, dtype):
+        calls.append(device)
+        if case.name == "failing":
+            raise RuntimeError("an illegal memory access")
+        x = torch.tensor([1.0, float("-inf"), 1.0 + (len(calls) % 2) * case.off])
+        return {"context": x}
+
+    cases = [SimpleNamespace(name=f"off by {off}", off=off) for off in (0.0, 1e-5)] + [SimpleNamespace(name="failing")]
+    bench.parity.compare(place, result, {"all": (cases, job)})
+    assert result.failures == [
+        "off by 1e-05, float64: context differs by 1.0e-05",
+        "failing, float64: RuntimeError: an illegal memory access",
+        "failing, float32: RuntimeError: an illegal memory access",
+    ]
+    assert [row[2] for row in rows(result)] == ["1 of 3", "2 of 3"]
+    nan = {"x": torch.tensor([float("nan")])}
+    assert bench.parity.difference({"x": torch.ones(1)}, nan) == (float("inf"), "x")
+    assert bench.parity.difference({"x": torch.ones(1)}, {"y": torch.ones(1)}) == (float("inf"), "x, y")
+
+
+ELSEWHERE = """
+import dataclasses, sys
+import torch
+torch.set_num_threads(1)
+torch.inference_mode = torch.no_grad  # a stand-in for a device has no tensors of inference
+from support.other_device import DEVICE, OtherDevice
+import parity, place
+for name in filter(str.isupper, parity.lists.__all__):
+    setattr(parity.lists, name, getattr(parity.lists, name)[::12])
+parity.SEARCHES = parity.SEARCHES[:3]  # a stand-in for a device has no generators, which samples have
+there, result = dataclasses.replace(place.rehearsal(), device=DEVICE), place.Result()
+with OtherDevice():
+    parity.parts(there, result)
+    parity.mechanisms(there, result)
+    parity.decoders(there, result)
+    parity.searches(there, result)
+print(*result.failures, result.summary, sep="\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
+    reason="this torch has no backends in Python",
+)
+def test_cases_run_on_another_device():
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{FOLDER}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"}
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("\n") == 1, done.stdout
 
 
 def test_the_files_with_tests_for_a_gpu_are_found(bench):
@@ -242,11 +414,12 @@ def test_a_test_that_fails_or_is_skipped_on_a_gpu_is_a_failure(bench, place, mon
         "run",
         lambda *given, **options: SimpleNamespace(stdout=printed, stderr="", returncode=status),
     )
-    result = bench.suite.section(dataclasses.replace(place, is_full=True))
+    result = bench.place.Result()
+    bench.suite.section(dataclasses.replace(place, is_full=True), result)
     assert result.failures == ([] if failure is None else [failure])
 
 
-def test_tests_run_without_the_packages_of_conftest(bench, place, monkeypatch):
+def test_tests_run_without_the_packages_of_conftest(bench, place, result, monkeypatch):
     real, commands = bench.suite.find_spec, []
     monkeypatch.setattr(bench.suite, "find_spec", lambda name: None if name == "sybil" else real(name))
 
@@ -255,6 +428,6 @@ def test_tests_run_without_the_packages_of_conftest(bench, place, monkeypatch):
         return SimpleNamespace(stdout="PASSED a\n", stderr="", returncode=0)
 
     monkeypatch.setattr(bench.suite.subprocess, "run", run)
-    result = bench.suite.section(place)
+    bench.suite.section(place, result)
     assert "--noconftest" in commands[0]
     assert "without sybil" in result.parts[0]

@@ -27,22 +27,10 @@ from regard.files import checksum
 from regard.tasks import ImageToText, TextToText, load, train
 from regard.tasks.open_keys import is_set, value_of
 from regard.tasks.table import TASKS
-from task_cases import LOOP, TASK_CASES, interrupt
+from task_cases import TASK_CASES, configured, interrupt, near
 
 NAMES = sorted(TASK_CASES)
 NOTHING = SimpleNamespace(section=None)
-
-
-def configured(task: str, folder: Path, **training: Any) -> Path:
-    """A configuration beside its data; both are written if they are not there."""
-    case = TASK_CASES[task]
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        case.write(folder)
-    values = {"task": task, **case.sections, "training": {**LOOP, **case.training, **training}}
-    path = folder / f"{task}.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="session", params=NAMES)
@@ -154,17 +142,6 @@ def test_files_with_right_checksums_that_hold_something_else_are_refused(
     resealed(tmp_path, **{name: broken})
     with pytest.raises(DataError, match=f"{name} has numbers that are not finite"):
         load(tmp_path, device="cpu")
-
-
-def near(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal but for rounding."""
-    if isinstance(left, float):
-        return left == pytest.approx(right, rel=1e-4, abs=2e-6)
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(near(left[name], right[name]) for name in left)
-    if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(near, left, right))
-    return bool(left == right)
 
 
 def test_an_input_alone_gives_what_it_gives_among_others(

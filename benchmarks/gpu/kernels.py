@@ -1,4 +1,4 @@
-"""Every Triton kernel: its errors against float64, its time against the plain formula and against the chip's limits."""
+"""Triton kernels of additive energies: errors against float64, times beside the plain formula and the chip's limits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from place import FORMATS, Place, Result, rates, short
+from place import FORMATS, HALVES, Place, Result, activity, rates, short
 from speed import CASES, Case, Work, arithmetic
 from speed.case import OURS, PLAIN
 from speed.cases.energies import PRODUCT, contest
 from speed.clock import Quartiles, ratio, turns
 from speed.gate import judge, worst
-from speed.report import table
 
 from regard import ops
 from regard.ops.choose import Implementation
@@ -26,47 +25,44 @@ SIZES["additive-step"] = {"B": 512, "T": 1, "S": 256, "D": 512}
 TINY = {"B": 1, "T": 3, "S": 4, "D": 5}
 
 
-def section(place: Place) -> Result:
-    """Errors and times of the operation in every format, then times of its kernels one by one."""
-    result = Result()
+def section(place: Place, result: Result) -> None:
+    """The chip's rates; errors and times of the operation in every format; times of its kernels one by one."""
+    limits = {dtype: rates(place, dtype) for dtype in FORMATS}
+    head = f"TFLOP/s of a product, {place.width} wide", f"GB/s of a copy of {place.megabytes} MB, read and written"
+    add = result.table("format", *head)
+    for dtype, limit in limits.items():
+        add(short(dtype), f"{limit.operations / 1e12:.1f}", f"{limit.traffic / 1e9:.0f}")
     triton = implementation()
     reason = triton.refuse() if place.is_full else None
     if reason is not None:
         result.failures.append(f"the kernels cannot be used: {reason}")
-        return result
+        return
+    tangents = tangent_rate(place)
+    is_tf32 = torch.backends.cuda.matmul.allow_tf32
+    result.parts.append(
+        f"float32 products are {'TF32' if is_tf32 else 'true float32, not TF32'}. Powers of two, each one operation of "
+        f"the units that also make hyperbolic tangents: {tangents / 1e9:,.0f} thousand million a second."
+    )
     if place.is_full:
-        explanation = ops.explain(
-            "additive_energies", *(torch.zeros(s, device=place.device) for s in ((1, 2, 4), (1, 3, 4), 4))
-        )
+        shapes = (1, 2, 4), (1, 3, 4), 4
+        explanation = ops.explain("additive_energies", *(torch.zeros(s, device=place.device) for s in shapes))
         if f"{TRITON}: taken" not in explanation:
             result.failures.append(f"a GPU takes other kernels: {explanation}")
-    limits = {dtype: rates(place, dtype) for dtype in FORMATS}
-    rows = []
+    columns = "kernels", "form", "sizes", "format", "worst", "error", "plain's", "share of what is allowed", "ms"
+    more = "plain ms", "faster", "quartiles", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"
+    add, held, count = result.table(*columns, *more, "of tangents"), 0, 0
     for case in cases(place, triton.function):
         for dtype in FORMATS:
-            rows.append(measured(place, case, dtype, limits[torch.float32], result))
-    head = [
-        "kernels",
-        "form",
-        "sizes",
-        "format",
-        "worst",
-        "error",
-        "plain's",
-        "share of what is allowed",
-        "ms",
-        "plain ms",
-    ]
-    head += ["faster", "quartiles", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"]
-    result.parts += [
-        table(head, rows),
+            row, count = measured(place, case, dtype, limits[torch.float32], result, tangents), count + 1
+            held += row[8] != ""
+            add(*row)
+            result.summary = f"{held} of {count} rows within the gate"
+    result.parts.append(
         "Half formats are computed in float32. Operations and bytes are the least that the operation needs, as "
-        "`benchmarks/speed/arithmetic.py` counts them; a tangent counts 6 forward and 10 backward.",
-        *single_kernels(place, limits[torch.float32], result),
-    ]
-    passed = len([row for row in rows if row[8] != ""])
-    result.figures = f"{passed} of {len(rows)} rows within the gate"
-    return result
+        "`benchmarks/speed/arithmetic.py` counts them, bytes as they are stored; a tangent counts 6 forward and 10 "
+        "backward. Of tangents: the time of the least number of them, beside the time of all kernels."
+    )
+    single_kernels(place, limits[torch.float32], result)
 
 
 def implementation() -> Implementation:
@@ -90,27 +86,19 @@ def cases(place: Place, ours: Callable[..., Any]) -> Iterable[Case]:
             yield place.case(named, **drawn)
 
 
-def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: Result) -> list[object]:
+def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: Result, tangents: float) -> list[object]:
     """A row of the table: the gate; then, if it holds, the time."""
     sizes = dict(case.sizes)
     kernels, _, form = case.name.partition("; ")
     name, error = worst(judge(case, sizes, dtype))
     shown = " ".join(f"{letter}{size}" for letter, size in sizes.items())
-    row: list[object] = [
-        kernels,
-        form,
-        shown,
-        short(dtype),
-        name,
-        f"{error.ours:.1e}",
-        f"{error.plain:.1e}",
-        f"{error.share:.2f}",
-    ]
+    row: list[object] = [kernels, form, shown, short(dtype), name, f"{error.ours:.1e}", f"{error.plain:.1e}"]
+    row.append(f"{error.share:.2f}")
     if not error.passes:
         result.failures.append(
             f"{kernels}, {form}, {short(dtype)}: {name} is {error.ours:.2e} off, {error.allowed:.2e} allowed"
         )
-        return [*row, *[""] * 8]
+        return [*row, *[""] * 9]
     sides = case.contest(dtype, sizes).sides
     seconds = turns(sides, rounds=place.rounds, turn=place.turn, clock=place.clock)
     plain = min(
@@ -118,8 +106,36 @@ def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: R
     )
     faster, spent = ratio(seconds[plain], seconds[OURS]), Quartiles.of(seconds[OURS]).median
     assert case.work is not None
+    work = case.work(**sizes)
+    # bytes as they are stored
+    work = Work(work.operations, work.traffic * dtype.itemsize / 4)
+    if kernels == CASES["additive-step"].what and dtype in HALVES:
+        result.least("a step of a search in a half format beside a copy", work.traffic / spent / limit.traffic)
+    share = ""
+    if kernels == CASES["additive-forward"].what and form == "tanh" and place.is_full:
+        fastest = num_tangents(sizes) / tangents
+        share = f"{fastest / activity(place, sides[OURS]).seconds:.0%}"
+        if dtype == torch.float32:
+            name = "additive energies, forward, beside hyperbolic tangents only"
+            result.least(name, fastest / activity(place, sides[OURS]).seconds)
     row += [f"{1e3 * spent:.3g}", f"{1e3 * Quartiles.of(seconds[plain]).median:.3g}", f"{faster.median:.2f} ×"]
-    return [*row, f"{faster.low:.2f} to {faster.high:.2f}", *against(case.work(**sizes), spent, limit)]
+    return [*row, f"{faster.low:.2f} to {faster.high:.2f}", *against(work, spent, limit), share]
+
+
+def num_tangents(sizes: Mapping[str, int]) -> int:
+    """The tangents of a forward pass."""
+    return sizes["B"] * sizes["T"] * sizes["S"] * sizes["D"]
+
+
+def tangent_rate(place: Place) -> float:
+    """Powers a second of a kernel that makes nothing else."""
+    from powers import powers_of_two
+
+    programs, width, steps = (4096, 1024, 1024) if place.is_full else (1, 16, 2)
+    x = torch.rand(programs * width, device=place.device)
+    call = {"powers": lambda: powers_of_two[(programs,)](x, steps, width)}
+    seconds = turns(call, rounds=place.rounds, turn=place.turn, clock=place.clock)["powers"]
+    return programs * width * steps / Quartiles.of(seconds).median
 
 
 def against(work: Work, seconds: float, limit: Any) -> list[str]:
@@ -146,7 +162,7 @@ def work_of(B: int, T: int, S: int, D: int) -> dict[str, Work]:
     }
 
 
-def single_kernels(place: Place, limit: Any, result: Result) -> list[str]:
+def single_kernels(place: Place, limit: Any, result: Result) -> None:
     """The time of each kernel by torch's profiler, for tanh in float32."""
     calls = 10 if place.is_full else 1
     case = next(iter(cases(place, implementation().function)))
@@ -154,28 +170,23 @@ def single_kernels(place: Place, limit: Any, result: Result) -> list[str]:
     ours = case.contest(torch.float32, sizes).sides[OURS]
     ours()
     place.clock()
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if place.device.type == "cuda":
-        activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CUDA if place.is_full else kinds.CPU]) as profile:
         for _ in range(calls):
             ours()
         place.clock()
     works = work_of(**sizes)
     spent = seconds_of(profile.key_averages(), works)
-    rows = []
-    for name, work in works.items():
-        if name not in spent:
-            if place.is_full:
-                result.failures.append(f"the profiler saw nothing of {name}")
-            continue
-        launches, seconds = spent[name]
-        rows.append([name, launches / calls, f"{1e6 * seconds / calls:.1f}", *against(work, seconds / calls, limit)])
-    if not rows:
-        return ["No times of single kernels: the profiler saw none."]
-    head = ["kernel", "launches a pass", "µs a pass", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"]
     shown = " ".join(f"{letter}{size}" for letter, size in sizes.items())
-    return [f"Single kernels, in a forward and backward pass of {shown}, by torch's profiler:", table(head, rows)]
+    result.parts.append(f"Single kernels, in a forward and backward pass of {shown}, by torch's profiler:")
+    head = "kernel", "launches a pass", "µs a pass", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"
+    add = result.table(*head)
+    for name, work in works.items():
+        if name in spent:
+            launches, seconds = spent[name]
+            add(name, launches / calls, f"{1e6 * seconds / calls:.1f}", *against(work, seconds / calls, limit))
+        elif place.is_full:
+            result.failures.append(f"the profiler saw nothing of {name}")
 
 
 def seconds_of(events: Iterable[Any], names: Iterable[str]) -> Mapping[str, tuple[int, float]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,8 @@ from speed.clock import Quartiles
 
 HALVES = (torch.bfloat16, torch.float16)
 FORMATS = (torch.float32, *HALVES)
+LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset")
+"""How the names begin of the calls by which the host gives work to a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +62,49 @@ class Place:
 
         return replace(case, make=make, sizes={**case.sizes, **sizes})
 
-    def sizes(self, case: Case) -> dict[str, int]:
-        """The sizes of a case here."""
-        return case.sized(quick=not self.is_full)
-
 
 @dataclass(slots=True)
 class Result:
-    """The result of a section.
+    """The result of a section, which is written after every row.
 
     Args:
-        parts: its Markdown.
+        parts: its Markdown: texts, and tables as objects with `head` and `rows`.
         failures: what did not hold, a line each.
-        figures: the most telling numbers, for the first table.
+        figures: what was measured for the targets, by their names.
+        summary: the most telling numbers, for the first table.
+        place: the machine.
+        output: the JSON file.
     """
 
-    parts: list[str] = field(default_factory=list)
+    parts: list[str | dict[str, Any]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    figures: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    summary: str = ""
+    place: str = ""
+    output: Path | None = None
+
+    def table(self, *head: str) -> Callable[..., None]:
+        """Begins a table; what it returns adds a row."""
+        rows: list[list[str]] = []
+        self.parts.append({"head": head, "rows": rows})
+
+        def add(*cells: object) -> None:
+            rows.append([str(cell) for cell in cells])
+            self.save()
+
+        return add
+
+    def least(self, name: str, figure: float) -> None:
+        """Notes a figure of a target; the smallest one counts."""
+        self.figures[name] = min(figure, self.figures.get(name, figure))
+
+    def save(self) -> None:
+        """Writes what there is so far, whole or not at all."""
+        if self.output is not None:
+            fields = {name: value for name, value in asdict(self).items() if name != "output"}
+            new = self.output.with_suffix(".new")
+            new.write_text(json.dumps(fields), encoding="utf-8")
+            new.replace(self.output)
 
 
 def gpu() -> Place:
@@ -111,6 +140,53 @@ def rates(place: Place, dtype: torch.dtype) -> machine.Rates:
         return machine.measure_rates(
             rounds=place.rounds, width=place.width, megabytes=place.megabytes, dtype=dtype, clock=place.clock
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a call gives the GPU to do.
+
+    Args:
+        seconds: in which its kernels and copies run.
+        kernels: how many of them run.
+        launches: how many calls of the driver start them; a recording is one.
+    """
+
+    seconds: float
+    kernels: int
+    launches: int
+
+    def share(self, seconds: float) -> str:
+        """The share of these seconds in which the GPU is busy."""
+        return f"{self.seconds / seconds:.0%}"
+
+
+def activity(place: Place, call: Callable[[], object]) -> Activity:
+    """The activity in a call, by torch's profiler; none in a rehearsal."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CUDA if place.device.type == "cuda" else kinds.CPU]) as profile:
+        call()
+        place.clock()
+    events = profile.events()
+    ran = [
+        event
+        for event in events
+        if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
+    ]
+    launches = sum(event.name.startswith(LAUNCHES) for event in events)
+    return Activity(sum(event.time_range.elapsed_us() for event in ran) / 1e6, len(ran), launches)
+
+
+def peak(place: Place, call: Callable[[], object]) -> str:
+    """MB of the GPU that a call uses beyond what was in use; nothing in a rehearsal."""
+    if place.device.type != "cuda":
+        return ""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return f"{(torch.cuda.max_memory_allocated() - before) / 2**20:,.0f}"
 
 
 def milliseconds(seconds: list[float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -19,19 +18,15 @@ CONFTESTS = ("sybil", "beartype")
 """Packages that the files conftest.py need beside pytest."""
 
 
-def section(place: Place) -> Result:
+def section(place: Place, result: Result) -> None:
     """Runs the tests; all have to pass, and on a GPU none may be skipped."""
-    result = Result()
     if find_spec("pytest") is None or not FILES:
         result.failures.append(
             "pytest is not installed" if FILES else f"no test in {ROOT / 'tests'} has the marker gpu"
         )
-        return result
+        return
     absent = [name for name in CONFTESTS if find_spec(name) is None]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
+    options = [
         "-m",
         "gpu",
         "-o",
@@ -40,11 +35,11 @@ def section(place: Place) -> Result:
         "no:cacheprovider",
         "-rA",
         "--tb=short",
+        "-o",
+        "markers=gpu\nslow",
     ]
-    command += ["-o", "markers=gpu\nslow", *(["--noconftest"] if absent else []), *map(str, FILES)]
-    paths = [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    command = [sys.executable, "-m", "pytest", *options, *(["--noconftest"] if absent else []), *map(str, FILES)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     print(done.stdout, done.stderr, file=sys.stderr)
     outcomes = [line for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR", "SKIPPED"))]
     passed = sum(line.startswith("PASSED") for line in outcomes)
@@ -57,5 +52,4 @@ def section(place: Place) -> Result:
         result.failures.append("no test ran")
     checks = f"without {', '.join(absent)}, so annotations of shapes were not checked" if absent else "with all checks"
     result.parts.append(f"{passed} passed, {checks}:\n\n" + "\n".join(f"    {line}" for line in outcomes))
-    result.figures = f"{passed} passed"
-    return result
+    result.summary = f"{passed} passed"

@@ -39,8 +39,10 @@ Loss = Callable[[], Tensor]
 
 
 def ids(rows: int, length: int, seed: int) -> Tensor:
-    """Random ids of words."""
-    return torch.randint(EOS + 1, NUM_TOKENS, (rows, length), generator=torch.Generator().manual_seed(seed))
+    """Random ids of words, the same whichever device is torch's default."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(EOS + 1, NUM_TOKENS, (rows, length), generator=generator, device="cpu")
+    return drawn.to(torch.get_default_device())
 
 
 class Program:
@@ -117,7 +119,8 @@ class PlainTransformer(nn.Module):
 
     def forward(self, source: Tensor, inputs: Tensor, padded: Tensor, target_padded: Tensor) -> Tensor:
         """Logits."""
-        future = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], dtype=torch.bool)
+        length, device = inputs.shape[1], inputs.device
+        future = nn.Transformer.generate_square_subsequent_mask(length, device, torch.bool)
         features = self.transformer(
             self.embed(self.source, source),
             self.embed(self.target, inputs),
@@ -130,10 +133,10 @@ class PlainTransformer(nn.Module):
         return self.head(features)
 
 
-def torch_program(size: int, layers: int, dropout: float) -> Program:
+def torch_program(size: int, layers: int, dropout: float, rows: int = BATCH) -> Program:
     """`nn.Transformer`."""
     model = PlainTransformer(size, layers, dropout)
-    source, target = ids(BATCH, LENGTH, 1), ids(BATCH, LENGTH, 2)
+    source, target = ids(rows, LENGTH, 1), ids(rows, LENGTH, 2)
     inputs = F.pad(target[:, :-1], (1, 0), value=BOS)
 
     def loss() -> Tensor:

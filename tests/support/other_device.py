@@ -145,7 +145,8 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         result = function(*inner, **options)
     if name in ("_local_scalar_dense", "equal", "is_same_size") or not elsewhere:
         return result
-    if name.endswith("_") and isinstance(args[0], Elsewhere):
+    is_in_place = name.startswith("__i") if name.startswith("__") else name.endswith("_")
+    if is_in_place and isinstance(args[0], Elsewhere):
         return args[0]
     if name == "_pack_padded_sequence":
         return Elsewhere(result[0]), result[1]

@@ -43,7 +43,7 @@ LOSSES: tuple[LossCase, ...] = (
             draw(8, seed=1).to(features),
             targets,
             mask,
-            _LAST,
+            _LAST.to(mask.device),
             smoothing=0.1,
         )[0],
     ),
