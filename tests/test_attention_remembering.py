@@ -283,3 +283,12 @@ def test_what_makes_no_sense_is_refused_with_a_reason(error, make, message, monk
     with pytest.raises(error) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_the_probabilities_of_moves_are_exact_whatever_types_a_model_was_moved_through():
+    window = ForwardPriorWindow()
+    expected = window.moves.clone()
+    for moved in (window.bfloat16().float(), window.to_empty(device="cpu")):
+        assert torch.equal(moved.moves, expected)
+    assert window.bfloat16().moves.dtype == torch.float32
+    assert torch.equal(window.double().moves.float(), expected)

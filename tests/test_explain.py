@@ -19,10 +19,12 @@ pytestmark = pytest.mark.skipif(
 
 def test_a_gpu_is_spoken_of_where_there_is_none():
     """By the tables and refusals that decide, about inputs that are not there."""
-    square = StandIn(torch.device("cuda"), (64, 64))
-    assert "triton: taken" in ops.explain("additive_energies", square, square, square)
+    square, wide = (StandIn(torch.device("cuda"), (64, size)) for size in (64, 5000))
+    assert "reference: taken" in ops.explain("additive_energies", square, square, square)
+    assert "triton: taken" in ops.explain("additive_energies", wide, wide, wide)
     assert "numba: refused: the inputs are on cuda and the kernels for the CPU" in ops.explain("largest", square, 3)
-    assert "selection: taken" in ops.explain("largest", square, 3)
+    assert "reference: taken" in ops.explain("largest", square, 3)
+    assert "keys: taken" in ops.explain("largest", wide, 3)
 
 
 @pytest.mark.parametrize("operation", ["cells", "softmax"])

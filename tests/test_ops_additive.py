@@ -391,7 +391,10 @@ def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
     assert "triton: refused: the inputs are on cpu and the kernels for a GPU" in told
     assert "numba: taken" in told
     assert operation.kernels_for("cpu").__name__.endswith("kernels.additive")
-    assert "chunked: taken" in ops.explain("additive_energies", *(x.to("meta") for x in far))
+    elsewhere = [x.to("meta") for x in far]
+    assert "reference: taken" in ops.explain("additive_energies", *elsewhere)
+    monkeypatch.setattr(operation, "FEW", 23)
+    assert "chunked: taken" in ops.explain("additive_energies", *elsewhere)
     assert operation.kernels_for("meta").__name__.endswith("additive_chunked")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+from dataclasses import replace
 
 import jaxtyping
 import pytest
@@ -11,7 +13,10 @@ import torch
 
 from regard.errors import ShapeError
 from regard.ops import IMPLEMENTATIONS, batch_norm, plain
+from regard.ops.switch import switched_off
 from support.cases.case import draw
+
+module = sys.modules["regard.ops.batch_norm"]
 
 NAMED = {one.name: one for one in IMPLEMENTATIONS["batch_norm"]}
 TOPS = {"none": None, "relu": math.inf, "relu6": 6.0}
@@ -55,8 +60,10 @@ def run(function, inputs, activation, probe):
 
 
 @pytest.mark.parametrize(("activation", "masked", "adds", "given"), OPTIONS)
-@pytest.mark.parametrize("name", ["selection", "reference"])
+@pytest.mark.parametrize("name", ["selection", "sums", "reference"])
 def test_plain_implementations_are_the_equation(name, activation, masked, adds, given):
+    if name == "sums" and not masked:
+        pytest.skip("without a mask torch's own is taken")
     inputs = inputs_of(7, 3, masked=masked, adds=adds, given=given, dtype=torch.float64)
     y, *_ = NAMED[name].function(*inputs, activation)
     torch.testing.assert_close(y, equation(*inputs, activation), rtol=0, atol=1e-12)
@@ -80,6 +87,19 @@ def test_kernels_are_as_near_to_float64_as_torch_is(rows, size, dtype, offset, a
         scale = float(c.abs().max().clamp(min=1))
         allowed = max(2 * float((b.double() - c).abs().max()), 16 * torch.finfo(dtype).eps * scale)
         assert float((a.double() - c).abs().max()) <= allowed
+
+
+@pytest.mark.parametrize(("activation", "masked", "adds", "given"), [one for one in OPTIONS if one[1]])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_sums_have_the_gradients_of_the_reference(dtype, activation, masked, adds, given):
+    inputs = inputs_of(61, 5, masked=masked, adds=adds, given=given, dtype=dtype)
+    probe = draw(61, 5, seed=9)
+    found, expected = (run(NAMED[name].function, inputs, activation, probe) for name in ("sums", "reference"))
+    assert int(found[1]) == int(expected[1])
+    for a, b in zip(found[0], expected[0], strict=True):
+        assert a.dtype == b.dtype
+        tolerance = 1e-12 if dtype == torch.float64 else 0.02
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -110,7 +130,10 @@ def test_no_row_and_a_single_one_are_finite(name, count):
     assert not variance.any()
 
 
-def test_gradients_of_gradients_of_kernels_are_those_of_the_reference():
+@pytest.mark.parametrize("name", ["numba", "sums"])
+def test_gradients_of_gradients_are_those_of_the_reference(name, monkeypatch):
+    taken = replace(NAMED[name], refuse=lambda *inputs: switched_off())
+    monkeypatch.setattr(module, "BATCH_NORM", (taken, NAMED["reference"]))
     x, mask, weight, bias, residual, _, _ = inputs_of(9, 4, masked=True, adds=True, given=False)
 
     def second():

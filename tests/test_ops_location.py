@@ -12,7 +12,7 @@ import regard.ops.location as operation
 from regard import ops
 from regard.attention import location_sensitive
 from regard.errors import ShapeError
-from regard.ops import threads
+from regard.ops import over_steps, threads
 from regard.ops.eligibility import unavailable
 from regard.ops.location import located, reference
 
@@ -97,6 +97,26 @@ def test_any_sizes_are_the_plain_formula(sizes, dtype):
         found = answers(ops.location_energies, inputs := draw(**sizes, dtype=dtype))
         assert found[0].shape == (sizes["B"], sizes["K"], sizes["H"], sizes["S"])
         assert all(gradient.shape == x.shape and not gradient.any() for gradient, x in zip(found[1:], inputs))
+
+
+@pytest.mark.parametrize("held", [operation.HELD, 0])
+@pytest.mark.parametrize("sizes", [{"C": 2}, {"K": 2}, {"H": 2, "W": 5}, {"h": 3, "w": 4, "K": 3}], ids=str)
+def test_a_gpu_takes_one_convolution_and_holds_no_more_than_it_may(sizes, held, monkeypatch):
+    monkeypatch.setattr(operation, "HELD", held)
+    inputs = draw(**{name: size for name, size in sizes.items() if name not in "hw"})
+    if "h" in sizes:
+        inputs[1] = torch.randn(2, 12, 1, 8).double()
+        inputs[2], inputs[3] = torch.randn(2, 3, 1, 1, 3, 4).double(), torch.randn(1, 4, 1, 3, 5).double()
+    found, expected = (answers(f, inputs) for f in (operation.by_convolution, reference))
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+    with over_steps.Loop():
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        twice = operation.by_convolution(*leaves) + operation.by_convolution(*leaves)
+    probe = torch.ones_like(twice)
+    expected = torch.autograd.grad(reference(*leaves), leaves, 2 * probe)
+    for a, b in zip(torch.autograd.grad(twice, leaves, probe), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [{"B": 5}, {"B": 5, "K": 2}, {"B": 5, "H": 2}], ids=str)
@@ -191,7 +211,7 @@ def test_what_is_taken_is_explained(monkeypatch):
     assert "numba: taken" in ops.explain("location_energies", *draw())
     told = ops.explain("location_energies", *(x.to("meta") for x in draw()))
     assert "numba: refused: the inputs are on meta" in told
-    assert "additive: taken" in told
+    assert "convolution: taken" in told
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert "additive: taken" in ops.explain("location_energies", *draw())
     inputs = draw(K=2)

@@ -340,10 +340,16 @@ class Refined(AbstractComposite):
         mask = None
         if self.correction.norm is not None and memory.attention.mask is not None:
             mask = memory.attention.mask.repeat_interleave(len(coverage) // max(len(memory.attention.mask), 1), 0)
-        index = None if real is None else _chosen(real)
-        if index is None:
+        selects = real is not None and real.is_cpu and not torch.compiler.is_compiling()
+        if real is None or (selects and bool(real.all())):
             corrections: Tensor = self.correction(coverage, grid, mask)
             return corrections
+        steps = real.flatten()
+        if not selects:  # the number of real steps must not decide shapes
+            if self.correction.norm is not None:
+                mask = steps[:, None].expand(-1, coverage.shape[2]) if mask is None else mask & steps[:, None]
+            return self.correction(coverage, grid, mask).masked_fill(~steps[:, None, None], 0)
+        index = steps.nonzero()[:, 0]
         some = self.correction(coverage[index], grid, None if mask is None else mask[index])
         nothing = some.new_zeros(len(coverage), *some.shape[1:])
         return nothing.index_copy(0, index, some)
@@ -369,14 +375,6 @@ def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
     return grid
 
 
-def _chosen(real: Bool[Tensor, "R T"]) -> Tensor | None:
-    """The indices of the real steps among R·T, or None where all are or their number must not decide shapes."""
-    if torch.compiler.is_compiling():
-        return None
-    flat = real.flatten()
-    return None if bool(flat.all()) else flat.nonzero()[:, 0]
-
-
 def sums_before(
     first: Float[Tensor, "R C S"], *maps: Float[Tensor, "R T _ S"]
 ) -> tuple[Float[Tensor, "R T C S"], Float[Tensor, "R C S"]]:
@@ -386,7 +384,7 @@ def sums_before(
         first: a_0.
         maps: x, in one part or several, which are concatenated to C maps.
     """
-    if refuse_kernels(first, *maps) is None and first.dtype == maps[0].dtype:
+    if first.is_cpu and refuse_kernels(first, *maps) is None and first.dtype == maps[0].dtype:
         before, after = _SumsBefore.apply(first, *maps)  # type: ignore[no-untyped-call]
         return before, after
     return sums_in_torch(first, *maps)

@@ -115,15 +115,17 @@ class _Transform:
 
     def __init__(self, front_end: FrontEnd, window: Tensor, count: int) -> None:
         self.window, self.hop, self.margin = window, front_end.hop_length, front_end.margin
-        self.reflects = front_end.padding == "reflect"
+        samples = max((count - 1) * self.hop + len(window) - 2 * self.margin, 0)
+        reflects = front_end.padding == "reflect" and samples
+        self.places = _reflection(samples, self.margin).to(window.device) if reflects else None
         self.weights = self._added(window.square().expand(count, -1)).clamp(min=1e-8)
 
     def forward(self, sound: Tensor) -> Tensor:
         """(T, bins) of a sound (samples,)."""
-        if self.reflects and len(sound):
-            sound = sound[_reflection(len(sound), self.margin).to(sound.device)]
-        else:
+        if self.places is None:
             sound = functional.pad(sound, (self.margin, self.margin))
+        else:
+            sound = sound[self.places]
         return torch.fft.rfft(sound.unfold(0, len(self.window), self.hop) * self.window)
 
     def inverse(self, spectrum: Tensor) -> Tensor:

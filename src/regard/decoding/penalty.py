@@ -88,7 +88,7 @@ class AveragePenalty(AbstractPenalty):
 
     def score(self, candidates: Candidates) -> Tensor:
         totals = candidates.log_probabilities
-        lengths = (torch.as_tensor(candidates.lengths, device=totals.device) + self.extra).clamp(min=1)
+        lengths = (_filled(candidates.lengths, totals.device) + self.extra).clamp(min=1)
         return totals / (lengths if self.alpha == 1 else lengths.to(totals) ** self.alpha)
 
 
@@ -110,7 +110,7 @@ class GnmtPenalty(AbstractPenalty):
 
     def score(self, candidates: Candidates) -> Tensor:
         totals = candidates.log_probabilities
-        lengths = torch.as_tensor(candidates.lengths, dtype=totals.dtype, device=totals.device) + self.extra
+        lengths = _filled(candidates.lengths, totals.device, totals.dtype) + self.extra
         return totals / ((5 + lengths) / 6) ** self.alpha
 
 
@@ -160,11 +160,18 @@ class CoveragePenalty(AbstractPenalty):
             terms = terms.masked_fill(~candidates.mask, 0)
         coverage = terms.sum(-1)
         if self.kind == "tfa":
-            coverage = coverage * torch.as_tensor(candidates.ended, dtype=coverage.dtype, device=coverage.device)
+            coverage = coverage * _filled(candidates.ended, coverage.device, coverage.dtype)
         return self.ranking.score(candidates) + self.beta * coverage
 
     def bound(self, log_probability: Tensor, length: int | Tensor, max_length: Tensor) -> Tensor:
         return self.ranking.bound(log_probability, length, max_length)
+
+
+def _filled(value: Tensor | float, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor there; a number is filled in, as copying one would wait for a GPU."""
+    if isinstance(value, Tensor):
+        return value.to(device, dtype)
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def refuse_penalty(penalty: AbstractPenalty | None, options: Search) -> None:

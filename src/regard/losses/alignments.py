@@ -50,7 +50,7 @@ def real_weights(alignments: Float[Tensor, "B H T S"], cells: Bool[Tensor, "B T 
 
 def mean_over(total: Float[Tensor, ""], count: Tensor | int) -> Float[Tensor, ""]:
     """total / count, or 0 if count is 0."""
-    return total / torch.as_tensor(count, device=total.device).clamp(min=1)
+    return total / (count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1))
 
 
 def guided_attention(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.additive import kernels_for, plain_energies
+from regard.ops.additive import kernels_for, plain_energies, refuse_few
 from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types
@@ -81,7 +81,13 @@ BLOCK_ELEMENTS, SAVED_ELEMENTS = 1 << 20, 1 << 22
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
     """Why it cannot take some inputs, or None."""
-    return refuse_kernels(*inputs) or refuse_types(*inputs) or refuse_autocast(*inputs[:1]) or refuse_empty(*inputs[:4])
+    return (
+        refuse_kernels(*inputs)
+        or refuse_few(*inputs[:2])
+        or refuse_types(*inputs)
+        or refuse_autocast(*inputs[:1])
+        or refuse_empty(*inputs[:4])
+    )
 
 
 def in_blocks(

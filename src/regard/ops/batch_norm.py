@@ -116,7 +116,11 @@ def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
 
 def refuse_real_rows(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
     """Why the real rows cannot be selected, or None."""
-    return None if x is None or mask is None else refuse_kernels(x, mask)
+    if x is None or mask is None:
+        return None
+    if x.device.type != "cpu":
+        return "a GPU would wait for the number of real rows"
+    return refuse_kernels(x, mask)
 
 
 def of_real_rows(
@@ -224,16 +228,9 @@ class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor, *_: Tensor) -> Any:
         x, mask, weight, bias, residual, y = ctx.saved_tensors
-        needs = ctx.needs_input_grad[:5]
-        statistics, epsilon, activation = ctx.options
+        statistics = ctx.options[0]
         if torch.is_grad_enabled():  # create_graph: kernels leave no graph of the gradients
-
-            def function(x: Any, mask: Any, weight: Any, bias: Any, residual: Any) -> tuple[Tensor]:
-                known = statistics, epsilon, activation
-                return (reference(x, mask, weight, bias, residual, *known)[0],)
-
-            inputs = x, mask, weight, bias, residual
-            return *second_order_gradients(function, inputs, needs, (grad_y,)), None, None, None
+            return _second_order(ctx, (x, mask, weight, bias, residual), grad_y)
         kernels: Any = import_module(MODULE)
         rows, factor, centre, deviation, top = ctx.known
         grad_x, grad_weight, grad_bias, grad_residual = kernels.gradients(
@@ -251,8 +248,101 @@ class _BatchNorm(torch.autograd.Function):
         return grad_x, None, grad_weight, grad_bias, grad_residual, None, None, None
 
 
+def refuse_sums(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
+    """Why it is not the formula's sums and gradients that are taken, or None."""
+    if x is not None and x.device.type == "cpu":
+        return "on the CPU the real rows are selected"
+    return refuse_kernels(x, mask)
+
+
+def by_sums(
+    x: Tensor,
+    mask: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    statistics: Statistics | None,
+    epsilon: float,
+    activation: Activation,
+) -> Result:
+    """As the reference with a mask, as one node of the graph: as few passes over x and its gradient as torch has."""
+    result: Result = _BySums.apply(x, mask[:, None], weight, bias, residual, statistics, epsilon, activation)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _BySums(torch.autograd.Function):
+    """The equations of `regard.ops.kernels.batch_norm`, with zeros for d and g at padding."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        real: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        residual: Tensor | None,
+        statistics: Statistics | None,
+        epsilon: float,
+        activation: Activation,
+    ) -> Result:
+        padding, count = ~real, real.sum()
+        divisor, top = count.clamp(min=1), TOPS[activation]
+        d = x.to(torch.promote_types(x.dtype, weight.dtype)).masked_fill(padding, 0)
+        if statistics is None:
+            mean = d.sum(0) / divisor
+            d.sub_(mean).masked_fill_(padding, 0)
+            variance = torch.linalg.vector_norm(d, dim=0).square_() / divisor
+        else:
+            mean, variance = (v.detach() for v in statistics)
+            d.sub_(mean).masked_fill_(padding, 0)
+        inverse = torch.rsqrt(variance + epsilon)
+        factor = weight * inverse
+        y = torch.addcmul(bias, d, factor)
+        if residual is not None:
+            y.add_(residual)
+        if top is not None:
+            y.clamp_(0, top)
+        y.masked_fill_(padding, 0)
+        ctx.save_for_backward(x, real, weight, bias, residual, y, d, padding, inverse, factor, divisor)
+        ctx.options = statistics, epsilon, activation
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(mean, variance, count)
+        return y.to(x.dtype), mean, variance, count
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor | None, *_: None) -> Any:
+        if grad_y is None:
+            return (None,) * 8
+        x, real, weight, bias, residual, y, d, padding, inverse, factor, divisor = ctx.saved_tensors
+        statistics, _, activation = ctx.options
+        if torch.is_grad_enabled():  # create_graph: in torch's operations
+            return _second_order(ctx, (x, real[:, 0], weight, bias, residual), grad_y)
+        g, top = grad_y.to(d.dtype), TOPS[activation]
+        if top is None:
+            g = g.masked_fill(padding, 0)
+        else:  # y is 0 at padding
+            g = torch.ops.aten.hardtanh_backward(g, y, 0.0, top)
+        grad_bias, grad_weight = g.sum(0), (g * d).sum(0) * inverse
+        grad_x = g * factor
+        if statistics is None:
+            share = factor / divisor
+            grad_x.sub_(share * grad_bias).addcmul_(d, share * inverse * grad_weight, value=-1).masked_fill_(padding, 0)
+        grad_residual = None if residual is None else g.to(residual.dtype)
+        return grad_x.to(x.dtype), None, grad_weight, grad_bias, grad_residual, None, None, None
+
+
+def _second_order(ctx: Any, inputs: tuple[Tensor | None, ...], grad_y: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients of x, mask, weight, bias and residual in torch's operations, as a part of the graph."""
+
+    def function(*inputs: Any) -> tuple[Tensor]:
+        return (reference(*inputs, *ctx.options)[0],)
+
+    return *second_order_gradients(function, inputs, ctx.needs_input_grad[:5], (grad_y,)), None, None, None
+
+
 BATCH_NORM = (
     Implementation("numba", by_kernels, refuse_loops),
     Implementation("selection", of_real_rows, refuse_real_rows),
+    Implementation("sums", by_sums, refuse_sums),
     Implementation("reference", reference),
 )

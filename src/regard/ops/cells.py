@@ -32,13 +32,15 @@ State = tuple[Tensor, ...]
 def step(cell: str, x: Tensor, state: State, weights: Sequence[Tensor]) -> State | None:
     """The new state of an LSTM's or a GRU's cell; None where this is no step of a loop that takes it.
 
+    On a GPU none does: torch's cell is one kernel behind its products, and one backward, where this would be ten.
+
     Args:
         cell: lstm or gru.
         x: (R, F).
         state: (h, c) or (h,), each (R, D).
         weights: w_ih, w_hh, b_ih, b_hh, in torch's layout.
     """
-    if cell not in _CELLS or (loop := over_steps.current(x, *weights)) is None:
+    if cell not in _CELLS or not x.is_cpu or (loop := over_steps.current(x, *weights)) is None:
         return None
     kind, function = _CELLS[cell]
     shared = loop.shared(kind, *weights)
@@ -57,7 +59,7 @@ class SharedCell(over_steps.Shared):
 
     def __init__(self, *weights: Tensor) -> None:
         super().__init__(weights, partial(self.gradients, weights[1].shape[1]))
-        self.takes = not weights[0].is_meta and (refuse_types(*weights) or refuse_autocast(weights[0])) is None
+        self.takes = (refuse_types(*weights) or refuse_autocast(weights[0])) is None
         self.kernels: Any = steps_for("cells", weights[0].device.type)
         matrices, self.biases = self.prepare(*(weight.detach() for weight in weights))
         self.products = [PackedProduct(matrix, as_bytes=over_steps.stores_bytes()) for matrix in matrices]

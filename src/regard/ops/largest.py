@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_gradients, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_numba, refuse_types
 from regard.shapes import Float, Int
 
 MODULE = "regard.ops.kernels.largest"
@@ -39,22 +40,59 @@ def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> s
     return refuse_kernels(values) or refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values)
 
 
-def _refuse_selection(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs[:1])
+def _refuse_selection(values: Any = None, *rest: Any, **options: Any) -> str | None:
+    return refuse_device("cpu", values) or refuse_kernels(values)
+
+
+MIN_WIDTH = 4096
+"""Up to so many entries torch sorts a row in one kernel on a GPU."""
+
+
+def _refuse_keys(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
+    if values is None:
+        return None
+    if values.device.type == "cpu":
+        return "it is for a GPU"
+    if count == 1 or values.shape[1] <= MIN_WIDTH or values.element_size() > 4:
+        return "for one entry, few to choose from or 64 bits other ways take less"
+    return None
 
 
 def reference(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As `largest`, by a stable sort."""
-    if without is not None:
-        indices = values.new_zeros(values.shape[1]).bool()
-        indices[without] = True
-        values = values.masked_fill(indices, float("-inf"))
+    """As `largest`, by a stable sort, or for one entry by a maximum, which is the first of equal ones."""
+    values = _without(values, without)
+    if count == 1 and values.shape[1]:
+        return values.max(1, keepdim=True)
     values, indices = values.sort(dim=1, descending=True, stable=True)
     return values[:, :count].contiguous(), indices[:, :count].contiguous()
 
 
+def _without(values: Tensor, without: int | None) -> Tensor:
+    if without is None:
+        return values
+    values = values.clone()
+    values[:, without] = -inf
+    return values
+
+
+def by_keys(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
+    """As `largest`, by `topk` of integers that no two entries share: nothing is read back.
+
+    The bits of a float32 as an integer, with all but the sign flipped if it is negative, are in the order of the
+    numbers: they are the upper half of a key, and the index, counted down, the lower half.
+    """
+    values = _without(values, without)
+    # one NaN and one zero: those with a sign have other bits
+    bits = values.float().nan_to_num(nan=nan, posinf=inf, neginf=-inf).add_(0.0).view(torch.int32)
+    order = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    width = values.shape[1]
+    last = torch.arange(width - 1, -1, -1, device=values.device)
+    indices = torch.add(last, order, alpha=1 << 32).topk(min(count, width), 1).indices
+    return values.gather(1, indices), indices
+
+
 def by_selection(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As `largest`, by `topk`, which branches on values and so cannot be traced.
+    """As `largest`, by `topk`, which branches on values, and so cannot be traced and would wait for a GPU.
 
     A full sort is paid for only where equal finite entries lie on both sides of the cut.
     """
@@ -83,5 +121,6 @@ def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 LARGEST = (
     Implementation("numba", loaded(MODULE, "largest"), _refuse),
     Implementation("selection", by_selection, _refuse_selection),
+    Implementation("keys", by_keys, _refuse_keys),
     Implementation("reference", reference),
 )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from regard.errors import ShapeError
 from regard.ops import over_steps
@@ -62,7 +63,8 @@ def location_energies(
         return run_in_loop(loop, query, keys, past, *memory[1:])
     kind = torch.promote_types(kind, torch.promote_types(query.dtype, past.dtype))
     working = torch.float32 if kind.itemsize < 4 else kind
-    inputs = [x if x.dtype == working else x.to(working) for x in (query, keys, past, filters, projection, v)]
+    keys, *weights = over_steps.once(_widened, *memory, working=working)
+    inputs = [query.to(working), keys, past.to(working), *weights]
     energies: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
     return energies if energies.dtype == kind else energies.to(kind)
 
@@ -71,6 +73,11 @@ def _checked(keys: Tensor, *weights: Tensor, query: Tensor, past: Tensor) -> tor
     """The widest type of what steps share, whose sizes are checked with those of the first step."""
     _check(query, keys, past, *weights)
     return reduce(torch.promote_types, [x.dtype for x in weights], keys.dtype)
+
+
+def _widened(*memory: Tensor, working: torch.dtype) -> list[Tensor]:
+    """What steps share in the type that energies are computed in."""
+    return [x.to(working) for x in memory]
 
 
 def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:
@@ -119,18 +126,61 @@ def reference(
 
 def located(past: Tensor, filters: Tensor, projection: Tensor) -> Tensor:
     """u of every row: the past convolved with the filters and projected, (B, K, S, H, D)."""
-    # heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S); of a plane (h, w) in place of S
-    convolve = functional.conv2d if filters.dim() == 5 else functional.conv1d
-    padding = tuple(width // 2 for width in filters.shape[3:])
-    features = convolve(past.flatten(0, 1).flatten(1, 2), filters.flatten(0, 1), padding=padding, groups=len(filters))
+    features = _convolution(past, filters.flatten(0, 1), groups=len(filters))
     shared = features.flatten(2).unflatten(1, (len(filters), -1)).unflatten(0, past.shape[:2])
     return torch.einsum("bkhfs,hfd->bkshd", shared, projection)
+
+
+def _convolution(past: Tensor, filters: Tensor, groups: int) -> Tensor:
+    """Heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S); of a plane (h, w) in place of S."""
+    convolve = functional.conv2d if filters.dim() == 4 else functional.conv1d
+    padding = tuple(width // 2 for width in filters.shape[2:])
+    return convolve(past.flatten(0, 1).flatten(1, 2), filters, padding=padding, groups=groups)
+
+
+HELD = 1 << 28
+"""So many hyperbolic tangents, a gigabyte of float32, are held for the backward pass by the steps of a loop; those of
+further steps are computed again in it."""
+
+
+def by_convolution(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> Tensor:
+    """As the reference on a GPU: filters and projection are one convolution, which is made once for all steps."""
+    with without_autocast(query.device.type):
+        inputs = query, past, *over_steps.once(_joined, keys, filters, projection), v
+        held = over_steps.once(_Held)
+        held.tangents += query[..., 0].numel() * keys[0, :, 0].numel()
+        if held.tangents <= HELD or not torch.is_grad_enabled():
+            return _convolved(*inputs)
+        energies: Tensor = checkpoint(_convolved, *inputs, use_reentrant=False, preserve_rng_state=False)
+        return energies
+
+
+class _Held:
+    """How many tangents the steps of a loop have computed."""
+
+    tangents = 0
+
+
+def _joined(keys: Tensor, filters: Tensor, projection: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys (B, 1, H·D, S), and F and U as filters (H·D, C, *widths) of one convolution."""
+    joined = torch.einsum("hfcw,hfd->hdcw", filters.flatten(3), projection).view(-1, *filters.shape[2:])
+    return keys.flatten(2).mT[:, None].contiguous(), joined
+
+
+def _convolved(query: Tensor, past: Tensor, keys: Tensor, filters: Tensor, v: Tensor) -> Tensor:
+    located = _convolution(past, filters, groups=len(v)).view(*past.shape[:2], *keys.shape[2:])  # (B, K, H·D, S)
+    hidden = torch.tanh(located + keys + query.flatten(2)[..., None])
+    return (v[:, None] @ hidden.unflatten(2, (len(v), -1))).squeeze(3)
+
+
+def _refuse_convolution(query: Any = None, *rest: Any) -> str | None:
+    return "it is for a GPU" if query is not None and query.device.type == "cpu" else None
 
 
 def by_additive_energies(
     query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor
 ) -> Tensor:
-    """(B, K, H, S), as the reference, for any device, for compilers and for torch.func; keys of every row, R·S·D."""
+    """(B, K, H, S), as the reference, for compilers and for torch.func; keys of every row, R·S·D."""
     # every row is a sentence of one step, with keys k + u (B·K, S, H, D); energies (B·K, H, 1, S)
     row_keys = (keys[:, None] + located(past, filters, projection)).flatten(0, 1)
     return additive_energies(query.flatten(0, 1)[:, None], row_keys, v)[:, :, 0].unflatten(0, query.shape[:2])
@@ -224,6 +274,7 @@ class _InLoop(torch.autograd.Function):
 
 LOCATION_ENERGIES = (
     Implementation("numba", run, _refuse_numba),
+    Implementation("convolution", by_convolution, _refuse_convolution),
     Implementation("additive", by_additive_energies),
     Implementation("reference", reference),
 )

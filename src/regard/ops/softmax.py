@@ -86,10 +86,10 @@ def reference(
     working = energies.float() if energies.element_size() < 4 else energies
     if support is None:
         return working.softmax(-1).to(energies.dtype)
-    # a row without support is a softmax of zeros first, since one of only -∞ would be NaN, and so would its gradient
-    dead = ~support.any(-1, keepdim=True)
-    filled = working.masked_fill(~support, float("-inf")).masked_fill(dead, 0.0)
-    return filled.softmax(-1).masked_fill(~support, 0.0).to(energies.dtype)
+    # a row without support is NaN in between; both masks keep that from the weights, and from the gradients
+    outside = ~support
+    weights = working.masked_fill(outside, float("-inf")).softmax(-1)
+    return weights.masked_fill(outside, 0.0).to(energies.dtype)
 
 
 weigh = reference

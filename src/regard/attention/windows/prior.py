@@ -202,6 +202,8 @@ class ForwardPriorWindow(AbstractWindow):
     is_recurrent = True
     ignores_context = True
 
+    moves: Tensor
+
     def __init__(
         self, *, reach: int = 10, alpha: float = 0.1, beta: float = 0.9, floor: float = 1e-6, num_heads: int = 1
     ) -> None:
@@ -210,8 +212,16 @@ class ForwardPriorWindow(AbstractWindow):
             raise ValueError(f"reach={reach} must be 0 or more, alpha={alpha}, beta={beta} and floor={floor} above 0.")
         self.alpha, self.beta = alpha, beta
         self.probabilities = tuple(beta_binomial(reach, alpha, beta))
+        self.register_buffer("moves", torch.tensor(self.probabilities[::-1]), persistent=False)
         self.floor = floor
         self.num_heads = num_heads
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Also recomputes P where it stands: it is not saved, `to_empty` leaves it undefined, half types round it."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        kind = torch.promote_types(self.moves.dtype, torch.float32)
+        self.moves.data = torch.tensor(self.probabilities[::-1], dtype=kind, device=self.moves.device)
+        return self
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
@@ -226,7 +236,7 @@ class ForwardPriorWindow(AbstractWindow):
         if leaf.shape[-1] == 0:
             return Support(), leaf
         wide = widen(leaf)
-        moves = wide.new_tensor(self.probabilities[::-1]).expand(self.num_heads, 1, -1)
+        moves = self.moves.to(wide).expand(self.num_heads, 1, -1)
         padded = functional.pad(wide, (len(self.probabilities) - 1, 0))
         prior = functional.conv1d(padded, moves, groups=self.num_heads)
         return Support(log_prior=prior.clamp(min=self.floor).log().to(leaf.dtype)), leaf

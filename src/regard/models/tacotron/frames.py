@@ -25,9 +25,13 @@ def group_frames(
     batch, length, size = _checked(frames, num_frames).shape
     short = -length % num_frames
     if short:
-        rest = torch.as_tensor(silence, dtype=frames.dtype, device=frames.device).expand(batch, short, size)
-        frames = torch.cat([frames, rest], 1)
+        frames = torch.cat([frames, silent_frame(silence, frames).expand(batch, short, size)], 1)
     return frames.reshape(batch, (length + short) // num_frames, num_frames * size)
+
+
+def silent_frame(silence: float | Float[Tensor, " F"], frames: Float[Tensor, "B T F"]) -> Float[Tensor, "*F"]:
+    """Silence in the type and on the device of frames; a number is filled in there."""
+    return silence.to(frames) if isinstance(silence, Tensor) else frames.new_full((), silence)
 
 
 def ungroup_frames(values: Float[Tensor, "B N rF"], num_features: int) -> Float[Tensor, "B T F"]:

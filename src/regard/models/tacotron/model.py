@@ -13,7 +13,7 @@ from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.tacotron.decoder import TacotronDecoder
-from regard.models.tacotron.frames import decoder_inputs, group_frames, ungroup_frames
+from regard.models.tacotron.frames import decoder_inputs, group_frames, silent_frame, ungroup_frames
 from regard.models.tacotron.heads import STOP
 from regard.shapes import Bool, Float, Int, describe, is_readable, keep_right_padding
 
@@ -116,8 +116,7 @@ class Tacotron(nn.Module):
             )
         frame_mask = keep_right_padding(frames, frame_mask, name="frames")
         if frame_mask is not None:
-            silence = torch.as_tensor(silence, dtype=frames.dtype, device=frames.device)
-            frames = torch.where(frame_mask[..., None], frames, silence)
+            frames = torch.where(frame_mask[..., None], frames, silent_frame(silence, frames))
         encoded = self.encode(inputs, mask)
         count = self.decoder.num_frames if num_frames is None else num_frames
         output = forced(self.decoder, encoded, frames, count, silence=silence, feedback=feedback, generator=generator)
