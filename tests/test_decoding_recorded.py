@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from regard import attention as a
+from regard.config import from_preset
 from regard.config.search import Search
 from regard.decoding import SearchSource, recorded, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
@@ -24,6 +26,7 @@ from regard.ops.recording import Recordings
 from support import tape
 from test_models_free_runs import decoder as speech_decoder
 from test_models_free_runs import run as speak
+from test_training_recording import trainee_of
 
 LENGTHS = (6, 2, 4, 5, 6, 3, 1)
 SEARCHES = {
@@ -227,3 +230,27 @@ def test_a_recording_copies_what_is_new_and_what_recordings_write() -> None:
     for number in range(1, 6):
         (total, same) = recordings_.call("sum", (total, kept), lambda inputs: (inputs[0] + inputs[1], inputs[1]))
         assert (float(total), float(same)) == (number, 1)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_sources_of_similar_lengths_share_recordings(
+    copies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["".join("abcde"[(i >> k) % 5] for k in range(2 + i % 4)) for i in range(60)]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+    overrides = [f"data.train={tmp_path / 'pairs.tsv'}", "training.device=cpu", "decoding.beam=2"]
+    config = from_preset("copying" if copies else "text-to-text", overrides).config
+    writer = trainee_of(config).model
+    writer.module.eval()
+
+    def predicted(texts: list[str]) -> list[tuple[str, list[int]]]:
+        return [(p.text, list(p.alignment.shape)) for p in writer.predict(texts, alignment=True)]
+
+    batches = ["abcd"], ["bc"], ["abcda"], ["a"]
+    expected = [predicted(batch) for batch in batches]
+    monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
+    monkeypatch.setattr("regard.tasks.text_to_text.model.capture_for", lambda device: tape.capture)
+    assert [predicted(batch) for batch in batches] == expected
+    made = recordings(writer.module.decoder)
+    assert made.failures == {}
+    assert len(made._kept) == 1

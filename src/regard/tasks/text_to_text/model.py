@@ -39,6 +39,7 @@ from regard.data.table_pairs import BARS
 from regard.data.tally import Caution, unknown_symbols
 from regard.data.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
+from regard.decoding.recorded import capture_for
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.tasks.contract import check_texts
@@ -52,6 +53,7 @@ from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
 from regard.tasks.writing.source import Loaded, Source, Spelling
+from regard.training import grid
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
@@ -152,6 +154,10 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         ids, mask = pad([source.encoding.ids for source in sources], begin=self.source_begin, end=self.source_end)
         extensions = [source.extension for source in sources]
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
+        if capture_for(self.device) is not None:  # sources of similar lengths share recordings
+            tensors = {"ids": ids, "mask": mask, **copied}
+            copied = grid.padded(tensors, dict.fromkeys(tensors, ".S"))
+            ids, mask = copied.pop("ids"), copied.pop("mask")
         with torch.inference_mode():
             memory = self.module.prepare(
                 ids.to(self.device),
