@@ -117,13 +117,34 @@ def test_recorded_steps_have_losses_on_alignments(
     compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
 
 
-def test_recorded_steps_draw_positions_anew(
-    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recorded_steps_draw_positions_anew(tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("Adam", "AdamW"):
         monkeypatch.setattr(f"regard.training.step.{name}", descent)
     settings: dict[str, Any] = {"attention": HARD, "reinforce": {}}
     compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
+
+
+def test_recorded_steps_in_float16_scale_the_loss_and_leave_out_what_overflows(
+    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+    ordinary, recorded = (case("text_to_text", tmp_path, precision="float16") for _ in range(2))
+    plain, stepper = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3), on_a_tape(recorded)
+    for each in (plain, stepper):  # overflows at once, falls four times, and grows after two steps that do not overflow
+        each.precision.restore({**each.precision.state(), "scale": 2.0**24, "growth_interval": 2})
+    expected, found = made(plain, ordinary, range(12)), made(stepper, recorded, range(12))
+    assert stepper._recordings is not None
+    assert stepper._recordings._kept
+    assert [one.skipped for one in found] == [one.skipped for one in expected]
+    assert {one.skipped for one in found} == {True, False}
+    assert stepper.precision.state() == plain.precision.state()
+    for name, weight in ordinary.module.state_dict().items():
+        torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=2e-3, atol=1e-4)
+    # a run that goes on has the scale and the steps since it grew
+    again = on_a_tape(recorded)
+    again.precision.restore(stepper.precision.state())
+    assert again.precision.state() == stepper.precision.state()
 
 
 def compare_recorded_with_ordinary(ordinary: Any, recorded: Any) -> None:

@@ -90,8 +90,8 @@ class AbstractArrayTrainee(AbstractTrainee):
 
 
 def without_words(
-    ids: Int[Tensor, "B *positions"], mask: Bool[Tensor, "B *positions"], probability: float, generator: torch.Generator
-) -> Int[Tensor, "B *positions"]:
+    ids: Int[Tensor, "B S *W"], mask: Bool[Tensor, "B S *W"], probability: float, generator: torch.Generator
+) -> Int[Tensor, "B S *W"]:
     """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
     if probability == 0:
         return ids
