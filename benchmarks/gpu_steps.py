@@ -14,15 +14,16 @@ Rules of counting:
   inputs and weights are converted first, one operator each;
 - half types are those of autocast on a CPU, which converts what products read; on a GPU it converts what softmax,
   norms and sums read to float32, too;
-- a mask of dropout is one operator, as our kernel is, and keys are read as they are stored, as by our kernels; other
-  operations count as their formulas in torch's operations;
-- the version before packs rows without padding: the operators of packing count as none, and it reads lengths, which no
-  table shows. It has no batches on a grid.
+- a mask of dropout is one operator, as our kernel is, and keys are read as they are stored, as by our kernels; batch normalisation is that by
+  masks, and other operations count as their formulas in torch's operations;
+- the version before packs rows without padding and reads their lengths, which no table shows: its layers count as those
+  over padded rows. It has no batches on a grid.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -42,13 +43,12 @@ from preset_cases import built
 from preset_data import DATA, path_of
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn.utils import rnn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 NOT_LAUNCHED = "aten.detach", "aten.empty", "aten.new_empty", "aten.sym_", "aten.promote_types", "prim."
 """Beginnings of the names of operators that launch nothing."""
-HALF = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 class Counting(TorchDispatchMode):
@@ -82,12 +82,8 @@ def layer(count: int) -> Any:
     """In place of `torch.lstm` (two states) and the others (one)."""
 
     def call(x: Tensor, *args: Any) -> Any:
-        if len(args) == 9:  # batch_sizes, hx, weights, …: packed
-            sizes, _, weights, *_, is_bidirectional = args
-            rows, leading = int(sizes[0]), x.shape[:1]
-        else:
-            _, weights, *_, is_bidirectional, is_batch_first = args
-            rows, leading = x.shape[0 if is_batch_first else 1], x.shape[:2]
+        _, weights, *_, is_bidirectional, is_batch_first = args
+        rows, leading = x.shape[0 if is_batch_first else 1], x.shape[:2]
         directions = 2 if is_bidirectional else 1
         size, half = weights[1].shape[1], HALF_TYPE[0]
         inputs = [x, *weights] if half is None else [each.to(half) for each in (x, *weights)]
@@ -101,25 +97,10 @@ def layer(count: int) -> Any:
 HALF_TYPE: list[torch.dtype | None] = [None]
 
 
-def packed(x: Tensor, lengths: Tensor, **options: Any) -> rnn.PackedSequence:
-    """All rows as long as the longest, as lengths are no numbers here."""
-    rows, steps = x.shape[:2]
-    sizes = torch.full((steps,), rows)
-    order = torch.arange(rows, device=x.device)
-    return rnn.PackedSequence(x.transpose(0, 1).flatten(0, 1), sizes, order, order)
-
-
-def unpacked(x: rnn.PackedSequence, **options: Any) -> tuple[Tensor, Tensor]:
-    """The opposite."""
-    rows = int(x.batch_sizes[0])
-    return x.data.unflatten(0, (-1, rows)).transpose(0, 1), x.batch_sizes
-
-
-def places(x: rnn.PackedSequence) -> tuple[Tensor, Tensor]:
-    """Rows and positions of what is packed."""
-    rows, steps = int(x.batch_sizes[0]), len(x.batch_sizes)
-    positions = torch.arange(steps, device=x.data.device)
-    return torch.arange(rows, device=x.data.device).repeat(steps), positions.repeat_interleave(rows)
+def unpacked(stack: Any, inputs: Tensor, state: Any, mask: Tensor | None) -> Any:
+    """In place of the layers over packed rows of the version before."""
+    outputs, last = stack.through(stack._call, stack.layers, inputs, state)
+    return outputs if mask is None else outputs.masked_fill(~mask[..., None], 0), last
 
 
 def mask(items: Tensor, _: Any, width: int, *, dtype: torch.dtype, **options: Any) -> Tensor:
@@ -147,6 +128,8 @@ def gpu(network: Any, mode: FakeTensorMode, half: torch.dtype | None) -> Iterato
         for name in ("regard.ops.additive", "regard.ops.additive.front"):
             if hasattr(sys.modules.get(name), "_as_read"):
                 enter(patch(f"{name}._as_read", lambda _, *inputs: inputs))
+        norms = importlib.import_module("regard.ops.batch_norm")
+        enter(patch.object(norms, "BATCH_NORM", norms.BATCH_NORM[-1:]))
         if hasattr(module, "MASKS"):
             enter(patch.dict(module.MASKS, reference=mask))
         else:
@@ -158,17 +141,8 @@ def gpu(network: Any, mode: FakeTensorMode, half: torch.dtype | None) -> Iterato
             enter(patch.object(held, "refuse", lambda cell, x, first: None if cell in held.GATES else refused))
         except ImportError:
             pass
-        if hasattr(recurrent, "pack_padded_sequence"):
-            enter(patch.object(recurrent, "pack_padded_sequence", packed))
-            enter(patch.object(recurrent, "pad_packed_sequence", unpacked))
-            enter(patch.object(recurrent, "_where", places))
-        try:
-            from regard.layers.cells import layer as cells
-
-            enter(patch.object(cells, "pack_padded_sequence", packed))
-            enter(patch.object(cells, "pad_packed_sequence", unpacked))
-        except ImportError:
-            pass
+        if hasattr(recurrent.RecurrentStack, "_run_in_torch"):
+            enter(patch.object(recurrent.RecurrentStack, "_run_in_torch", unpacked))
         try:
             from regard.shapes import trusted
 
@@ -241,7 +215,7 @@ def step_of(preset: str, folder: Path, precision: str) -> Any:
         draws = None if rows is None else items.ItemDraws(sites, rows, seed=1, step=number)
         for weight in module.parameters():
             weight.grad = None
-        with counting or nullcontext(), gpu(module, mode, HALF[precision]), items.drawing(draws):
+        with counting or nullcontext(), gpu(module, mode, PRECISIONS[precision]), items.drawing(draws):
             trainee.loss(inputs, step=3, generator=torch.Generator()).total.backward()
 
     return call
@@ -267,13 +241,13 @@ def measure(preset: str, precision: str, folder: Path, repetitions: int) -> dict
     }
 
 
-def asked(version: Path, preset: str, precision: str, folder: Path, repetitions: int) -> dict[str, Any] | None:
+def asked(version: Path, preset: str, folder: Path, repetitions: int) -> dict[str, Any] | None:
     """What another process measures of a version."""
-    command = [sys.executable, __file__, "--measure", preset, precision, str(folder), str(repetitions)]
+    command = [sys.executable, __file__, "--measure", preset, str(folder), str(repetitions)]
     environment = {**os.environ, "PYTHONPATH": str(version / "src"), "OMP_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"{version.name} {preset} {precision}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        print(f"{version.name} {preset}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
         return None
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
@@ -286,22 +260,23 @@ def main() -> None:
     parser.add_argument("--presets", nargs="*", default=sorted(DATA))
     parser.add_argument("--rounds", type=int, default=3, help="processes of each version, in turn")
     parser.add_argument("--repetitions", type=int, default=5, help="steps that a process times")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        preset, precision, folder, repetitions = options.measure
-        print(json.dumps(measure(preset, precision, Path(folder), int(repetitions))))
+        preset, folder, repetitions = options.measure
+        made = {name: measure(preset, name, Path(folder), int(repetitions)) for name in PRECISIONS}
+        print(json.dumps(made))
         return
     versions = [*([options.before] if options.before else []), Path(__file__).parents[1]]
-    print("| preset | precision | operators | conversions | host, ms |\n|---|---|---|---|---|")
+    print("| preset | precision | operators | conversions | host, ms |\n|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for preset in options.presets:
-            for precision in ("float32", "bfloat16"):
-                results: list[list[Any]] = [[] for _ in versions]
-                for _ in range(options.rounds):
-                    for version, known in zip(versions, results, strict=True):
-                        known.append(asked(version, preset, precision, Path(folder), options.repetitions))
-                rows = [[each for each in known if each is not None] for known in results]
+            results: list[list[Any]] = [[] for _ in versions]
+            for _ in range(options.rounds):
+                for version, known in zip(versions, results, strict=True):
+                    known.append(asked(version, preset, Path(folder), options.repetitions))
+            for precision in PRECISIONS:
+                rows = [[each[precision] for each in known if each is not None] for known in results]
                 cells = [
                     " → ".join(str(known[0][name]) if known else "–" for known in rows)
                     for name in ("operators", "conversions")

@@ -116,7 +116,9 @@ def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
 
 def refuse_real_rows(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
     """Why the real rows cannot be selected, or None."""
-    return None if x is None or mask is None else refuse_kernels(x, mask)
+    if x is None or mask is None:
+        return None
+    return refuse_kernels(x, mask) or (None if x.is_cpu else "a selection of rows waits for the device")
 
 
 def of_real_rows(
