@@ -14,8 +14,8 @@ Rules of counting:
   inputs and weights are converted first, one operator each;
 - half types are those of autocast on a CPU, which converts what products read; on a GPU it converts what softmax,
   norms and sums read to float32, too;
-- a mask of dropout is one operator, as our kernel is, and keys are read as they are stored, as by our kernels; batch normalisation is that by
-  masks, and other operations count as their formulas in torch's operations;
+- a mask of dropout is one operator, as our kernel is, and keys are read as they are stored, as by our kernels; batch
+  normalisation is that by masks, and other operations count as their formulas in torch's operations;
 - the version before packs rows without padding and reads their lengths, which no table shows: its layers count as those
   over padded rows. It has no batches on a grid.
 """
