@@ -12,6 +12,7 @@ import torch
 from regard.config.tasks.labelling import LabellingConfig, LabellingModel
 from regard.data import PAD, SpanScheme, Vocabulary
 from regard.errors import ConfigError, DataError
+from regard.layers.items import ItemDraws, drawing, sites
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
@@ -89,6 +90,25 @@ def test_padding_changes_no_label_and_gets_no_weight(character_size: int) -> Non
     torch.testing.assert_close(padded.features[:, :2], short.features)
     assert padded.alignment is not None
     assert not padded.alignment[..., 2].any()
+
+
+def test_what_is_dropped_of_a_sentence_and_of_a_word_is_the_same_in_any_batch() -> None:
+    torch.manual_seed(0)
+    encoder = {"size": 4, "embedding_size": 3, "layers": 2, "dropout": 0.4}
+    module = Labeller(LabellingModel(character_size=4, encoder=encoder), num_tokens=9, num_characters=9, num_labels=6)
+
+    def features(sentences: list[int], tokens: Any, words: Any, spelling: Any) -> torch.Tensor:
+        draws = ItemDraws(sites(module), torch.tensor(sentences), seed=1, step=5)
+        with drawing(draws):
+            ids = torch.tensor(tokens)
+            output: torch.Tensor = module(ids, torch.tensor(words), torch.tensor(spelling), ids != PAD).features
+        return output
+
+    alone = features([7], [[4, 5]], [[1, 2]], [[1, 0], [4, 5], [6, 0]])
+    whole = features([3, 7], [[6, 7, 8], [4, 5, 0]], [[3, 2, 4], [2, 1, 0]],
+                     [[1, 0, 0], [6, 0, 0], [4, 5, 0], [8, 8, 7], [5, 4, 0]])  # fmt: skip
+    torch.testing.assert_close(whole[1:, :2], alone)
+    assert not torch.allclose(features([8], [[4, 5]], [[1, 2]], [[1, 0], [4, 5], [6, 0]]), alone)
 
 
 def test_sizes_follow_from_the_data_and_a_named_setting_stays() -> None:

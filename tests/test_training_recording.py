@@ -30,8 +30,9 @@ from regard.training.trainee import DivisibleTrainee, RecordableTrainee
 from support import tape
 from task_cases import LOOP, TASK_CASES
 
+HARD = {"recipe": "show_attend_tell", "hard": True, "size": 8, "gate": None}
 FORCED = {"scheduled_sampling": 0.0, "sequence_teacher_forcing": 1.0}
-RECORDED = ("forecasting", "image_to_text", "language_modelling", "text_to_speech", "text_to_text")
+RECORDED = ("forecasting", "image_to_text", "labelling", "language_modelling", "text_to_speech", "text_to_text")
 TABLE = Path(__file__).parent / "operators.json"
 """The operators of the passes of a step, by preset, over the data of `task_cases`, dropout as one each."""
 PRESETS = tuple(json.loads(TABLE.read_text(encoding="utf-8"))) if TABLE.exists() else ()
@@ -47,15 +48,18 @@ def trainee_of(config: Any) -> Any:
     return task.trainee(task.build(resolved, material, name=config.task), material)
 
 
-def case(task: str, folder: Path, **training: Any) -> Any:
-    """The trainee of a task's case."""
+def case(task: str, folder: Path, *, attention: Any = None, data: Any = None, **training: Any) -> Any:
+    """The trainee of a task's case, with other settings of its attention, data and training."""
     import yaml
 
     one = TASK_CASES[task]
     if not (folder / one.held_out).exists():
         one.write(folder)
     path = folder / "run.yaml"
-    sections = {"task": task, **one.sections, "training": {**LOOP, **one.training, **training}}
+    sections: Any = {"task": task, **one.sections, "training": {**LOOP, **one.training, **training}}
+    sections = {**sections, "data": {**sections["data"], **(data or {})}}
+    if attention is not None:
+        sections["model"] = {**sections["model"], "attention": attention}
     path.write_text(yaml.safe_dump(sections), encoding="utf-8")
     return trainee_of(read_config(path).config)
 
@@ -99,7 +103,52 @@ def test_recorded_steps_are_ordinary_ones(
     for name in ("Adam", "AdamW"):
         monkeypatch.setattr(f"regard.training.step.{name}", descent)
     settings = FORCED if task == "forecasting" else {}
-    ordinary, recorded = (case(task, tmp_path, **settings) for _ in range(2))
+    compare_recorded_with_ordinary(*(case(task, tmp_path, **settings) for _ in range(2)))
+
+
+def test_recorded_steps_have_losses_on_alignments(
+    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+    (tmp_path / "links.txt").write_text("0-0\n" * 40, encoding="utf-8")
+    names = ("guided_attention", "coverage", "doubly_stochastic", "entropy", "supervision")
+    settings: dict[str, Any] = {"alignment_losses": dict.fromkeys(names, 0.5), "data": {"alignments": "links.txt"}}
+    compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
+
+
+def test_recorded_steps_draw_positions_anew(tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+    settings: dict[str, Any] = {"attention": HARD, "reinforce": {}}
+    compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
+
+
+def test_recorded_steps_in_float16_scale_the_loss_and_leave_out_what_overflows(
+    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+    ordinary, recorded = (case("text_to_text", tmp_path, precision="float16") for _ in range(2))
+    plain, stepper = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3), on_a_tape(recorded)
+    for each in (plain, stepper):  # overflows at once, falls four times, and grows after two steps that do not overflow
+        each.precision.restore({**each.precision.state(), "scale": 2.0**24, "growth_interval": 2})
+    expected, found = made(plain, ordinary, range(12)), made(stepper, recorded, range(12))
+    assert stepper._recordings is not None
+    assert stepper._recordings._kept
+    assert [one.skipped for one in found] == [one.skipped for one in expected]
+    assert {one.skipped for one in found} == {True, False}
+    assert stepper.precision.state() == plain.precision.state()
+    for name, weight in ordinary.module.state_dict().items():
+        torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=2e-3, atol=1e-4)
+    # a run that goes on has the scale and the steps since it grew
+    again = on_a_tape(recorded)
+    again.precision.restore(stepper.precision.state())
+    assert again.precision.state() == stepper.precision.state()
+
+
+def compare_recorded_with_ordinary(ordinary: Any, recorded: Any) -> None:
+    """Makes six steps of both."""
     plain = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3)
     stepper = on_a_tape(recorded)
     expected, found = made(plain, ordinary, range(6)), made(stepper, recorded, range(6))
@@ -163,10 +212,15 @@ def test_recordings_are_bounded_and_replay_what_they_are_given() -> None:
 def test_why_steps_are_not_recorded(tmp_path: Path) -> None:
     trainee = case("text_to_text", tmp_path)
     assert Stepper(trainee, trainee.config.training, torch.device("cpu")).unrecorded == "steps are recorded on a GPU"
-    for task, training in (("text_to_text", {"scheduled_sampling": 0.5}), ("documents", {})):
-        (tmp_path / task).mkdir()
+    refused: Any = [
+        ("text_to_text", {"scheduled_sampling": 0.5}),
+        ("text_to_text", {"alignment_losses": {"forward_sum": 1.0}}),
+        ("documents", {}),
+    ]
+    for number, (task, training) in enumerate(refused):
+        (tmp_path / str(number)).mkdir()
         with pytest.raises(UnsupportedError):
-            case(task, tmp_path / task, **training).program(0)
+            case(task, tmp_path / str(number), **training).program(0)
 
 
 @pytest.mark.parametrize("task", RECORDED)

@@ -137,6 +137,11 @@ class ItemDraws:
         seed, step = self.key
         return ItemDraws(self.sites, items, seed=seed, step=step, numbers=numbers)
 
+    def of(self, items: Int[Tensor, " N"]) -> ItemDraws:
+        """The draws for other items than the rows of the batch, such as its distinct words."""
+        seed, step = self.key
+        return ItemDraws(self.sites, items, seed=seed, step=step)
+
     def again(self) -> ItemDraws:
         """The same draws from the beginning, for a second pass that gets the masks of the first."""
         seed, step = self.key

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops import over_steps
+from regard.ops import half, over_steps
 from regard.ops.additive import additive_energies
 from regard.ops.autograd import second_order_gradients, without_autocast
 from regard.ops.choose import loaded
-from regard.ops.eligibility import refuse_autocast, refuse_compiled
+from regard.ops.eligibility import FLOATS, refuse_autocast, refuse_compiled
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
@@ -161,12 +161,19 @@ def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S P V
     tensor([[4., 4., 4.],
             [4., 4., 4.]])
     """
-    loop = over_steps.current(weights, values) if values.requires_grad and weights.dtype == values.dtype else None
-    if loop is not None and not values.is_meta and refuse_autocast(values) is None:
+    loop = over_steps.current(weights, values) if values.requires_grad else None
+    if loop is not None and (copies := half.current()) is not None:
+        weights, values = weights.to(copies.kind), loop.shared(_as, values, kind=copies.kind)
+    is_kept = values.dtype not in FLOATS or refuse_autocast(values) is None  # autocast changes no half types
+    if loop is not None and is_kept and weights.dtype == values.dtype and not values.is_meta:
         shared = loop.shared(SharedValues, values)
         context: Tensor = over_steps.apply(_WeightedSum, shared.uses, weights, *shared.handles)
         return context
     return _sum(weights, values)
+
+
+def _as(x: Tensor, *, kind: torch.dtype) -> Tensor:
+    return x.to(kind)
 
 
 def _sum(weights: Tensor, values: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from regard.ops import over_steps
+from regard.ops import half, over_steps
 from regard.ops.autograd import second_order_gradients, without_autocast
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_types
@@ -43,8 +43,11 @@ def step(cell: str, x: Tensor, state: State, weights: Sequence[Tensor]) -> State
     if cell not in _CELLS or not x.is_cpu or (loop := over_steps.current(x, *weights)) is None:
         return None
     kind, function = _CELLS[cell]
-    shared = loop.shared(kind, *weights)
-    if not shared.takes or x.dtype != shared.dtype or state[0].dtype != x.dtype:
+    read, state_type = weights, weights[0].dtype
+    if (copies := half.current()) is not None and (read := copies.of(*weights)) is not weights:
+        state = tuple(part.to(state_type) for part in state)  # the first one may be the output of a product
+    shared = loop.shared(kind, *read, state_type=state_type)
+    if not shared.takes or x.dtype not in (shared.dtype, shared.state_type) or state[0].dtype != shared.state_type:
         return None
     after: Any = over_steps.apply(function, shared, x, *state, *shared.handles)
     return after
@@ -55,16 +58,19 @@ class SharedCell(over_steps.Shared):
 
     Args:
         weights: w_ih, w_hh, b_ih, b_hh.
+        state_type: of states and gates; the weights of products may be half copies (`ops.half`).
     """
 
-    def __init__(self, *weights: Tensor) -> None:
+    def __init__(self, *weights: Tensor, state_type: torch.dtype) -> None:
         super().__init__(weights, partial(self.gradients, weights[1].shape[1]))
-        self.takes = (refuse_types(*weights) or refuse_autocast(weights[0])) is None
+        self.dtype, self.state_type = weights[0].dtype, state_type
+        reason = None if self.dtype != state_type else refuse_types(*weights) or refuse_autocast(weights[0])
+        self.takes = reason is None
         self.kernels: Any = steps_for("cells", weights[0].device.type)
-        matrices, self.biases = self.prepare(*(weight.detach() for weight in weights))
+        matrices, biases = self.prepare(*(weight.detach() for weight in weights))
+        self.biases = [bias.to(state_type) for bias in biases]
         self.products = [PackedProduct(matrix, as_bytes=over_steps.stores_bytes()) for matrix in matrices]
         self.back = [PackedProduct(matrix.t()) for matrix in matrices] if torch.is_grad_enabled() else []
-        self.dtype = weights[0].dtype
 
     @staticmethod
     def prepare(*weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
@@ -121,8 +127,8 @@ class _Lstm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, shared: SharedLstm, x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> Any:
         (product,), ctx.back = shared.products, shared.back
-        inputs = torch.cat([x, h], 1)
-        gates, last = product(inputs), c.contiguous()
+        inputs = torch.cat([x.to(shared.dtype), h.to(shared.dtype)], 1)
+        gates, last = product(inputs).to(c.dtype), c.contiguous()
         cells, tangents, hidden = torch.empty_like(last), torch.empty_like(last), torch.empty_like(last)
         shared.kernels.lstm(gates, shared.biases[0], last, cells, tangents, hidden)
         ctx.shared = shared.uses, shared.kernels
@@ -139,26 +145,29 @@ class _Lstm(torch.autograd.Function):
         uses, kernels = ctx.shared
         grad_c, grad_gates = grad_cells.clone(memory_format=torch.contiguous_format), torch.empty_like(gates)
         kernels.lstm_backward(gates, c.contiguous(), tangents, grad_hidden.contiguous(), grad_c, grad_gates)
+        grad_gates = grad_gates.to(inputs.dtype)
         uses.kept.append((grad_gates, inputs))
         with without_autocast(x.device.type):
             grad_x, grad_h = ctx.back[0](grad_gates).tensor_split([x.shape[1]], 1)
-        return None, grad_x, grad_h, grad_c, *(None,) * 4
+        return None, grad_x.to(x.dtype), grad_h.to(c.dtype), grad_c, *(None,) * 4
 
 
 class _Gru(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, shared: SharedGru, x: Tensor, h: Tensor, *weights: Tensor) -> Any:
         (of_input, of_state), ctx.back = shared.products, shared.back
-        last = h.contiguous()
-        gates, recurrent, hidden = of_input(x), of_state(last, shared.biases[1]), torch.empty_like(last)
+        last, kind = h.contiguous(), shared.dtype
+        inputs, states = x.to(kind), last.to(kind)
+        gates = of_input(inputs).to(h.dtype)
+        recurrent, hidden = of_state(states, shared.biases[1].to(kind)).to(h.dtype), torch.empty_like(last)
         shared.kernels.gru(gates, shared.biases[0], recurrent, last, hidden)
         ctx.shared = shared.uses, shared.kernels
-        ctx.save_for_backward(gates, recurrent, x, h, *weights)
+        ctx.save_for_backward(gates, recurrent, inputs, states, x, h, *weights)
         return (hidden,)
 
     @staticmethod
     def backward(ctx: Any, grad_hidden: Tensor) -> Any:
-        gates, recurrent, *plain = ctx.saved_tensors
+        gates, recurrent, inputs, states, *plain = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, *second_order_gradients(_plain_gru, plain, ctx.needs_input_grad[1:], (grad_hidden,))
         x, h = plain[:2]
@@ -166,24 +175,29 @@ class _Gru(torch.autograd.Function):
         size = h.shape[1]
         grad_h, grad_gates = grad_hidden.clone(memory_format=torch.contiguous_format), gates.new_empty(len(h), 4 * size)
         kernels.gru_backward(gates, recurrent, h.contiguous(), grad_h, grad_gates)
-        uses.kept.append((grad_gates, x, h))
+        grad_gates = grad_gates.to(inputs.dtype)
+        uses.kept.append((grad_gates, inputs, states))
         to_input, to_state = ctx.back
         with without_autocast(x.device.type):
             grad_h.add_(to_state(grad_gates[:, size:]))
-            return None, to_input(grad_gates[:, : 3 * size]), grad_h, *(None,) * 4
+            return None, to_input(grad_gates[:, : 3 * size]).to(x.dtype), grad_h, *(None,) * 4
 
 
 _CELLS: dict[str, tuple[type[SharedCell], Any]] = {"lstm": (SharedLstm, _Lstm), "gru": (SharedGru, _Gru)}
 
 
 def _plain_lstm(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> Sequence[Tensor]:
-    w_ih, w_hh, b_ih, b_hh = weights
-    return lstm_update(linear(x, w_ih, b_ih), linear(h, w_hh, b_hh), c)
+    return lstm_update(*_plain_products(x, h, weights), c)
 
 
 def _plain_gru(x: Tensor, h: Tensor, *weights: Tensor) -> Sequence[Tensor]:
+    return (gru_update(*_plain_products(x, h, weights), h),)
+
+
+def _plain_products(x: Tensor, h: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     w_ih, w_hh, b_ih, b_hh = weights
-    return (gru_update(linear(x, w_ih, b_ih), linear(h, w_hh, b_hh), h),)
+    kind = w_ih.dtype
+    return linear(x.to(kind), w_ih, b_ih).to(h.dtype), linear(h.to(kind), w_hh, b_hh).to(h.dtype)
 
 
 def candidate_first(gates: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import UnsupportedError
-from regard.ops import onednn, over_steps
+from regard.ops import half, onednn, over_steps
 from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import (
@@ -47,6 +47,8 @@ def linear(
     """
     if bfloat16:
         return rounded(partial(linear, weight=weight.bfloat16()), x, bias)
+    if (copies := half.current()) is not None:
+        x, weight, bias = copies.of_product(x, weight, bias)
     if (loop := over_steps.current(x, weight)) is not None:
         if loop.collects and weight.requires_grad and pays(x, weight):
             return linear_in_loop(loop, x, weight, bias)
@@ -193,7 +195,7 @@ def pays(x: Tensor, weight: Tensor) -> bool:
     """Whether a product is no smaller than what keeping its gradient costs, and of one type."""
     if x.numel() * weight.shape[0] < MIN_WORK or x.dtype != weight.dtype or x.dim() < 2 or x.is_meta:
         return False
-    return refuse_autocast(x) is None
+    return x.dtype not in FLOATS or refuse_autocast(x) is None  # autocast changes no half types
 
 
 def packs(loop: over_steps.Loop, x: Tensor, weight: Tensor) -> bool:

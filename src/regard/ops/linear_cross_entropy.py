@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import ShapeError
+from regard.ops import half
 from regard.ops.autograd import second_order_gradients
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import (
@@ -107,6 +108,8 @@ def reference(
     # masked features are zeroed before the product, so that NaN there does not reach the gradient of W
     if mask is not None:
         features = features.masked_fill(~mask[..., None], 0)
+    if (copies := half.current()) is not None:
+        features, weight, bias = copies.of_product(features, weight, bias)
     logits = functional.linear(features, weight, bias)
     logits = logits.float() if logits.element_size() < 4 else logits
     if never is not None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UnsupportedError
+from regard.ops import half
 from regard.ops.autograd import without_autocast
 from regard.ops.eligibility import TENSOR_TYPES, refuse_autocast, refuse_kernels
 from regard.ops.switch import switched_off
@@ -32,8 +33,8 @@ class Loop:
 
     A tensor that is shared must not be changed in place while steps are taken. A loop that begins with gradients
     (`torch.is_grad_enabled`) collects them; one without keeps weights laid out for products. Where no kernels may
-    compute (`refuse_kernels`, autocast) nothing is shared. A loop is entered for every step or for all: `with loop: …`;
-    a loop within a loop has its own.
+    compute (`refuse_kernels`, autocast without `ops.half`) nothing is shared. A loop is entered for every step or for
+    all: `with loop: …`; a loop within a loop has its own.
 
     Args:
         weights: how those of products are stored in a loop without gradients.
@@ -56,7 +57,7 @@ class Loop:
     def __init__(self, weights: Storage = "float32", *, is_idle: bool = False) -> None:
         self.collects = torch.is_grad_enabled()
         self.stores_bytes = weights == "int8"
-        reason = refuse_kernels() or refuse_autocast()
+        reason = refuse_kernels() or (refuse_autocast() if half.current() is None else None)
         if self.stores_bytes and reason is not None:
             raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
         self._is_idle = is_idle or reason is not None

@@ -12,10 +12,16 @@ import torch
 from torch import Tensor
 
 from regard.config.schema import FeedbackConfig
+from regard.data import UNKNOWN
 from regard.errors import UnsupportedError
+from regard.layers import items
+from regard.shapes import Bool, Int
 from regard.tasks.store import save
 from regard.training import Trainee
 from regard.training.grid import padded
+
+WORD_DROPOUT = 0x3012D5
+"""The place of draws by item that are not of a module."""
 
 
 class AbstractTrainee(Trainee):
@@ -55,9 +61,11 @@ class AbstractArrayTrainee(AbstractTrainee):
         """Nothing: the loss takes the same operations at every step, unless the decoder is fed its own outputs.
 
         Raises:
-            UnsupportedError: if it is.
+            UnsupportedError: if it is, or if a loss waits for the device.
         """
         training = self.config.training
+        if "forward_sum" in getattr(training, "alignment_weights", ()):
+            raise UnsupportedError("torch's CTC, by which forward_sum is computed, reads lengths on the CPU")
         if isinstance(training, FeedbackConfig) and training.feeds_back:
             raise UnsupportedError("how often the decoder is fed its own outputs changes from step to step")
         return ()
@@ -79,3 +87,20 @@ class AbstractArrayTrainee(AbstractTrainee):
         descriptions = self.descriptions(0)
         several = [description for description in descriptions if len(description) > 1]
         return self.on_device(self.batch(several[0] if several else descriptions[0][[0, 0]]))
+
+
+def without_words(
+    ids: Int[Tensor, "B S *W"], mask: Bool[Tensor, "B S *W"], probability: float, generator: torch.Generator
+) -> Int[Tensor, "B S *W"]:
+    """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
+    if probability == 0:
+        return ids
+    # the draws of an item are of its words in order, wherever padding stands between them
+    places = mask.flatten(1).cumsum(1).sub_(1).clamp_(min=0)
+    draws = items.current()
+    if draws is None:
+        dropped = torch.rand(places.shape, generator=generator, device=generator.device) < probability
+    else:
+        dropped = draws.chance(places.shape[1], probability, WORD_DROPOUT).to(mask.device)
+    spread = dropped.gather(1, places).view_as(mask) & mask
+    return ids.masked_fill(spread, UNKNOWN)

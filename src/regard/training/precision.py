@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -11,6 +12,9 @@ from torch.optim import Optimizer
 
 from regard.config.schema import TrainingConfig
 from regard.errors import ConfigError, RegardError
+from regard.layers import Linear
+from regard.layers.cells.layer import AbstractRecurrentLayer
+from regard.ops import half
 from regard.training import device
 from regard.training.log import check_tensorboard
 from regard.training.schedule import Schedule
@@ -30,10 +34,27 @@ def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
         )
 
 
-class Precision:
-    """Autocasting and, for float16 only, scaling of the loss; steps whose gradients overflow are skipped."""
+def weights_of_products(module: nn.Module) -> list[Tensor]:
+    """The weights and biases in float32, each once, of linear maps and recurrent layers, if they are trained."""
+    kinds = Linear, AbstractRecurrentLayer
+    parameters = (p for part in module.modules() if isinstance(part, kinds) for p in part.parameters(recurse=False))
+    return list(dict.fromkeys(p for p in parameters if p.requires_grad and p.dtype == torch.float32))
 
-    def __init__(self, name: Literal["float32", "bfloat16", "float16"], device: torch.device) -> None:
+
+class Precision:
+    """Autocasting and, for float16 only, scaling of the loss; steps whose gradients overflow are skipped.
+
+    Args:
+        weights: those that are converted together before each forward pass, and not one by one where they are read.
+    """
+
+    def __init__(
+        self,
+        name: Literal["float32", "bfloat16", "float16"],
+        device: torch.device,
+        weights: Sequence[Tensor] = (),
+    ) -> None:
+        self._weights = weights
         self._dtype: torch.dtype = getattr(torch, name)
         self._device = device.type
         self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
@@ -43,9 +64,14 @@ class Precision:
         """Whether gradients may sometimes not be finite."""
         return self._scaler.is_enabled()
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
         """The context of the forward pass."""
-        return torch.autocast(self._device, dtype=self._dtype, enabled=self._dtype is not torch.float32)
+        if self._dtype is torch.float32:
+            yield
+            return
+        with half.copied(self._weights, self._dtype), torch.autocast(self._device, dtype=self._dtype):
+            yield
 
     def backward(self, loss: Tensor) -> None:
         """Computes the gradients of a loss and adds them."""

@@ -24,7 +24,7 @@ from regard.training import processes
 from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
-from regard.training.precision import Precision
+from regard.training.precision import Precision, weights_of_products
 from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, RecordableTrainee, Trainee
 
 SHOWN = 8
@@ -76,7 +76,10 @@ class Stepper:
             )
         if not self._parameters:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
-        self.precision = Precision(config.precision, device)
+        # DDP and FSDP take the gradients of weights one by one, and torch.compile plans its own conversions
+        is_whole = processes.size() == 1 and not getattr(config, "compile", False)
+        weights = weights_of_products(trainee.module) if is_whole else ()
+        self.precision = Precision(config.precision, device, weights)
         self.optimizer = _optimizer(self._parameters, config, capturable=device.type == "cuda")
         # why steps are not recorded, or some are not; None if all are
         self.unrecorded = self._unrecorded(config)

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.layers.cells.cell import Cell, Parameters, State
+from regard.layers.cells.cell import Cell, State
+from regard.ops import half
 from regard.shapes import Bool, Float
 
 HOLDING = 2.0**14
@@ -40,7 +41,7 @@ def refuse(cell: Cell, x: Tensor, first: State | None) -> str | None:
 
 def run(
     cell: Cell,
-    directions: Sequence[Parameters],
+    directions: Sequence[Sequence[Tensor]],
     x: Float[Tensor, "B S F"],
     first: State | None,
     mask: Bool[Tensor, "B S"] | None,
@@ -51,6 +52,9 @@ def run(
         x: 0 at padding.
         mask: True at real positions, which come first; all are if None.
     """
+    if (copies := half.current()) is not None:
+        directions = [copies.of(*direction) for direction in directions]
+        x = x.to(directions[0][0].dtype)
     if mask is not None:
         x = torch.cat([x, (~mask[..., None]).to(x.dtype)], -1)
         directions = [(_held(cell, w_ih), w_hh, b_ih, b_hh) for w_ih, w_hh, b_ih, b_hh in directions]

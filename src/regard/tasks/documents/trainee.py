@@ -12,22 +12,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.data import UNKNOWN, bucket
+from regard.data import bucket
 from regard.data.pairs import shorten
 from regard.errors import ConfigError, UnsupportedError
-from regard.layers import items
-from regard.shapes import Bool, Int
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
 from regard.tasks.documents.reading import TrainingData
-from regard.tasks.trainee import AbstractArrayTrainee
+from regard.tasks.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_document
 
 NUM_MEASURED = 200
 """The number of held-out documents whose weights are measured at each validation."""
-WORD_DROPOUT = 0x3012D5
-"""The place of draws by item that are not of a module."""
 
 
 class DocumentTrainee(AbstractArrayTrainee):
@@ -134,23 +130,6 @@ def check_weights(several: bool, class_weights: str) -> None:
             "class_weights are for documents with one label each; leave it out, or data.label_separator",
             ("training", "class_weights"),
         )
-
-
-def without_words(
-    ids: Int[Tensor, "B S W"], mask: Bool[Tensor, "B S W"], probability: float, generator: torch.Generator
-) -> Int[Tensor, "B S W"]:
-    """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
-    if probability == 0:
-        return ids
-    # the draws of a document are of its words in order, wherever padding stands between them
-    places = mask.flatten(1).cumsum(1).sub_(1).clamp_(min=0)
-    draws = items.current()
-    if draws is None:
-        dropped = torch.rand(places.shape, generator=generator, device=generator.device) < probability
-    else:
-        dropped = draws.chance(places.shape[1], probability, WORD_DROPOUT).to(mask.device)
-    spread = dropped.gather(1, places).view_as(mask) & mask
-    return ids.masked_fill(spread, UNKNOWN)
 
 
 def focus(predictions: Sequence[DocumentPrediction]) -> Mapping[str, float]:

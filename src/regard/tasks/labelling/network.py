@@ -11,13 +11,15 @@ from regard.attention import Mechanism
 from regard.config.tasks.labelling import LabellingModel
 from regard.data import BOS, EOS, PAD
 from regard.data.vocabulary import UNKNOWN
-from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.layers import Dropout, RecurrentStack, TokenEmbedding, TokenHead, items
 from regard.models import Encoded, Pooling, RecurrentEncoder
 from regard.shapes import Bool, Float, Int
 from regard.tasks.build import build_encoder, build_mechanism
 
 CHARACTER_SIZE = 32
 """The size of the vector of a character."""
+BASE = 1_000_003
+"""b of the numbers of words: odd, so that every character counts in the lower 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,16 @@ class CharacterReader(nn.Module):
         """
         if self.reader is None or self.pooling is None:
             return spelling.new_zeros((*words.shape, 0), dtype=torch.get_default_dtype())
-        pooled: Tensor = self.pooling(self.reader.encode(spelling, spelling != PAD)).context
+        draws = items.current()
+        with items.drawing(None if draws is None else draws.of(_numbers(spelling))):
+            pooled: Tensor = self.pooling(self.reader.encode(spelling, spelling != PAD)).context
         return pooled[words]
+
+
+def _numbers(spelling: Int[Tensor, "N W"]) -> Int[Tensor, " N"]:
+    """A number of each word, Σ_w id_w b^w modulo 2^64: its draws are the same in any batch, with any padding."""
+    powers = torch.full_like(spelling[0], BASE).cumprod(0)
+    return (spelling * powers).sum(1)
 
 
 class Labeller(nn.Module):
@@ -80,7 +90,7 @@ class Labeller(nn.Module):
                 config.attention, query_size=size, memory_size=size, input_size=encoder.embedding_size
             )
         context_size = 0 if self.attention is None else self.attention.context_size
-        self.dropout = nn.Dropout(encoder.dropout)
+        self.dropout = Dropout(encoder.dropout)
         self.head = TokenHead(size + context_size, num_labels, never=(PAD, BOS, EOS, UNKNOWN))
 
     def forward(

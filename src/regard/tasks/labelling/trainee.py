@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,18 +17,25 @@ from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial
-from regard.tasks.trainee import AbstractTrainee
+from regard.tasks.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation
 
 HELD_OUT_ROWS = 64
 """Held-out sentences whose loss is computed at once."""
 
 
-class LabellingTrainee(AbstractTrainee):
+class LabellingTrainee(AbstractArrayTrainee):
     """A model with the sentences that it is trained on; those longer than `data.max_length` are left out."""
 
     model: Tagger
     counted = "tokens"
+    axes: ClassVar[Mapping[str, str]] = {
+        "tokens": "BS",
+        "words": "BS",
+        "mask": "BS",
+        "targets": "BS",
+        "spelling": "NW",
+    }
 
     def __init__(self, model: Tagger, material: LabellingMaterial) -> None:
         self.model = model
@@ -52,10 +59,7 @@ class LabellingTrainee(AbstractTrainee):
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the labels; some tokens are read as unknown ones."""
         training = self.config.training
-        tokens = batch["tokens"]
-        if training.word_dropout:
-            drawn = torch.rand(tokens.shape, device=tokens.device, generator=generator)
-            tokens = tokens.masked_fill((drawn < training.word_dropout) & batch["mask"], UNKNOWN)
+        tokens = without_words(batch["tokens"], batch["mask"], training.word_dropout, generator)
         total, likelihood, count = self._sums({**batch, "tokens": tokens}, training.label_smoothing)
         return Loss(total, count.clamp(min=1), {"negative_log_likelihood": likelihood})
 

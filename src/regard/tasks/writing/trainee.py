@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,6 @@ from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
-from regard.errors import UnsupportedError
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.trainee import AbstractArrayTrainee
@@ -76,11 +75,6 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
                 return self._aligned_loss(batch, feedback)
             total, likelihood, count = self._loss(batch, feedback, self.smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
-
-    def program(self, step: int) -> Hashable:
-        if self._training.trains_alignments:
-            raise UnsupportedError("losses on alignments are not recorded")
-        return super().program(step)
 
     def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
         """Figures of the alignments of predictions, and `Validation.focus`."""

@@ -1,0 +1,99 @@
+"""Half copies of the weights of products, all made at once, and their gradients, which become float32 at once.
+
+Autocast converts a weight where a product reads it: a launch for each weight and bias, forward and backward. Here it is
+one for all of them. Products read copies by `current`; what else reads the weights, as an embedding that a head shares,
+has those in float32.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Copies:
+    """The copies of some weights in a half type.
+
+    Args:
+        weights: in float32.
+        kind: bfloat16 or float16.
+
+    >>> weight = torch.ones(2, 3, requires_grad=True)
+    >>> copies = Copies([weight], torch.bfloat16)
+    >>> copies.of(weight)[0].sum().backward()
+    >>> weight.grad.dtype
+    torch.float32
+    """
+
+    def __init__(self, weights: Sequence[Tensor], kind: torch.dtype) -> None:
+        self.kind = kind
+        self._weights = weights  # whose ids name them
+        self._inputs: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
+        copies = _Halve.apply(kind, *weights) if weights else ()  # type: ignore[no-untyped-call]
+        self._copies: dict[int, Tensor] = dict(zip(map(id, weights), copies, strict=True))
+
+    def of(self, *weights: Tensor) -> Sequence[Tensor]:
+        """The copies of these weights; the weights where one of them has none."""
+        known = self._copies
+        return [known[id(each)] for each in weights] if all(id(each) in known for each in weights) else weights
+
+    def of_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What a product x Wᵀ + b reads."""
+        read = self.of(weight) if bias is None else self.of(weight, bias)
+        if read[0] is weight:
+            return x, weight, bias
+        return self.of_input(x), read[0], None if bias is None else read[1]
+
+    def of_input(self, x: Tensor) -> Tensor:
+        """x in the half type, which is made once for all products that read x: for query, keys and values."""
+        if x.dtype == self.kind:
+            return x
+        whose, version, copy = self._inputs.get(id(x), (None, 0, x))
+        wants_gradient = x.requires_grad and torch.is_grad_enabled()
+        if whose is None or whose() is not x or version != x._version or copy.requires_grad != wants_gradient:
+            copy = x.to(self.kind)
+            self._inputs[id(x)] = weakref.ref(x), x._version, copy
+        return copy
+
+
+class _Halve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kind: torch.dtype, *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(_converted(weights, kind))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        converted = iter(_converted([x for x in gradients if x is not None], torch.float32))
+        return None, *(None if x is None else next(converted) for x in gradients)
+
+
+def _converted(tensors: tuple[Tensor, ...] | list[Tensor], kind: torch.dtype) -> list[Tensor]:
+    results = [torch.empty_like(x, dtype=kind) for x in tensors]
+    if results:
+        torch._foreach_copy_(results, tensors)
+    return results
+
+
+_COPIES: ContextVar[Copies | None] = ContextVar("half copies of weights", default=None)
+
+
+def current() -> Copies | None:
+    """The copies in use; None where torch compiles, which plans its own conversions."""
+    return None if torch.compiler.is_compiling() else _COPIES.get()
+
+
+@contextmanager
+def copied(weights: Sequence[Tensor], kind: torch.dtype) -> Iterator[None]:
+    """Within it products read copies of these weights."""
+    token = _COPIES.set(Copies(weights, kind))
+    try:
+        yield
+    finally:
+        _COPIES.reset(token)
