@@ -44,7 +44,7 @@ def step(cell: str, x: Tensor, state: State, weights: Sequence[Tensor]) -> State
         return None
     kind, function = _CELLS[cell]
     read, state_type = weights, weights[0].dtype
-    if (copies := half.current()) is not None and (read := copies.of(*weights)) is not weights:
+    if (copies := half.current()) is not None and (read := copies.of(*weights))[0] is not weights[0]:
         state = tuple(part.to(state_type) for part in state)  # the first one may be the output of a product
     shared = loop.shared(kind, *read, state_type=state_type)
     if not shared.takes or x.dtype not in (shared.dtype, shared.state_type) or state[0].dtype != shared.state_type:
