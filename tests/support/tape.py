@@ -34,12 +34,19 @@ class Tape(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.entries: list[tuple[Any, Any, Any, Any]] = []
+        self.read: dict[int, Tensor] = {}
+        """By address what was read before it was written, which must be there when it is read again."""
+        self._written: set[int] = set()
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if waits(str(function), args):
             raise RuntimeError(f"{function} waits for the device")
         given = tree_map(aliased, (args, kwargs or {}))
+        for x in tensors(given):
+            if (place := x.untyped_storage().data_ptr()) not in self._written:
+                self.read.setdefault(place, x)
         result = function(*args, **(kwargs or {}))
+        self._written.update(x.untyped_storage().data_ptr() for x in tensors(result))
         self.entries.append((function, *given, tree_map(aliased, result)))
         return result
 

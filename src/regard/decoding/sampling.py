@@ -91,11 +91,11 @@ def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
 def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, Frontier], Tensor]:
     """What draws the next token (R,) of each hypothesis from log-probabilities (R, N), for `roll_out`."""
     ahead = min(max(BLOCK // max(len(items) * width, 1), 1), 32)
-    numbers, columns = torch.empty(0, 0), torch.arange(width, device=items.device)
+    numbers = torch.empty(0, 0)
 
     def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
         nonlocal numbers
-        rows = frontier.sentences[:, None] * width + columns
+        rows = frontier.sentences[:, None] * width + torch.arange(width, device=items.device)
         if isinstance(frontier.step, Tensor):  # in a recording, which has all that it reads from the frontier
             assert frontier.items is not None
             now = uniform(frontier.items, width, frontier.step[None] - 1, seed).flatten()[rows.flatten()]

@@ -220,7 +220,11 @@ class ForwardPriorWindow(AbstractWindow):
         """Also recomputes P where it stands: it is not saved, `to_empty` leaves it undefined, half types round it."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         kind = torch.promote_types(self.moves.dtype, torch.float32)
-        self.moves.data = torch.tensor(self.probabilities[::-1], dtype=kind, device=self.moves.device)
+        values = torch.tensor(self.probabilities[::-1], dtype=kind, device=self.moves.device)
+        if self.moves.dtype == kind:
+            self.moves.copy_(values)
+        else:
+            self.moves.data = values
         return self
 
     def refuse(self, parts: Parts) -> str | None:
