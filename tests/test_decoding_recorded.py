@@ -105,12 +105,8 @@ def require_recordings(decoder: Any) -> None:
     made = recordings(decoder)
     assert made.failures == {}
     assert made._kept, "steps were recorded"
-    weights = {x.untyped_storage().data_ptr() for x in (*decoder.parameters(), *decoder.buffers())}
-    for recording in made._kept.values():
-        inputs = {x.untyped_storage().data_ptr() for x in recording.inputs}
-        read = recording.replay.__self__.read  # type: ignore[attr-defined]
-        strangers = [x for place, x in read.items() if x.dim() and x.numel() and place not in inputs | weights]
-        assert strangers == []
+    weights = [*decoder.parameters(), *decoder.buffers()]
+    assert [stranger for recording in made._kept.values() for stranger in tape.strangers(recording, weights)] == []
 
 
 def require_same(one: list[Any], other: list[Any]) -> None:

@@ -155,6 +155,9 @@ def compare_recorded_with_ordinary(ordinary: Any, recorded: Any) -> None:
     assert stepper._recordings is not None
     assert stepper._recordings.failures == {}
     assert stepper._recordings._kept
+    owned = [*recorded.module.state_dict().values(), *recorded.module.buffers(), stepper._broken]
+    owned += [x for state in stepper.optimizer.state.values() for x in state.values() if isinstance(x, torch.Tensor)]
+    assert [stranger for each in stepper._recordings._kept.values() for stranger in tape.strangers(each, owned)] == []
     assert len(found) == 6
     for one, other in zip(expected, found, strict=True):
         assert (other.loss, other.gradient_norm) == pytest.approx((one.loss, one.gradient_norm), rel=1e-4)

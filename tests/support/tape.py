@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -82,3 +82,10 @@ def capture(function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:
     with tape:
         outputs = function()
     return outputs, tape.replay
+
+
+def strangers(recording: Any, owned: Iterable[Tensor]) -> list[Tensor]:
+    """What a recording reads beside its inputs and the tensors of its owner; it may be freed before a replay."""
+    there = {x.untyped_storage().data_ptr() for x in (*recording.inputs, *owned)}
+    read = recording.replay.__self__.read
+    return [x for place, x in read.items() if x.dim() and x.numel() and place not in there]
