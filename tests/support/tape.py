@@ -20,12 +20,27 @@ READS = (
 """Operations that wait for a GPU, as what follows depends on values."""
 
 
-def waits(name: str, args: Any) -> bool:
-    """Whether an operation reads values of its tensors, or has a shape that follows from them."""
+def refused(name: str, args: Any, kwargs: dict[str, Any]) -> str | None:
+    """Why an operation may not be recorded: it reads values of its tensors, or copies from one device to another."""
     masked = name.startswith(("aten.index.", "aten.index_put")) and any(
         x is not None and x.dtype == torch.bool for x in args[1]
     )
-    return masked or name.startswith(READS)
+    if masked or name.startswith(READS):
+        return f"{name} waits for the device"
+    if name.startswith(("aten._to_copy", "aten.copy_")):
+        devices = {x.device.type for x in tensors((args, kwargs))}
+        devices |= {torch.device(kwargs["device"]).type} if kwargs.get("device") is not None else set()
+        return f"{name} copies between devices" if len(devices) > 1 else None
+    return None
+
+
+class Watched(TorchDispatchMode):
+    """Within it fails what may not be recorded."""
+
+    def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (reason := refused(str(function), args, kwargs or {})) is not None:
+            raise RuntimeError(reason)
+        return function(*args, **(kwargs or {}))
 
 
 class Tape(TorchDispatchMode):
@@ -39,8 +54,8 @@ class Tape(TorchDispatchMode):
         self._written: set[int] = set()
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if waits(str(function), args):
-            raise RuntimeError(f"{function} waits for the device")
+        if (reason := refused(str(function), args, kwargs or {})) is not None:
+            raise RuntimeError(reason)
         given = tree_map(aliased, (args, kwargs or {}))
         for x in tensors(given):
             if (place := x.untyped_storage().data_ptr()) not in self._written:
