@@ -123,7 +123,7 @@ def free_run(
     device, nothing = remaining.device, torch.zeros_like(remaining)
     recordings, weights = _recordings(decoder, remaining, feed, stop)
     is_recorded = recordings is not None
-    constant = "free run", weights, type(feed), type(stop), attention_stop, alignment
+    constant = repr(("free run", weights, type(feed), type(stop), attention_stop, alignment))
 
     def step(
         run: _Run, number: int | Tensor, feed: Feed | None, stop: Stop | None, source: SearchSource | None

@@ -91,7 +91,8 @@ class Frontier:
         if constant is not None and not (keep_tokens or request.streaming):
             found = recorded.recordings_of(decoder, next(tree.leaves(memory))) if storage == "float32" else None
             self._recordings, weights = (None, None) if found is None else found
-            self._form = constant, eos, width, request.alignment, weights, self._minimum.longest > 1
+            # as text, which keeps its hash
+            self._form = repr((constant, eos, width, request.alignment, weights, self._minimum.longest > 1))
         # what a loop shares is made in a step, and would be frozen into a recording
         self.loop = over_steps.Loop(storage, is_idle=self.is_recorded)
         with self.loop:
