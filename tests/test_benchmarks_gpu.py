@@ -31,7 +31,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([PATHS, os.environ.ge
 @pytest.fixture
 def bench(monkeypatch):
     """The modules, under names that last for one test."""
-    monkeypatch.syspath_prepend(str(FOLDER))
+    for folder in (FOLDER.parent / "peers", FOLDER):
+        monkeypatch.syspath_prepend(str(folder))
     before = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
     yield Namespace(**{name: __import__(name) for name in MODULES})
     for name in MODULES:

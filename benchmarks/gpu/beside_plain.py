@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peers import transformer_training as peers
+import transformer_training as peers
 from place import Place, Result, milliseconds, peak, short
 from preset_cases import Training, builder
 from preset_data import constant

@@ -31,7 +31,7 @@ from typing import Any
 import packages
 
 HERE = Path(__file__).parent
-PATHS = [str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE.parents[1] / "tests")]
+PATHS = [str(HERE.parents[1] / each) for each in ("src", "benchmarks", "benchmarks/peers", "tests")]
 sys.path += PATHS
 TOTAL, LIMIT, SLOWER = 590, 120, 5
 """Seconds of all sections and of most; how many times as long a section may take in a rehearsal."""
