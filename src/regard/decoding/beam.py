@@ -235,9 +235,7 @@ def _search(
     results_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
     while len(frontier):
         own = frontier.take(step, own)
-        leaving = own.over != 0
-        if frontier.looks() and bool(leaving.any()):
-            frontier.require_numbers(own.over)
+        if (leaving := frontier.leaving(own.over)) is not None:
             left = frontier.sentences[leaving]
             now = own.final if frontier.is_recorded and own.final is not None else ranked(own)
             for result, values in zip((results, results_nodes), now, strict=True):

@@ -56,7 +56,7 @@ class Frontier:
     the last one. Hypotheses that are `finished` (R,) but keep their places add nothing to it.
 
     On a GPU the steps are recorded where nothing is in the way (`decoding.recorded`): all that changes is in tensors,
-    `step` included, sentences that have ended stay for a while, and `looks` tells when to ask for them.
+    `step` included, sentences that have ended stay for a while, and `leaving` asks for them now and then.
 
     Args:
         request: what is searched for.
@@ -132,10 +132,6 @@ class Frontier:
     def is_recorded(self) -> bool:
         """Whether steps are recorded, so that nothing in them may wait for the device."""
         return self._recordings is not None
-
-    def looks(self) -> bool:
-        """Whether to ask now which sentences have ended."""
-        return recorded.looks(self.num_steps, self.longest, is_recorded=self.is_recorded)
 
     def take(self, step: Callable[[TreeT], TreeT], own: TreeT) -> TreeT:
         """Takes a step of the search, which calls `advance`, `grow` and `move`.
@@ -285,14 +281,24 @@ class Frontier:
                 "Then apply log_softmax(-1)."
             )
 
-    def require_numbers(self, over: Int[Tensor, " B"]) -> None:
-        """Raises an error where a sentence is over at a negative step: for NaN, with which a search is meaningless."""
+    def leaving(self, over: Int[Tensor, " B"]) -> Bool[Tensor, " B"] | None:
+        """Which sentences are over, as `over` tells, or None where there are none or it is not time to ask.
+
+        Raises:
+            RegardError: for NaN, with which a search is meaningless.
+        """
+        if not recorded.looks(self.num_steps, self.longest, is_recorded=self.is_recorded):
+            return None
+        left = over != 0
+        if not bool(left.any()):
+            return None
         if bool((over < 0).any()):
             place = int((over < 0).nonzero()[0, 0])
             raise RegardError(
                 f"The decoder returned NaN at step {-int(over[place])}, sentence {int(self.sentences[place])} of the "
                 "batch. Did training diverge, or is a source empty or fully masked?"
             )
+        return left
 
     def over(self, before: Int[Tensor, " B"], leaving: Bool[Tensor, " B"], chosen: Tensor) -> Int[Tensor, " B"]:
         """The step at which each sentence was over, 0 for those that go on, and below 0 for NaN.

@@ -135,9 +135,7 @@ def kept_steps(request: Request, options: Search) -> Steps:
     history = frontier.history
     while len(frontier):
         own = frontier.take(step, own)
-        leaving = own.over != 0
-        if frontier.looks() and bool(leaving.any()):
-            frontier.require_numbers(own.over)
+        if (leaving := frontier.leaving(own.over)) is not None:
             left = frontier.sentences[leaving]
             assert own.final is not None
             for result, now in zip((final, final_nodes, final_finished), own.final, strict=True):

@@ -111,12 +111,10 @@ def roll_out(
     scores, nodes, ended = totals.clone(), frontier.nodes.clone(), ~going
     while len(frontier):
         own = frontier.take(step, own)
-        leaving = own.over != 0
-        if not frontier.looks() or not bool(leaving.any()):
+        if (leaving := frontier.leaving(own.over)) is None:
             if request.streaming:
                 yield _progress(frontier)
             continue
-        frontier.require_numbers(own.over)
         left = frontier.sentences[leaving]
         gone = tree.reorder(own, leaving.nonzero()[:, 0])
         mask = None if gone.weights is None or frontier.mask is None else frontier.mask[leaving]

@@ -179,18 +179,9 @@ def _refuse_rounding(x: Any, residual: Any, activation: Activation) -> str | Non
     return None
 
 
-def by_kernels(
-    x: Tensor,
-    mask: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    statistics: Statistics | None,
-    epsilon: float,
-    activation: Activation,
-) -> Result:
+def by_kernels(*inputs: Any) -> Result:
     """As the reference, by compiled loops, as one node of the graph."""
-    result: Result = _BatchNorm.apply(x, mask, weight, bias, residual, statistics, epsilon, activation)  # type: ignore[no-untyped-call]
+    result: Result = _BatchNorm.apply(*inputs)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -255,18 +246,9 @@ def refuse_sums(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
     return refuse_kernels(x, mask)
 
 
-def by_sums(
-    x: Tensor,
-    mask: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    residual: Tensor | None,
-    statistics: Statistics | None,
-    epsilon: float,
-    activation: Activation,
-) -> Result:
+def by_sums(x: Tensor, mask: Tensor, *rest: Any) -> Result:
     """As the reference with a mask, as one node of the graph: as few passes over x and its gradient as torch has."""
-    result: Result = _BySums.apply(x, mask[:, None], weight, bias, residual, statistics, epsilon, activation)  # type: ignore[no-untyped-call]
+    result: Result = _BySums.apply(x, mask[:, None], *rest)  # type: ignore[no-untyped-call]
     return result
 
 
