@@ -191,7 +191,9 @@ def _search(
             contained,
             own.final,
         )
-        return final(now, own) if frontier.is_recorded else now
+        if not frontier.is_recorded:
+            return now
+        return replace(now, final=frontier.settled(ranked(now), own.final, over, own.over))
 
     def ranked(own: _Beams) -> tuple[Tensor, Tensor]:
         """The scores and last nodes of sentences, as `_search` returns them, if they are over now."""
@@ -210,12 +212,6 @@ def _search(
             last = torch.where(stranded, widened(nodes.view(earlier.shape), width, ROOT), last)
         unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
         return torch.cat([own.finished, unfinished], 2), torch.cat([own.finished_nodes, last.gather(2, order)], 2)
-
-    def final(own: _Beams, before: _Beams) -> _Beams:
-        """With the results of sentences that have just ended."""
-        ends, now = ((own.over != 0) & (before.over == 0))[:, None, None], ranked(own)
-        kept = now if own.final is None else own.final
-        return replace(own, final=(torch.where(ends, now[0], kept[0]), torch.where(ends, now[1], kept[1])))
 
     totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
     totals.view(count, groups, -1)[..., 0] = 0

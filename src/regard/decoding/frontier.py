@@ -312,6 +312,17 @@ class Frontier:
         over = torch.where(broken, -self.step, leaving * self.step)
         return torch.where(before == 0, over, before) if self.is_recorded else over
 
+    @staticmethod
+    def settled(now: TreeT, kept: TreeT | None, over: Int[Tensor, " B"], before: Int[Tensor, " B"]) -> TreeT:
+        """The results of sentences: those of this step where they are over since, else what was kept.
+
+        Args:
+            over, before: as of `over`.
+        """
+        ends = (over != 0) & (before == 0)
+        rows = lambda new, old: torch.where(ends.view(-1, *[1] * (new.dim() - 1)), new, old)  # noqa: E731
+        return now if kept is None else tree.map(rows, now, kept)
+
     def move(self, rows: Tensor | None, tokens: Tensor, nodes: Tensor) -> None:
         """Replaces the hypotheses by others that extend them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import torch
@@ -31,7 +31,8 @@ class _Kept:
         finished: bool, which have ended or are not there.
         remaining: (B,), the largest number of tokens.
         over: as of `Frontier.over`.
-        final: scores, last nodes and which have ended, (B, K) each, of sentences that are over.
+        before: (B, K) scores, last nodes and which had ended, of the step before.
+        final: of recorded searches the same of sentences that are over.
     """
 
     scores: Tensor
@@ -40,6 +41,7 @@ class _Kept:
     finished: Tensor
     remaining: Tensor
     over: Tensor
+    before: tuple[Tensor, Tensor, Tensor]
     final: tuple[Tensor, Tensor, Tensor] | None = None
 
 
@@ -112,24 +114,24 @@ def kept_steps(request: Request, options: Search) -> Steps:
         leaving = (beams.finished | ~possible).all(1) | (own.remaining <= frontier.step)
         over = frontier.over(own.over, leaving, beams.scores)
         frontier.move(parents, beams.tokens, nodes)
-        results = (beams.scores, nodes, beams.finished & possible)
-        if frontier.is_recorded or bool(over.any()):
-            results = _unless_stranded(results, (own.scores, earlier, finished & (totals > -inf)))
-            ends = ((over != 0) & (own.over == 0))[:, None]
-            kept = results if own.final is None else own.final
-            results = (
-                torch.where(ends, results[0], kept[0]),
-                torch.where(ends, results[1], kept[1]),
-                torch.where(ends, results[2], kept[2]),
-            )
-        return _Kept(
-            beams.scores, beams.totals, beams.lengths, beams.finished | ~possible, own.remaining, over, results
+        before_it = own.scores, earlier, finished & (totals > -inf)
+        now = _Kept(
+            beams.scores, beams.totals, beams.lengths, beams.finished | ~possible, own.remaining, over, before_it
         )
+        if not frontier.is_recorded:
+            return now
+        return replace(now, final=frontier.settled(ranked(now), own.final, over, own.over))
+
+    def ranked(own: _Kept) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores, last nodes and which have ended of sentences, if they are over now."""
+        return _unless_stranded((own.scores, frontier.nodes, own.finished & (own.scores > -inf)), own.before)
 
     totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
     totals[:, 0] = 0
     lengths = torch.zeros_like(frontier.nodes)
-    own = _Kept(totals, totals, lengths, totals == -inf, remaining, torch.zeros_like(remaining))
+    finished = totals == -inf
+    before = totals, frontier.nodes, finished
+    own = _Kept(totals, totals, lengths, finished, remaining, torch.zeros_like(remaining), before)
     final = totals.new_full((count, beam), -inf)
     final_nodes, final_finished = frontier.nodes.new_full((count, beam), ROOT), final > 0
     history = frontier.history
@@ -137,9 +139,9 @@ def kept_steps(request: Request, options: Search) -> Steps:
         own = frontier.take(step, own)
         if (leaving := frontier.leaving(own.over)) is not None:
             left = frontier.sentences[leaving]
-            assert own.final is not None
-            for result, now in zip((final, final_nodes, final_finished), own.final, strict=True):
-                result[left] = now[leaving]
+            now = own.final if frontier.is_recorded and own.final is not None else ranked(own)
+            for result, values in zip((final, final_nodes, final_finished), now, strict=True):
+                result[left] = values[leaving]
             if request.streaming:
                 yield Ended(history, left, final_nodes[left, 0], final[left, 0], final_finished[left, 0])
             own = frontier.without(leaving, own)
