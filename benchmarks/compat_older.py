@@ -18,7 +18,7 @@ from compat import SIZES, Size, backward, timed
 from torch import Tensor, nn
 
 from regard.attention import luong
-from regard.compat import ibm, legacy_seq2seq
+from regard.interop import ibm, legacy_seq2seq
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder
 

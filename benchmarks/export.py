@@ -30,9 +30,9 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.config.texts import SideConfig, TransformerSideConfig
 from regard.data import Field
 from regard.errors import RegardError
-from regard.export import export_model
-from regard.export.networks import ForcedNetwork, Networks
-from regard.export.programs import worst
+from regard.interop.export import export_model
+from regard.interop.export.networks import ForcedNetwork, Networks
+from regard.interop.export.programs import worst
 from regard.tasks.text_to_text import TextToText
 
 COUNT, BEAM, TURNS = 200, 5, 7

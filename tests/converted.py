@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from regard.conversion import convert
+from regard.interop import convert
 from regard.data import BOS
 from regard.data.vocabulary import SPECIALS
 from regard.tasks import load

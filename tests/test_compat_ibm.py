@@ -1,4 +1,4 @@
-"""`regard.compat.ibm`: masks, lengths, states, refusals, and the search of the k most probable sequences."""
+"""`regard.interop.ibm`: masks, lengths, states, refusals, and the search of the k most probable sequences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from regard.compat.ibm import Attention, DecoderRNN, EncoderRNN, Seq2seq, TopKDecoder
+from regard.interop.ibm import Attention, DecoderRNN, EncoderRNN, Seq2seq, TopKDecoder
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 
 B, S, D, N, SOS, EOS = 2, 5, 4, 5, 1, 2

@@ -1,4 +1,4 @@
-"""`regard.compat.legacy_seq2seq` beside its equations, as loops over single numbers, with every gradient."""
+"""`regard.interop.legacy_seq2seq` beside its equations, as loops over single numbers, with every gradient."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ import torch
 from torch import nn
 
 from regard import tree
-from regard.compat import tfa
-from regard.compat.legacy_seq2seq import (
-    AttentionDecoder,
-    EmbeddingAttentionDecoder,
-    EmbeddingAttentionSeq2Seq,
-    attention_decoder,
-    embedding_attention_decoder,
-    embedding_attention_seq2seq,
-)
+from regard.interop import tfa
+from regard.interop.legacy_seq2seq import AttentionDecoder, EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq, attention_decoder, embedding_attention_decoder, embedding_attention_seq2seq
 from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
 
 B, T, S, I, D, M, O = 2, 4, 5, 3, 4, 6, 7  # noqa: E741

@@ -1,4 +1,4 @@
-"""Snippets of a tutorial on `tf.contrib.seq2seq`, ported to `regard.compat.tfa`, beside loops in torch's operations.
+"""Snippets of a tutorial on `tf.contrib.seq2seq`, ported to `regard.interop.tfa`, beside loops in torch's operations.
 
 As in `test_compat_notes.py`, numbers in comments are those of the faults on the page "Migration".
 """
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.layers import Prenet
 

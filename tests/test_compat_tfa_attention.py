@@ -1,4 +1,4 @@
-"""What tensorflow-addons' attention can do, and what regard.compat.tfa can do in its place."""
+"""What tensorflow-addons' attention can do, and what regard.interop.tfa can do in its place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from regard import record_attention, tree
 from regard.attention import luong
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
 
 MECHANISMS = {

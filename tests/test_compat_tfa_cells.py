@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard import tree
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 
 CELLS = {

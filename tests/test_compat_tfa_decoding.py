@@ -1,4 +1,4 @@
-"""regard.compat.tfa's decoders and dynamic_decode, beside the numbers of tensorflow-addons."""
+"""regard.interop.tfa's decoders and dynamic_decode, beside the numbers of tensorflow-addons."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from tfa_models import END, START, STEPS, Cell, attentive, case_of, close, first_state, golden, layer
 

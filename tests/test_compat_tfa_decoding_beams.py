@@ -1,4 +1,4 @@
-"""regard.compat.tfa's beam search and its functions, beside tensorflow-addons and the house's own search."""
+"""regard.interop.tfa's beam search and its functions, beside tensorflow-addons and the house's own search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.decoding import Search, SearchSource, SimpleDecoder, search
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from tfa_models import END, START, STEPS, Cell, attentive, case_of, close, first_state, golden, layer

@@ -1,4 +1,4 @@
-"""regard.compat.tfa's sequence_loss in all modes, beside the numbers of tensorflow-addons."""
+"""regard.interop.tfa's sequence_loss in all modes, beside the numbers of tensorflow-addons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError
 from tfa_models import close, golden
 

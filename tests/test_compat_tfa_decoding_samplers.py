@@ -1,11 +1,11 @@
-"""regard.compat.tfa's samplers and TensorFlow 1's helpers, beside the numbers of tensorflow-addons."""
+"""regard.interop.tfa's samplers and TensorFlow 1's helpers, beside the numbers of tensorflow-addons."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, DataError, RegardError, ShapeError
 from tfa_models import case_of, close, golden
 

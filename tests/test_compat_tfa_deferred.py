@@ -1,4 +1,4 @@
-"""Weights of regard.compat.tfa before their sizes are known: an optimiser that holds them trains the whole model."""
+"""Weights of regard.interop.tfa before their sizes are known: an optimiser that holds them trains the whole model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import UnsupportedError
 
 MECHANISMS = {

@@ -1,4 +1,4 @@
-"""regard.compat.tfa beside the numbers of tensorflow-addons' AttentionWrapper and of TensorFlow 1's cells."""
+"""regard.interop.tfa beside the numbers of tensorflow-addons' AttentionWrapper and of TensorFlow 1's cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.func import functional_call
 from golden.archive import load, mechanisms
 from golden.parity import TOLERANCE, compare, leaves
 from regard import tree
-from regard.compat import tfa
+from regard.interop import tfa
 
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.compat import tfa
+from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 
 GOLDEN = Path(__file__).parent / "golden" / "tensorflow_addons" / "tutorial"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.conversion import KINDS, Converted, convert
+from regard.interop import KINDS, Converted
+from regard.interop import convert
 from regard.errors import DataError, UnsupportedError
 from test_conversion_tfa import made
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.conversion.pieces import of_pieces, read_rows, restricted, said_bias
-from regard.conversion.symbols import LEAST, Symbols
+from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
+from regard.interop.symbols import LEAST, Symbols
 from regard.data import Field, Normalisation
 from regard.data.pieces import SentencePieceUnits
 from regard.errors import DataError

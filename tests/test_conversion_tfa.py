@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.compat import tfa
-from regard.conversion import Origin, convert
-from regard.conversion.arrays import Arrays, plain
-from regard.conversion.tensorflow_cells import CELLS, size_of
-from regard.conversion.tfa import TensorFlowAddons
+from regard.interop import tfa
+from regard.interop import Origin
+from regard.interop import convert
+from regard.interop.arrays import Arrays, plain
+from regard.interop.tfa.cell_weights import CELLS, size_of
+from regard.interop.tfa.converter import TensorFlowAddons
 from regard.data import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
@@ -96,7 +97,7 @@ def save(folder, arrays, facts):
 @pytest.mark.parametrize("said", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_converted_decoder_takes_the_steps_of_the_wrapper(kind, said, layer, tmp_path):
-    """`regard.compat.tfa` has the numbers of the originals (test_compat_tfa_attention*.py)."""
+    """`regard.interop.tfa` has the numbers of the originals (test_compat_tfa_attention*.py)."""
     origin, arrays = made(tmp_path, kind, layer=layer, said=said)
     model = TensorFlowAddons().read(origin).model
     decoder, arrays = model.module.decoder, {name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import converted as c
-from regard.conversion import convert
+from regard.interop import convert
 from regard.data import BOS, EOS
 from regard.errors import DataError
 

@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 
 import regard
-import regard.compat
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ROOMS = [
     info.name
     for info in pkgutil.iter_modules(regard.__path__)
-    if info.name not in ("cli", "compat", "pretrained", "lazy", "__main__")
-] + [f"compat.{info.name}" for info in pkgutil.iter_modules(regard.compat.__path__)]
+    if info.name not in ("cli", "pretrained", "lazy", "__main__")
+] + [f"interop.{name}" for name in ("tfa", "legacy_seq2seq", "ibm", "export")]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "benchmarks" / "README.md"])
 
 

@@ -15,13 +15,13 @@ from regard import UnsupportedError
 from regard.cli import run
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
-from regard.conversion import convert
+from regard.interop import convert
 from regard.data import Field
 from regard.errors import RegardError
-from regard.export import export_model
-from regard.export.networks import ForcedNetwork, Networks
-from regard.export.programs import forced_program, step_program, worst
-from regard.export.refusals import require_plain_search
+from regard.interop.export import export_model
+from regard.interop.export.networks import ForcedNetwork, Networks
+from regard.interop.export.programs import forced_program, step_program, worst
+from regard.interop.export.refusals import require_plain_search
 from regard.tasks import load, store
 from regard.tasks.text_to_text import TextToText
 
@@ -329,6 +329,6 @@ def test_what_ctranslate2_lacks_is_refused_by_name(tmp_path, model, message):
 
 
 def test_the_program_of_the_package_is_the_one_in_a_folder(exported):
-    import regard.export.decode as program
+    import regard.interop.export.decode as program
 
     assert Path(program.__file__).read_bytes() == (exported[1] / "decode.py").read_bytes()

@@ -1,4 +1,4 @@
-"""Parity of `regard.compat.ibm` with IBM's pytorch-seq2seq, in all that it returns and in gradients."""
+"""Parity of `regard.interop.ibm` with IBM's pytorch-seq2seq, in all that it returns and in gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from golden.archive import load
 from golden.parity import TOLERANCE, compare, leaves
-from regard.compat import ibm
+from regard.interop import ibm
 
 SIZE, SYMBOLS, SOS, EOS = 6, 7, 1, 5
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])

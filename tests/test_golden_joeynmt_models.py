@@ -9,7 +9,7 @@ import torch
 import yaml
 
 import converted as c
-from regard.conversion import convert
+from regard.interop import convert
 from regard.errors import DataError, UnsupportedError
 
 FOLDER = c.GOLDEN / "joeynmt_models"

@@ -9,7 +9,7 @@ import torch
 
 import converted as c
 from regard.cli import run
-from regard.conversion import convert
+from regard.interop import convert
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.conversion import convert
+from regard.interop import convert
 from regard.data import BOS
 from regard.data.vocabulary import SPECIALS
 from regard.errors import DataError, UnsupportedError
@@ -96,7 +96,7 @@ def test_the_command_writes_a_folder_that_predict_takes(tmp_path, capsys):
 
 @pytest.fixture
 def checkpoint():
-    from regard.conversion.files import read_checkpoint
+    from regard.interop.files import read_checkpoint
 
     return read_checkpoint(path_of("opennmt", "gru_mlp"))
 

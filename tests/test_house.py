@@ -22,7 +22,7 @@ ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "compat", "training", "tasks", "conversion", "export", "serve", "cli"]
+ORDER += ["decoding", "training", "tasks", "interop", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
@@ -52,7 +52,7 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        beside = beside | ({"config"} if room in ("decoding", "compat") else set())
+        beside = beside | ({"config"} if room == "decoding" else set())
         front = {"__init__"} if room in ("tasks", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None
@@ -117,8 +117,8 @@ def test_imports_run_one_way():
         ("audio", "from regard.layers import Dropout"),
         ("image", "from regard.data import Strokes"),
         ("image", "from regard.audio import FrontEnd"),
-        ("decoding", "from regard.compat import tfa"),
-        ("compat", "from regard.tasks import load"),
+        ("decoding", "from regard.interop import tfa"),
+        ("training", "from regard.interop import tfa"),
     ],
 )
 def test_an_import_against_the_order_is_noticed(room, line):
@@ -225,7 +225,7 @@ def modules():
             yield importlib.import_module(found.name)
 
 
-SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "compat", "testing", "audio", "image"}
+SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "interop", "testing", "audio", "image"}
 
 
 def undocumented():

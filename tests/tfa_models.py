@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from golden.archive import Golden, load
-from regard.compat import tfa
+from regard.interop import tfa
 
 START, END, STEPS = 0, 1, 7
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import load
-from regard.conversion import convert
+from regard.interop import convert
 from regard.decoding import free_run
 
 TOLERANCE = 1e-4

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 from environments import ENVIRONMENTS, python
 from numerals import pairs, write
 
-from regard.conversion import convert
+from regard.interop import convert
 from regard.data import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.tasks import load

@@ -49,7 +49,7 @@ def convert(
     """
     import yaml
 
-    from regard.conversion import convert as run
+    from regard.interop import convert as run
 
     format_of_output(output, {}, "folder")
     files = {name: Path(value) for name, value in _pairs("--file", file).items()}

@@ -32,9 +32,9 @@ def export(
     The search of an ONNX model is that of the configuration, with the settings that are given here. What a format
     cannot express is refused by its name.
     """
-    from regard.export import export_model
-    from regard.export.folder import require_free
-    from regard.export.refusals import require_effect
+    from regard.interop.export import export_model
+    from regard.interop.export.folder import require_free
+    from regard.interop.export.refusals import require_effect
 
     settings = options.settings(context)
     format_of_output(output, {}, "folder")

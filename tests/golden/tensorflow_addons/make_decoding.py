@@ -12,7 +12,7 @@ of an output is the case, then what it is: `w3_both.scores`.
 
 Beams have a batch and, as `alone`, each of its sentences by itself: the original goes on to rank a finished sentence
 while others go on, as in `decode_beam_early`. Alignment histories are kept as the original returns them, one choice
-late, and ids as it traces them, from the last step that its lengths say: `regard.compat.tfa` differs there on purpose.
+late, and ids as it traces them, from the last step that its lengths say: `regard.interop.tfa` differs there on purpose.
 """
 
 from __future__ import annotations

@@ -1,5 +1,0 @@
-"""Trained models as programs for other runtimes: ONNX, CTranslate2 and `torch.export`."""
-
-from regard.export.folder import export_model
-
-__all__ = ["export_model"]

@@ -1,0 +1,131 @@
+"""From a model of another program to a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from regard.config.spelling import suggestion
+from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.opennmt.eole import Eole
+from regard.interop.joeynmt.converter import JoeyNMT
+from regard.interop.marian import Marian
+from regard.interop.nvidia import Nvidia
+from regard.interop.opennmt.converter import OpenNMT
+from regard.interop.tfa.converter import TensorFlowAddons
+from regard.interop.torch_transformer import TorchTransformer
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.files import checksum, create_folder
+from regard.tasks import store
+
+KINDS: Mapping[str, AbstractKind] = {
+    "eole": Eole(),
+    "opennmt": OpenNMT(),
+    "tfa": TensorFlowAddons(),
+    "joeynmt": JoeyNMT(),
+    "marian": Marian(),
+    "torch": TorchTransformer(),
+    "nvidia": Nvidia(),
+}
+"""The kinds by the names that `regard convert` takes."""
+
+
+def kind_of(name: str) -> AbstractKind:
+    """The kind of a name."""
+    if name not in KINDS:
+        raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
+    return KINDS[name]
+
+
+SHOWN = 5
+"""How many names a message has."""
+
+
+def convert(
+    kind: str,
+    path: Path | str,
+    output: Path | str,
+    *,
+    files: Mapping[str, Path] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    overwrite: bool = False,
+) -> Converted:
+    """Reads a model of another program and writes it as a folder, which `load` and `regard predict` take.
+
+    The folder appears whole or not at all. Its card says what it was made from.
+
+    Args:
+        kind: the program, one of `KINDS`.
+        path: the file or folder of the model.
+        files, facts: as in `Origin`.
+        overwrite: whether the folder of another model is replaced.
+
+    Returns:
+        The model, and notes about what differs.
+
+    Raises:
+        ConfigError: for a kind, a file or a fact that there is not.
+        RegardError: for an output that exists, unless it is to be overwritten and is nothing but a saved model.
+        DataError, UnsupportedError: as of `AbstractKind.read`.
+    """
+    reader, path, output = kind_of(kind), Path(path), Path(output)
+    origin = Origin(path, dict(files), dict(facts))
+    reader.check(origin)
+    check_output(output, overwrite=overwrite)
+    converted = _read(reader, origin, kind)
+    model = converted.model
+    model.name = output.name
+    notes = "\n".join(f"- {note}" for note in converted.notes)
+    model.card = "\n\n".join(filter(None, [f"# {output.name}", _origin_of(kind, origin), notes, model.card]))
+    create_folder(output, lambda partial: store.save(model, partial))
+    return converted
+
+
+def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
+    """The model. Options and weights of other types and shapes than the program saves fail in as many ways as there are
+    places that read them; they all end in one kind of error.
+
+    Raises:
+        DataError, UnsupportedError: as of `AbstractKind.read`.
+    """
+    try:
+        return reader.read(origin)
+    except (DataError, UnsupportedError) as error:
+        if origin.path.name in str(error):
+            raise
+        raise type(error)(f"{origin.path}: {error}") from error
+    except RegardError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise DataError(
+            f"{origin.path}: it is not as {kind} saves models, or damaged ({type(error).__name__}: {error}).\n"
+            "  --debug shows where reading ended."
+        ) from error
+
+
+def check_output(folder: Path, *, overwrite: bool) -> None:
+    """Refuses an output that would replace something else than a saved model, or a saved model unasked."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RegardError(f"{folder}: expected a folder to write; this is a file.")
+    names = {file.name for file in folder.iterdir()}
+    if names and not overwrite:
+        raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")
+    if foreign := names - (store.file_names(folder) if store.WEIGHTS in names else set()):
+        shown = ", ".join(sorted(foreign)[:SHOWN])
+        raise RegardError(f"{folder}: it has files that belong to no saved model ({shown}), so it is not replaced.")
+
+
+def _origin_of(kind: str, origin: Origin) -> str:
+    """What a model was made from, for its card."""
+    lines = [f"Converted from a model of {kind}, `{origin.path.name}`{_digest(origin.path)}."]
+    lines += [f"Further file `{name}`: `{path.name}`{_digest(path)}." for name, path in origin.files.items()]
+    lines += [f"Told: `{name}` is {value!r}." for name, value in origin.facts.items()]
+    return "\n".join(lines)
+
+
+def _digest(path: Path) -> str:
+    return f" (SHA-256 {checksum(path)})" if path.is_file() else ""

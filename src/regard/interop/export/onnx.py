@@ -1,0 +1,155 @@
+"""ONNX: an encoder, a step, the facts, and a program of numpy and onnxruntime that decodes with them."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import UnsupportedError
+from regard.interop.export.facts import facts_of, write_facts, write_pieces
+from regard.interop.export.networks import FIRST_SYMBOL, Axes, Networks, exporting
+from regard.interop.export.programs import source_program, step_program, worst
+from regard.interop.export.refusals import require_plain_search
+from regard.lazy import optional
+from regard.tasks import TextToText
+
+TOLERANCE = 1e-3
+"""The largest difference from torch at which a model counts as the same; differences are near 1e-5."""
+LARGEST_FILE = 1_800_000_000
+"""Bytes of weights from which on they are a file of their own, since an ONNX file has at most 2 GiB."""
+CHECKED = ((1, 3, 1), (3, 6, 1), (2, 9, 4))
+"""Sentences, source positions and hypotheses with which every export is compared with torch."""
+PURPOSE = "export --format onnx needs"
+
+
+def write_onnx(model: TextToText, folder: Path) -> None:
+    """Writes `encoder.onnx`, `step.onnx`, `model.json` and `decode.py`, after a comparison with torch.
+
+    Args:
+        model: on the CPU; directed, if it has learned both directions.
+        folder: an empty folder.
+
+    Raises:
+        UnsupportedError: for a search that the program does not know, a network that cannot be an ONNX graph, or one
+            that computes something else there; or if onnx, onnxscript or onnxruntime is not installed.
+    """
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        optional(package, PURPOSE, extra="onnx")
+    require_plain_search(model.config.decoding)
+    layer, head = model.shown(model.config.decoding)
+    networks = Networks.of(model.module, layer=layer, head=head)
+    memory = [f"memory_{i}" for i in range(len(networks.memory_axes))]
+    state = [f"state_{i}" for i in range(len(networks.state_axes))]
+    weights = ["alignment"] if networks.has_alignment else []
+    after = [f"next_{name}" for name in state]
+    first = [{axis: x for axis, x in axes.items() if x in "BS"} for axes in networks.state_axes]
+    large = sum(p.numel() * p.element_size() for p in model.module.parameters()) > LARGEST_FILE
+    with exporting(), quiet():
+        torch.onnx.export(
+            source_program(networks),
+            f=folder / "encoder.onnx",
+            input_names=["source", "lengths"],
+            output_names=[*memory, *state],
+            external_data=large,
+            dynamo=True,
+            verbose=False,
+        )
+        torch.onnx.export(
+            step_program(networks),
+            f=folder / "step.onnx",
+            input_names=["tokens", "parents", *memory, *state],
+            output_names=["log_probabilities", *weights, *after],
+            external_data=large,
+            dynamo=True,
+            verbose=False,
+        )
+    given: dict[str, Axes] = {"source": {0: "B", 1: "S"}, "lengths": {0: "B"}}
+    _name_axes(folder / "encoder.onnx", {**given, **dict(zip(memory + state, (*networks.memory_axes, *first)))})
+    given = {"tokens": {0: "B", 1: "K"}, "parents": {0: "B", 1: "K"}}
+    given |= dict(zip(memory + state, networks.memory_axes + networks.state_axes))
+    given |= {"log_probabilities": {0: "B", 1: "K"}, "alignment": {0: "B", 1: "K", 2: "S"}}
+    grown = [{a: {"J": "K", "T": "T + 1"}.get(x, x) for a, x in axes.items()} for axes in networks.state_axes]
+    _name_axes(folder / "step.onnx", {**given, **dict(zip(after, grown))})
+    _compare(networks, folder)
+    write_facts(facts_of(model, networks), folder)
+    write_pieces(model, folder)
+    with resources.as_file(resources.files("regard.interop.export") / "decode.py") as program:
+        shutil.copyfile(program, folder / "decode.py")
+
+
+def _name_axes(path: Path, axes: Mapping[str, Axes]) -> None:
+    """Gives the axes of inputs and outputs our letters, in place of torch's numbers of symbols."""
+    onnx = optional("onnx", PURPOSE, extra="onnx")
+    model = onnx.load(path, load_external_data=False)
+    for value in (*model.graph.input, *model.graph.output):
+        for axis, letter in axes.get(value.name, {}).items():
+            size = value.type.tensor_type.shape.dim[axis]
+            if not size.HasField("dim_value"):
+                size.dim_param = letter
+    del model.graph.value_info[:]  # sizes of what is between, in the same symbols
+    onnx.save(model, path)
+
+
+def _compare(networks: Networks, folder: Path) -> None:
+    """Refuses graphs whose results differ from torch's for some sizes, two steps each."""
+    runtime = optional("onnxruntime", PURPOSE, extra="onnx")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    encoder, step = (
+        runtime.InferenceSession(folder / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
+        for name in ("encoder", "step")
+    )
+    names = [each.name for each in step.get_inputs()]
+    for sentences, positions, hypotheses in CHECKED:
+        with exporting():
+            lengths = torch.arange(positions, positions - sentences, -1)
+            source = torch.arange(sentences * positions).view(sentences, -1) % 2 + FIRST_SYMBOL
+            memory, state = networks.source(source, lengths)
+            found = _run(encoder, ("source", "lengths"), (source, lengths))
+            _require_equal("encoder", found, (*memory, *state), source)
+            theirs = found[len(memory) :]
+            tokens, parents = torch.ones(sentences, hypotheses, dtype=torch.long), torch.zeros_like(source[:, :1])
+            parents = parents.expand(-1, hypotheses).contiguous()
+            for _ in range(2):
+                probabilities, weights, state = networks.step(tokens, parents, memory, state)
+                found = _run(step, names, (tokens, parents, *memory, *theirs))
+                _require_equal("step", found, (probabilities, *weights, *state), source)
+                theirs = found[1 + len(weights) :]
+                tokens, parents = probabilities.argmax(-1), torch.arange(hypotheses).flip(0).expand(sentences, -1)
+                parents = parents.contiguous()
+
+
+def _run(session: Any, names: Sequence[str], inputs: Sequence[Tensor]) -> list[Tensor]:
+    feeds = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+    return [torch.from_numpy(output) for output in session.run(None, feeds)]
+
+
+def _require_equal(name: str, found: Sequence[Tensor], expected: Sequence[Tensor], source: Tensor) -> None:
+    if (difference := worst(found, expected)) > TOLERANCE:
+        raise UnsupportedError(
+            f"The ONNX {name} computes something else than torch for B={source.shape[0]}, S={source.shape[1]}: they "
+            f"differ by {difference:.2g}. This model cannot be exported to ONNX; --format torch may do."
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside the block torch does not report on how it makes a graph."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,106 @@
+"""Transformers of Joey NMT: their sections, and the names of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from regard.interop.joeynmt import PROGRAM, side_options
+from regard.interop.options import Options
+from regard.interop.transformers import layer_names
+from regard.models.named_weights import Names
+
+COMMON: Mapping[str, Any] = {"dropout": 0.1, "alpha": 1.0, "activation": "relu", "num_layers": 8, "num_heads": 4}
+ENCODER: Mapping[str, Any] = COMMON
+DECODER: Mapping[str, Any] = {**COMMON, "num_layers": 4, "num_heads": 8}
+FEED_FORWARD_SIZE = 2048
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu"}
+ATTENTION: Names = {
+    "score.query_projection": "q_layer",
+    "score.key_projection": "k_layer",
+    "read.value_projection": "v_layer",
+    "read.output_projection": "output_layer",
+}
+"""The projections of multi-head attention."""
+FEED_FORWARD: Names = {
+    "feed_forward.inner": "feed_forward.pwff_layer.0",
+    "feed_forward.outer": "feed_forward.pwff_layer.3",
+}
+ENCODER_LAYER: Names = {
+    **{f"attention.{ours}": f"src_src_att.{theirs}" for ours, theirs in ATTENTION.items()},
+    **FEED_FORWARD,
+    "residuals.0.norm": "layer_norm",
+    "residuals.1.norm": "feed_forward.layer_norm",
+}
+DECODER_LAYER: Names = {
+    **{f"attention.{ours}": f"trg_trg_att.{theirs}" for ours, theirs in ATTENTION.items()},
+    **{f"cross_attention.{ours}": f"src_trg_att.{theirs}" for ours, theirs in ATTENTION.items()},
+    **FEED_FORWARD,
+    "residuals.0.norm": "x_layer_norm",
+    "residuals.1.norm": "dec_layer_norm",
+    "residuals.2.norm": "feed_forward.layer_norm",
+}
+COMPUTED = ("encoder.pe.pe", "decoder.pe.pe")
+"""Tables of sinusoidal positions."""
+
+
+def section(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of the network.
+
+    Raises:
+        UnsupportedError: for an option that cannot be expressed.
+    """
+    encoder, decoder = side_options(model, ENCODER, DECODER)
+    decoding = {"tied_weights": bool(model.get("tied_softmax", False))}
+    return {
+        "architecture": "transformer",
+        "encoder": _side(encoder, norm=encoder.values.get("layer_norm", "pre")),
+        "decoder": {**_side(decoder, norm=decoder.values.get("layer_norm", "post")), **decoding},
+    }
+
+
+def names(model: Mapping[str, Any]) -> dict[str, str]:
+    """Their names of our modules."""
+    found = {
+        "encoder.embedding.embedding.table": "src_embed.lut",
+        "decoder.embedding.embedding.table": "trg_embed.lut",
+        "encoder.norm": "encoder.layer_norm",
+        "decoder.norm": "decoder.layer_norm",
+    }
+    for side, part, table in zip(
+        ("encoder", "decoder"), side_options(model, ENCODER, DECODER), (ENCODER_LAYER, DECODER_LAYER), strict=True
+    ):
+        found |= layer_names(side, part["num_layers"], table)
+    return found
+
+
+def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The weights without what is computed."""
+    return {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
+
+
+def _side(options: Options, *, norm: str) -> dict[str, Any]:
+    """The section of an encoder or a decoder.
+
+    Args:
+        norm: where its layers have their norms. Only `layer_norm: pre` that is set gives a last norm, too: an encoder
+            without the key has its norms before the sublayers and none behind them.
+    """
+    options.require("alpha", [1, 1.0], "the input of a sublayer is added as it is")
+    size = options["hidden_size"]
+    return {
+        "size": size,
+        "layers": options["num_layers"],
+        "heads": options["num_heads"],
+        "feed_forward_size": options.values.get("ff_size", FEED_FORWARD_SIZE),
+        "activation": ACTIVATIONS[options.require("activation", list(ACTIVATIONS))],
+        "norm": Options({"layer_norm": norm}, PROGRAM, {}).require("layer_norm", ["pre", "post"]),
+        "final_norm": options.values.get("layer_norm") == "pre",
+        "norm_epsilon": 1e-6,
+        "projection_bias": True,
+        "scaled_embeddings": bool(options["embeddings"].get("scale", False)),
+        "dropout": float(options["dropout"]),
+        "attention_dropout": float(options["dropout"]),
+    }

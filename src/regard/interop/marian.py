@@ -1,0 +1,228 @@
+"""Folders of Marian models as transformers saves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_json, read_safetensors, require, require_folder, tensors
+from regard.interop.options import Options
+from regard.interop.pieces import of_pieces, read_rows, said_bias
+from regard.interop.symbols import Symbols
+from regard.interop.texts import text_model
+from regard.interop.transformers import layer_names
+from regard.data import Field, Normalisation
+from regard.data.pieces import SentencePieceUnits
+from regard.errors import DataError, UnsupportedError
+from regard.models.weights import ACTIVATIONS, MARIAN_DECODER, MARIAN_ENCODER
+
+PROGRAM = "Marian in transformers"
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+"""Where weights are, the first if both are there."""
+DEFAULTS: Mapping[str, Any] = {
+    "scale_embedding": False,
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "normalize_embedding": False,
+    "normalize_before": False,
+    "add_final_layer_norm": False,
+    "eos_token_id": 0,
+}
+OF_SEARCH: Mapping[str, Any] = {
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "early_stopping": False,
+    "length_penalty": 1.0,
+    "max_length": 20,
+    "max_new_tokens": None,
+    "min_length": 0,
+    "min_new_tokens": None,
+    "no_repeat_ngram_size": 0,
+    "bad_words_ids": None,
+    "renormalize_logits": False,
+    "forced_eos_token_id": None,
+}
+"""What `generate` does where a model does not say it."""
+LEFT_OUT: Mapping[str, Any] = {
+    "do_sample": False,
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "diversity_penalty": 0.0,
+    "num_beam_groups": 1,
+    "penalty_alpha": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "forced_bos_token_id": None,
+    "max_time": None,
+    "stop_strings": None,
+}
+"""Settings of `generate` that are not carried over, with the values that change nothing."""
+SIDE: Mapping[str, Any] = {"units": "sentencepiece", "unicode": "keep"}
+COMPUTED = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
+"""Tables of sinusoidal positions."""
+
+
+class Marian(AbstractKind):
+    """A folder of `MarianMTModel.save_pretrained` and `MarianTokenizer.save_pretrained`."""
+
+    summary = "Marian as transformers 4 saves it (folder): Transformers with their sentencepiece models"
+
+    def read(self, origin: Origin) -> Converted:
+        """The model. Outputs begin with the padding, whose vector our begin symbol therefore has."""
+        folder = require_folder(origin.path, "config.json", PROGRAM)
+        config = mapping(read_json(folder / "config.json"), folder / "config.json", "the configuration of a model")
+        options = Options(config, PROGRAM, DEFAULTS)
+        options.require("model_type", ["marian"], "this reads Marian models only")
+        for name in ("normalize_embedding", "normalize_before", "add_final_layer_norm"):
+            options.require(name, [False], "no published Marian model has it")
+        source, target, fields = _symbols(folder, options)
+        weights, tied = _weights(folder, source, target)
+        notes: list[str] = []
+        settings = _settings(folder / "generation_config.json") or {"forced_eos_token_id": 0, **config}
+        specials = "excluded" if settings.get("renormalize_logits") else "forbidden"
+        names = {
+            **layer_names("encoder", options["encoder_layers"], MARIAN_ENCODER),
+            **layer_names("decoder", options["decoder_layers"], MARIAN_DECODER),
+            "encoder.embedding.embedding.table": "encoder.embed_tokens",
+            "decoder.embedding.embedding.table": "decoder.embed_tokens",
+            "decoder.head.projection": "lm_head",
+        }
+        return text_model(
+            *fields,
+            weights,
+            names,
+            data={"source": SIDE, "target": SIDE},
+            model={
+                "architecture": "transformer",
+                "encoder": _side(options, "encoder"),
+                "decoder": {**_side(options, "decoder"), "tied_weights": tied, "specials": specials},
+            },
+            decoding=_decoding(settings, options, notes),
+            notes=notes,
+        )
+
+
+def _symbols(folder: Path, options: Options) -> tuple[Symbols, Symbols, tuple[Field, Field]]:
+    """The places of the symbols of both sides in weights, and their fields."""
+    tokenizer = _settings(folder / "tokenizer_config.json")
+    separate = bool(tokenizer.get("separate_vocabs", False))
+    both = _tokens(folder / "vocab.json")
+    sides = (both, _tokens(folder / "target_vocab.json") if separate else both)
+    found, fields = [], []
+    for side, tokens in zip(("source", "target"), sides, strict=True):
+        codes = [token for token in tokens if token.startswith(">>") and token.endswith("<<")]
+        if codes:
+            raise UnsupportedError(
+                f"The vocabulary of the model of {PROGRAM} has codes of languages ({', '.join(codes[:5])}), with which "
+                "texts of a model of many languages begin; nothing here reads them as symbols."
+            )
+        start = options["decoder_start_token_id"]
+        if not 0 <= start < len(tokens) or tokens[options["eos_token_id"]] != tokenizer.get("eos_token", "</s>"):
+            raise DataError(
+                f"{folder / 'config.json'}: decoder_start_token_id {start} and eos_token_id {options['eos_token_id']} "
+                f"are not those of the vocabulary of {len(tokens):,} symbols; do the files belong together?"
+            )
+        symbols = Symbols.of(
+            tokens,
+            padding=tokenizer.get("pad_token", "<pad>"),
+            begin=tokens[start],
+            end=tokens[options["eos_token_id"]],
+            unknown=tokenizer.get("unk_token", "<unk>"),
+        )
+        units = SentencePieceUnits(require(folder / f"{side}.spm").read_bytes())
+        found.append(of_pieces(units, symbols))
+        fields.append(Field(Normalisation("keep", "keep"), units, found[-1].vocabulary))
+    return found[0], found[1], (fields[0], fields[1])
+
+
+def _tokens(path: Path) -> list[str]:
+    """The symbols of a vocabulary in the order of their ids."""
+    ids = mapping(read_json(path), path, "ids of symbols")
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise DataError(f"{path}: ids are not 0 to {len(ids) - 1}, each once.")
+    return sorted(ids, key=lambda token: int(ids[token]))
+
+
+def _weights(folder: Path, source: Symbols, target: Symbols) -> tuple[dict[str, Tensor], bool]:
+    """The weights with rows in our order, and whether the output layer has the matrix of the target's embedding."""
+    path = folder / SAFE
+    if path.exists():
+        saved = read_safetensors(path)
+    else:
+        path = folder / PICKLED
+        saved = tensors(read_checkpoint(path), path, "weights by name")
+    theirs: dict[str, Tensor] = {name.removeprefix("model."): tensor for name, tensor in saved.items()}
+    shared = theirs.pop("shared.weight", None)
+    sides = [theirs.pop(f"{side}.embed_tokens.weight", shared) for side in ("encoder", "decoder")]
+    if sides[0] is None or sides[1] is None:
+        raise DataError(f"{folder}: there is no weight model.shared.weight, nor model.encoder.embed_tokens.weight.")
+    output = theirs.pop("lm_head.weight", sides[1])
+    bias = theirs.pop("final_logits_bias", None)
+    theirs = {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
+    theirs["encoder.embed_tokens.weight"] = read_rows(source, sides[0], "model.encoder.embed_tokens.weight")
+    theirs["decoder.embed_tokens.weight"] = read_rows(target, sides[1], "model.decoder.embed_tokens.weight")
+    theirs["lm_head.weight"] = read_rows(target, output, "lm_head.weight")
+    theirs["lm_head.bias"] = said_bias(target, None if bias is None else bias.flatten())
+    return theirs, output.shape == sides[1].shape and bool((output == sides[1]).all())
+
+
+def _side(options: Options, side: str) -> dict[str, Any]:
+    """The section of the encoder or the decoder."""
+    return {
+        "size": options["d_model"],
+        "layers": options[f"{side}_layers"],
+        "heads": options[f"{side}_attention_heads"],
+        "feed_forward_size": options[f"{side}_ffn_dim"],
+        "activation": ACTIVATIONS[options.require("activation_function", list(ACTIVATIONS))],
+        "norm": "post",
+        "final_norm": False,
+        "positions": "half_sinusoidal",
+        "projection_bias": True,
+        "scaled_embeddings": bool(options["scale_embedding"]),
+        "dropout": float(options["dropout"]),
+        "attention_dropout": float(options["attention_dropout"]),
+        "activation_dropout": float(options["activation_dropout"]),
+    }
+
+
+def _settings(path: Path) -> Mapping[str, Any]:
+    """The values of a file that older versions did not write; none if it is not there."""
+    return mapping(read_json(path), path, "settings by name") if path.exists() else {}
+
+
+def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -> dict[str, Any]:
+    """The section of the search. Lengths there count the symbol that outputs begin with, and an end that is forced."""
+    search = Options({name: value for name, value in settings.items() if value is not None}, PROGRAM, OF_SEARCH)
+    beam, penalty = search["num_beams"], float(search["length_penalty"])
+    longest = search["max_new_tokens"] or search["max_length"] - 1
+    forced = search["forced_eos_token_id"] is not None
+    section: dict[str, Any] = {
+        "beam": beam,
+        "num_best": search["num_return_sequences"],
+        "max_length": max(1, longest - forced),
+        "min_length": max(0, search["min_new_tokens"] or search["min_length"] - 1),
+        "no_repeat_ngram_size": search["no_repeat_ngram_size"],
+        "length_penalty": "average" if penalty == 1 else "power" if penalty else "none",
+    }
+    if penalty < 0:
+        notes.append(f"length_penalty: {penalty} is left out; outputs are ranked by their log-probability.")
+        section["length_penalty"] = "none"
+    elif section["length_penalty"] == "power":
+        section["alpha"] = penalty
+    if beam > 1:
+        section["stop"] = {False: "full", True: "patience"}.get(search["early_stopping"], "optimal")
+    for name, neutral in LEFT_OUT.items():
+        if (value := settings.get(name)) not in (None, neutral):
+            notes.append(f"{name}: {value} is left out; outputs are searched for without it.")
+    others = [words for words in search["bad_words_ids"] or [] if words != [options["pad_token_id"]]]
+    if others:
+        notes.append(f"bad_words_ids: {len(others)} of them are left out; decoding.exclude has texts.")
+    return section

@@ -1,0 +1,171 @@
+"""Checkpoints of NVIDIA's Tacotron 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.audio import FRONT_ENDS, Standardisation
+from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
+from regard.interop.options import validated
+from regard.data import Field, Normalisation, Vocabulary
+from regard.data.units import CharacterUnits
+from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.models.peers import load_tacotron
+from regard.tasks.text_to_speech.model import SpeechModel
+
+PROGRAM = "NVIDIA's Tacotron 2"
+PADDING = "_"
+PHONES = (
+    "AA AA0 AA1 AA2 AE AE0 AE1 AE2 AH AH0 AH1 AH2 AO AO0 AO1 AO2 AW AW0 AW1 AW2 AY AY0 AY1 AY2 B CH D DH EH EH0 EH1 "
+    "EH2 ER ER0 ER1 ER2 EY EY0 EY1 EY2 F G HH IH IH0 IH1 IH2 IY IY0 IY1 IY2 JH K L M N NG OW OW0 OW1 OW2 OY OY0 OY1 "
+    "OY2 P R S SH T TH UH UH0 UH1 UH2 UW UW0 UW1 UW2 V W Y Z ZH"
+)
+"""ARPAbet as CMUdict has it, stresses and all."""
+PRENET_LAYERS = 2
+"""How many layers every prenet has there; one more is left over, one fewer is missing."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+SYMBOLS = (PADDING, "-", *"!'(),.:;? ", *LETTERS, *(f"@{phone}" for phone in PHONES.split()))
+"""Its 148 symbols in the order of their ids; those with `@` are phones, which no text has here."""
+COUNTED = re.compile(r"(?P<list>encoder\.convolutions|postnet\.convolutions)\.(?P<number>\d+)\.")
+CLEANED = (
+    "Its inputs are letters, punctuation and blanks: NVIDIA's cleaners, which write out numbers and abbreviations and "
+    "turn other letters into ASCII, are not applied; capital letters become small."
+)
+LONGEST = (
+    "Sentences end after decoding.max_frames_per_unit frames for each symbol; NVIDIA's after max_decoder_steps, 1000."
+)
+SKIPPED = "Symbols that it does not have were skipped there; here they are read as a vector of zeros, with a warning."
+
+
+class Nvidia(AbstractKind):
+    """A checkpoint of `NVIDIA/tacotron2`: a file with `state_dict`."""
+
+    summary = "NVIDIA/tacotron2 (checkpoint): a voice, without its vocoder"
+    files: ClassVar[Mapping[str, str]] = {
+        "symbols": "a text file with the symbol of each id in a line, for other than the 148 English ones"
+    }
+    facts: ClassVar[Mapping[str, str]] = {
+        "case": "lower (as its English cleaners), upper or keep",
+        "gate_threshold": "the probability at which a sentence ends; 0.5 if it is not given",
+    }
+
+    def read(self, origin: Origin) -> Converted:
+        """The model, whose sizes follow from its weights. No end symbol follows a text."""
+        weights = _weights(origin.path)
+        symbols = tuple(read_lines(origin.files["symbols"])) if "symbols" in origin.files else SYMBOLS
+        table = _weight(weights, "embedding.weight")
+        if len(table) != len(symbols):
+            raise DataError(
+                f"embedding.weight is {tuple(table.shape)}, but there are {len(symbols):,} symbols; of a model with "
+                "symbols of its own they are to be given: --file symbols=FILE."
+            )
+        case = origin.facts.get("case", "lower")
+        if case not in ("lower", "upper", "keep"):
+            raise ConfigError(f"--fact case: it must be lower, upper or keep; got {case!r}.")
+        threshold = origin.facts.get("gate_threshold", 0.5)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < 1:
+            raise ConfigError(f"--fact gate_threshold: it must be a probability between 0 and 1; got {threshold!r}.")
+        config = validated(
+            TextToSpeechConfig,
+            {
+                "data": {
+                    "train": UNKNOWN_DATA,
+                    "units": "characters",
+                    "case": case,
+                    "unicode": "keep",
+                    "source_end": False,
+                    "front_end": "nvidia",
+                },
+                "model": _network(weights),
+                "decoding": {"stop_threshold": float(threshold)},
+            },
+            "the converted configuration",
+        )
+        field = Field(Normalisation(case, "keep"), CharacterUnits(), Vocabulary(symbols[1:]))
+        count = FRONT_ENDS["nvidia"].num_mels
+        scale = Standardisation(torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64))
+        model = SpeechModel.build(config, field, scale)
+        weights["embedding.weight"] = torch.cat([table[:1], table.new_zeros(3, table.shape[1]), table[1:]])
+        load_tacotron(model.module.tacotron, weights, kind="tacotron2", like="nvidia")
+        return Converted(model, (CLEANED, SKIPPED, LONGEST) if symbols is SYMBOLS else (SKIPPED, LONGEST))
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    """The weights by name.
+
+    Raises:
+        DataError: for what is no state dict.
+    """
+    saved = mapping(read_checkpoint(path), path, "a checkpoint")
+    saved = tensors(saved.get("state_dict", saved), path, f"a state dict of {PROGRAM}")
+    weights = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
+    for name in list(weights):  # older versions of torch did not count batches
+        if name.endswith(".running_mean"):
+            weights.setdefault(name.replace("running_mean", "num_batches_tracked"), torch.tensor(0))
+    return weights
+
+
+def _weight(weights: Mapping[str, Tensor], name: str) -> Tensor:
+    """A weight from which a size follows."""
+    if name not in weights:
+        raise DataError(f"There is no weight {name} in the checkpoint of {PROGRAM}.")
+    return weights[name]
+
+
+def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The section of the network, of the sizes that weights have."""
+    counts: dict[str, int] = {}
+    for name in weights:
+        if match := COUNTED.match(name):
+            counts[match["list"]] = max(counts.get(match["list"], 0), int(match["number"]) + 1)
+    last = counts.get("postnet.convolutions", 1) - 1
+    mels = len(_weight(weights, f"postnet.convolutions.{last}.0.conv.weight"))
+    expected = FRONT_ENDS["nvidia"].num_mels
+    width = len(_weight(weights, "decoder.linear_projection.linear_layer.weight"))
+    if mels != expected or width != expected:
+        raise UnsupportedError(
+            f"The checkpoint of {PROGRAM} says {width} numbers in a step of {mels} channels; a voice with NVIDIA's "
+            f"spectrograms has {expected} of one frame (n_mel_channels {expected}, n_frames_per_step 1)."
+        )
+    sizes = [_weight(weights, f"decoder.{name}.weight_hh").shape[1] for name in ("attention_rnn", "decoder_rnn")]
+    if sizes[0] != sizes[1]:
+        raise UnsupportedError(
+            f"attention_rnn_dim is {sizes[0]} and decoder_rnn_dim {sizes[1]}; here both have one size "
+            "(model.decoder.size)."
+        )
+    filters = _weight(weights, "decoder.attention_layer.location_layer.location_conv.conv.weight")
+    return {
+        "architecture": "tacotron2",
+        "like": "nvidia",
+        "encoder": {
+            "size": _weight(weights, "embedding.weight").shape[1],
+            "convolutions": counts.get("encoder.convolutions", 0),
+        },
+        "decoder": {
+            "size": sizes[0],
+            "prenet_sizes": tuple(
+                len(_weight(weights, f"decoder.prenet.layers.{layer}.linear_layer.weight"))
+                for layer in range(PRENET_LAYERS)
+            ),
+            "num_frames": 1,
+        },
+        "postnet": {
+            "size": len(_weight(weights, "postnet.convolutions.0.0.conv.weight")),
+            "layers": counts.get("postnet.convolutions", 0),
+        },
+        "attention": {
+            "recipe": "location_sensitive",
+            "like": "nvidia",
+            "size": len(_weight(weights, "decoder.attention_layer.query_layer.linear_layer.weight")),
+            "num_filters": filters.shape[0],
+            "kernel_size": filters.shape[2],
+        },
+    }

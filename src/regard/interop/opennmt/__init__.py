@@ -1,0 +1,1 @@
+"""Models of OpenNMT-py 3 and of eole, its successor."""

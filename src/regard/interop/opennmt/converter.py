@@ -1,0 +1,274 @@
+"""Checkpoints of OpenNMT-py."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_safetensors, tensors
+from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
+from regard.interop.options import OPENNMT, Options, search_section
+from regard.interop.symbols import Symbols, ordered
+from regard.interop.texts import SIDE, split_field, text_model
+from regard.interop.transformers import Naming, Positions, PreNormTransformer
+from regard.errors import DataError, UnsupportedError
+
+PROGRAM = "OpenNMT-py"
+DEFAULTS: Mapping[str, Any] = {
+    "model_task": "seq2seq",
+    "model_type": "text",
+    "layers": -1,
+    "hidden_size": -1,
+    "word_vec_size": -1,
+    "share_embeddings": False,
+    "share_decoder_embeddings": False,
+    "copy_attn": False,
+    "generator_function": "softmax",
+    "lora_layers": [],
+    "lora_embedding": False,
+    "quant_layers": [],
+    "dropout": 0.0,
+    "coverage_attn": False,
+    "context_gate": None,
+    "bridge": False,
+    "input_feed": 1,
+    "global_attention_function": "softmax",
+    "position_encoding": False,
+    "position_encoding_type": "SinusoidalInterleaved",
+    "max_relative_positions": 0,
+    "relative_positions_buckets": 0,
+    "rotary_interleave": True,
+    "rotary_theta": 10000,
+    "rotary_dim": 0,
+    "num_kv": 0,
+    "multiquery": False,
+    "add_qkvbias": False,
+    "add_ffnbias": True,
+    "parallel_residual": False,
+    "layer_norm": "standard",
+    "norm_eps": 1e-6,
+    "sliding_window": 0,
+    "num_experts": 0,
+    "self_attn_type": "scaled-dot",
+    "pos_ffn_activation_fn": "relu",
+    "attention_dropout": 0.0,
+}
+"""Options that older versions do not save, with what they meant."""
+OLDER = {
+    "torchtext": "OpenNMT-py 1 and 2 save their vocabularies in this way, and version 3 does not. First convert the "
+    "checkpoint: tools/convertv2_v3.py of OpenNMT-py 3, in an environment with the torchtext that saved it."
+}
+"""What to do about checkpoints of other versions, by what they hold."""
+EMBEDDINGS = {side: f"{side}.embeddings.make_embedding.emb_luts.0" for side in ("encoder", "decoder")}
+COMPUTED = (".make_embedding.pe.pe", ".rope", ".cos", ".sin", ".alibi.slopes", ".alibi.bias")
+"""The ends of the names of tables that follow from options."""
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swiglu"}
+"""Feed-forward sublayers by the names of their activations; `silu` is gated there."""
+_ATTENTION = {"attention": "self_attn", "cross_attention": "context_attn"}
+_FEED_FORWARD = {
+    "feed_forward.inner": "feed_forward.w_1",
+    "feed_forward.outer": "feed_forward.w_2",
+}
+_GATED = {**_FEED_FORWARD, "feed_forward.gate": "feed_forward.w_1", "feed_forward.inner": "feed_forward.w_3"}
+_ENCODER = {"residuals.0.norm": "layer_norm", "residuals.1.norm": "feed_forward.layer_norm"}
+_DECODER = {
+    "residuals.0.norm": "layer_norm_1",
+    "residuals.1.norm": "layer_norm_2",
+    "residuals.2.norm": "feed_forward.layer_norm",
+}
+
+
+class OpenNMT(AbstractKind):
+    """A checkpoint with its options and vocabularies, `.pt`; its weights may be in a file `.safetensors` beside it.
+
+    Texts are symbols between blanks, as in the files that the program reads: what split them before (subwords,
+    tokenisation) does so still.
+    """
+
+    summary = "OpenNMT-py 3 (.pt): recurrent models and Transformers that turn texts into texts"
+
+    def read(self, origin: Origin) -> Converted:
+        checkpoint = mapping(read_checkpoint(origin.path, advice=OLDER), origin.path, f"a checkpoint of {PROGRAM}")
+        for name in ("opt", "vocab"):
+            if name not in checkpoint:
+                raise DataError(f"{origin.path}: a checkpoint of {PROGRAM} has {name!r}, and this one does not.")
+        if not isinstance(checkpoint["opt"], Namespace):
+            raise DataError(f"{origin.path}: expected options; got {type(checkpoint['opt']).__name__}.")
+        options = _options(checkpoint["opt"])
+        vocabularies = mapping(checkpoint["vocab"], origin.path, "vocabularies by side")
+        for side in ("src", "tgt"):
+            if not isinstance(vocabularies.get(side), list):
+                raise DataError(f"{origin.path}: expected a list of symbols under {side!r} of its vocabularies.")
+        if vocabularies.get("src_feats"):
+            raise UnsupportedError(f"{origin.path}: its sources have features beside their words (src_feats).")
+        specials: dict[str, Any] = {"padding": "<blank>", "end": "</s>", "unknown": "<unk>"}
+        specials["begin"] = vocabularies.get("decoder_start_token", "<s>")
+        source, target = (Symbols.of(list(vocabularies[side]), **specials) for side in ("src", "tgt"))
+        weights = _in_our_order(_weights(checkpoint, origin.path), source, target)
+        network = _recurrent(options) if options["decoder_type"] == "rnn" else _transformer(options)
+        names: Any
+        if isinstance(network, GlobalAttentionModel):
+            weights, names = network.arranged(weights), network.names()
+        else:
+            names = naming(gated=network.activation == "swiglu").names
+        return text_model(
+            split_field(source),
+            split_field(target),
+            weights,
+            names,
+            data={
+                "source": SIDE,
+                "target": SIDE,
+                "source_end": False,
+                "joint_vocabulary": network.shared_embeddings,
+            },
+            model=network.section(),
+            decoding=search_section(Options({}, PROGRAM, OPENNMT), []),
+            without_bias=() if options["add_ffnbias"] else ("*.feed_forward.w_?",),
+        )
+
+
+def naming(*, gated: bool) -> Naming:
+    """The names of a Transformer's weights."""
+    inside = {**_ATTENTION, **(_GATED if gated else _FEED_FORWARD)}
+    return Naming(
+        source=EMBEDDINGS["encoder"],
+        target=EMBEDDINGS["decoder"],
+        layers={"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"},
+        parts={"encoder": {**inside, **_ENCODER}, "decoder": {**inside, **_DECODER}},
+    )
+
+
+def _options(given: Namespace) -> Options:
+    """The options, of which several may say one."""
+    values = dict(vars(given))
+    options = Options(values, PROGRAM, DEFAULTS)
+    options.require("model_task", ["seq2seq"], "it is no model of a source and a target")
+    options.require("model_type", ["text"])
+    options.require("generator_function", ["softmax"])
+    for name in ("copy_attn", "lora_embedding"):
+        options.require(name, [False])
+    for name in ("lora_layers", "quant_layers"):
+        options.require(name, [[]], "its weights are not those of whole layers")
+    for one, several in (
+        ("layers", ("enc_layers", "dec_layers")),
+        ("hidden_size", ("enc_hid_size", "dec_hid_size")),
+        ("word_vec_size", ("src_word_vec_size", "tgt_word_vec_size")),
+    ):
+        if options[one] > 0:
+            values |= dict.fromkeys(several, options[one])
+    for name in ("dropout", "attention_dropout"):
+        rate = options[name]
+        values[name] = float(rate[0] if isinstance(rate, list) else rate)
+    return Options(values, PROGRAM, DEFAULTS)
+
+
+def _recurrent(options: Options) -> GlobalAttentionModel:
+    encoder = options.require("encoder_type", ["rnn", "brnn"])
+    cell = options.require("rnn_type", list(CELLS))
+    feeding = bool(options["input_feed"])
+    attention = options.require("global_attention", ["dot", "general", "mlp", "none", None])
+    attention = None if attention == "none" else attention
+    if feeding and cell == "RNN":
+        raise UnsupportedError(
+            f"rnn_type is 'RNN' with input_feed, so that the decoder of {PROGRAM} has GRU cells and the encoder has "
+            "others, whose states it starts from; nothing here computes it."
+        )
+    if feeding and attention is None:
+        raise UnsupportedError("input_feed is set and global_attention is none; nothing here feeds states back twice.")
+    options.require("coverage_attn", [False])
+    options.require("context_gate", [None])
+    options.require("dec_layers", [options["enc_layers"]], "a decoder's layer starts from the encoder's of its number")
+    return GlobalAttentionModel(
+        cell=CELLS[cell],
+        bidirectional=encoder == "brnn",
+        layers=options["enc_layers"],
+        size=options["dec_hid_size"],
+        source_size=options["src_word_vec_size"],
+        target_size=options["tgt_word_vec_size"],
+        input_feeding=feeding,
+        attention=attention,
+        alignment=options.require("global_attention_function", ["softmax", "sparsemax"]),
+        bridge=bool(options["bridge"]),
+        tied_weights=bool(options["share_decoder_embeddings"]),
+        shared_embeddings=bool(options["share_embeddings"]),
+        positions=_added(options),
+        dropout=options["dropout"],
+        source=EMBEDDINGS["encoder"],
+        target=EMBEDDINGS["decoder"],
+    )
+
+
+def _transformer(options: Options) -> PreNormTransformer:
+    for name in ("encoder_type", "decoder_type"):
+        options.require(name, ["transformer"])
+    for name in ("parallel_residual", "sliding_window", "num_experts", "relative_positions_buckets"):
+        options.require(name, [0])
+    options.require("rotary_dim", [0, options["dec_hid_size"] // options["heads"]])
+    options.require("layer_norm", ["standard"])
+    options.require("self_attn_type", ["scaled-dot", "scaled-dot-flash"])
+    positions: Positions | None = None
+    distance = options["max_relative_positions"]
+    if options["position_encoding"]:
+        options.require("max_relative_positions", [0], "position_encoding is set, too")
+        positions = _added(options)
+    elif distance:
+        positions = "relative" if distance > 0 else _beyond(distance)
+    return PreNormTransformer(
+        layers=(options["enc_layers"], options["dec_layers"]),
+        size=options["dec_hid_size"],
+        heads=options["heads"],
+        key_value_heads=options["num_kv"] or (1 if options["multiquery"] else None),
+        feed_forward_size=options["transformer_ff"],
+        activation=ACTIVATIONS[options.require("pos_ffn_activation_fn", list(ACTIVATIONS))],
+        norm_epsilon=float(options["norm_eps"]),
+        projection_bias=bool(options["add_qkvbias"]),
+        positions=positions,
+        max_positions=None,
+        scaled_embeddings=bool(options["position_encoding"]),
+        rotary_layout="interleaved" if options["rotary_interleave"] else "half",
+        rotary_base=float(options["rotary_theta"]),
+        max_distance=max(1, distance),
+        shared_offsets=True,
+        tied_weights=bool(options["share_decoder_embeddings"]),
+        shared_embeddings=bool(options["share_embeddings"]),
+        dropout=options["dropout"],
+        attention_dropout=options["attention_dropout"],
+    )
+
+
+def _added(options: Options) -> Positions | None:
+    """The positions that are added to embeddings."""
+    if not options["position_encoding"]:
+        return None
+    kind = options.require("position_encoding_type", ["SinusoidalInterleaved", "SinusoidalConcat"])
+    return "sinusoidal" if kind == "SinusoidalInterleaved" else "blocked_sinusoidal"
+
+
+def _beyond(distance: int) -> Positions:
+    """The positions that a negative `max_relative_positions` means."""
+    if distance not in (-1, -2):
+        raise UnsupportedError(f"The option max_relative_positions of the model of {PROGRAM} is {distance}.")
+    return "rotary" if distance == -1 else "linear_bias"
+
+
+def _weights(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+    """The weights by name, those of the output layer as `generator.weight` and `generator.bias`."""
+    if "model" not in checkpoint:
+        weights = read_safetensors(path.with_suffix(".safetensors"))
+    else:
+        weights = tensors(checkpoint["model"], path, "weights by name under 'model'")
+        for name, tensor in tensors(checkpoint.get("generator") or {}, path, "weights under 'generator'").items():
+            weights[f"generator.{name.removeprefix('0.')}"] = tensor
+    return {name: tensor for name, tensor in weights.items() if not name.endswith(COMPUTED)}
+
+
+def _in_our_order(weights: Mapping[str, Tensor], source: Symbols, target: Symbols) -> dict[str, Tensor]:
+    """The weights, the rows of symbols in our order."""
+    sides = {EMBEDDINGS["encoder"]: source, EMBEDDINGS["decoder"]: target, "generator": target}
+    return ordered(weights, sides, output="generator")

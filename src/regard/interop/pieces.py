@@ -1,0 +1,146 @@
+"""Models of sentencepiece in which only some pieces are used, vocabularies of pieces, and rows of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor
+
+from regard.interop.symbols import LEAST, Symbols
+from regard.data import Vocabulary
+from regard.data.pieces import SentencePieceUnits
+from regard.data.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
+from regard.errors import DataError
+
+PIECE, NAME, TYPE = 1, 1, 3
+"""Numbers of fields: of a piece in a model, and of its name and its type in the piece."""
+NORMAL, UNUSED = 1, 5
+"""Types of pieces that a restriction changes; all others are kept."""
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""How a field is written."""
+
+
+def restricted(model: bytes, symbols: Collection[str]) -> bytes:
+    """The model, which now splits texts only into these symbols and into single characters.
+
+    It is what sentencepiece's `SetVocabulary` did: pieces that are not among the symbols are marked as unused, so that
+    texts are split without them.
+
+    Args:
+        model: the bytes of a sentencepiece model, a message of protocol buffers.
+        symbols: the pieces that are used.
+    """
+    try:
+        return b"".join(_restricted(*field, symbols) for field in _fields(model))
+    except (IndexError, ValueError):
+        raise DataError(f"Not a sentencepiece model ({len(model):,} bytes).") from None
+
+
+def _restricted(number: int, kind: int, content: bytes, written: bytes, symbols: Collection[str]) -> bytes:
+    """A field of the model, with the type of a piece that the restriction gives it."""
+    if (number, kind) != (PIECE, BYTES):
+        return written
+    fields = list(_fields(content))
+    name = next((content.decode("utf-8") for number, _, content, _ in fields if number == NAME), "")
+    type = next((int.from_bytes(content, "little") for number, _, content, _ in fields if number == TYPE), NORMAL)
+    if type not in (NORMAL, UNUSED):
+        return written
+    used = name in symbols or len(name) == 1
+    kept = b"".join(written for number, _, _, written in fields if number != TYPE)
+    changed = kept + bytes([TYPE << 3 | VARINT, NORMAL if used else UNUSED])
+    return bytes([PIECE << 3 | BYTES]) + _varint(len(changed)) + changed
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Number, kind, content and all bytes of each field of a message."""
+    start = 0
+    while start < len(message):
+        tag, place = _read_varint(message, start)
+        number, kind = tag >> 3, tag & 7
+        if kind == VARINT:
+            value, end = _read_varint(message, place)
+            content = value.to_bytes(8, "little")
+        elif kind in (FIXED64, FIXED32):
+            end = place + (8 if kind == FIXED64 else 4)
+            content = message[place:end]
+        elif kind == BYTES:
+            size, place = _read_varint(message, place)
+            end = place + size
+            content = message[place:end]
+        else:
+            raise ValueError(kind)
+        if end > len(message):
+            raise ValueError(end)
+        yield number, kind, content, message[start:end]
+        start = end
+
+
+def _read_varint(message: bytes, start: int) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    value, shift = 0, 0
+    while True:
+        byte = message[start]
+        start += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, start
+
+
+def _varint(value: int) -> bytes:
+    """The inverse of `_read_varint`."""
+    written = bytearray()
+    while value >= 0x80:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])
+
+
+def of_pieces(units: SentencePieceUnits, symbols: Symbols) -> Symbols:
+    """The pieces of a model in its order, with their places in the other program's weights; behind them what that has
+    beside them. A piece that it does not have has the place -1."""
+    specials, others = symbols.numbers[: len(SPECIALS)], symbols.vocabulary.symbols
+    places = dict(zip(others, symbols.numbers[len(SPECIALS) :].tolist(), strict=True))
+    pieces = units.inventory or ()
+    names = [*pieces, *(name for name in others if name not in set(pieces))]
+    numbers = torch.tensor([places.get(name, -1) for name in names], dtype=torch.long)
+    return Symbols(Vocabulary(names), torch.cat([specials, numbers]))
+
+
+def read_rows(symbols: Symbols, weight: Tensor, name: str) -> Tensor:
+    """The rows of an embedding in our order, (N, D). Symbols that the other program does not have are read as unknown.
+
+    Raises:
+        DataError: for a weight with another number of rows than there are symbols.
+    """
+    _check(symbols, weight, name)
+    unknown = int(symbols.numbers[UNKNOWN])
+    numbers = symbols.numbers.clone()
+    numbers[len(SPECIALS) :][numbers[len(SPECIALS) :] < 0] = unknown
+    rows = weight[numbers.clamp(min=0)].clone()
+    rows[numbers < 0] = 0
+    return rows
+
+
+def said_bias(symbols: Symbols, bias: Tensor | None = None) -> Tensor:
+    """The bias of an output layer, (N,): what the other program does not have is never predicted.
+
+    Where outputs begin with the padding, as in Marian, the begin symbol has its row, and counts once.
+
+    Args:
+        bias: the other program's; None for zeros.
+    """
+    found = torch.zeros(len(symbols.numbers)) if bias is None else bias[symbols.numbers.clamp(min=0)].clone()
+    absent = symbols.numbers < 0
+    absent[BOS] |= symbols.numbers[BOS] == symbols.numbers[PAD]
+    return found.masked_fill(absent, LEAST)
+
+
+def _check(symbols: Symbols, weight: Tensor, name: str) -> None:
+    """Refuses a weight that is not of this vocabulary."""
+    count = len(set(symbols.numbers[symbols.numbers >= 0].tolist()))
+    if len(weight) != count:
+        raise DataError(
+            f"{name} is {tuple(weight.shape)}, but the vocabulary has {count:,} symbols; are they of one model?"
+        )

@@ -1,0 +1,250 @@
+"""What a cell is here: the calls of `tf.nn.rnn_cell.RNNCell` and of Keras' cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.interop.tfa.layers.deferred import DeferredModule, Type, checked_width, first_weight, tensors, type_of
+from regard.interop.tfa.layers.originals import FromTensorflow, Pool, parts_of, prefixed
+from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import Float, describe
+
+
+class LSTMStateTuple(NamedTuple):
+    """The state of an LSTM of TensorFlow 1: c, then h, each (R, D). Keras' and torch's have h first."""
+
+    c: Any
+    h: Any
+
+
+class RNNCell(nn.Module):
+    """A recurrent cell: `forward(inputs, state) -> (output, new_state)`.
+
+    A subclass defines `forward`, `state_size`, a number of features or a tree of them, and `output_size`.
+    """
+
+    @property
+    def state_size(self) -> Any:
+        """The numbers of features of the state, a tree of the state's structure."""
+        raise NotImplementedError(f"{type(self).__name__} must define state_size.")
+
+    @property
+    def output_size(self) -> int:
+        """The number of features of the output."""
+        raise NotImplementedError(f"{type(self).__name__} must define output_size.")
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """Output (R, D) and the state after the step."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(inputs, state).")
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        """A state of zeros.
+
+        Args:
+            inputs: whose rows, type and device the state gets.
+            batch_size: R, if there are no inputs.
+            dtype: of the state; that of the weights if there are no inputs.
+
+        Raises:
+            ShapeError: with neither inputs nor batch_size.
+        """
+        like = next(tree.leaves(tensors(inputs, self)), None)
+        if like is not None:
+            return _zeros(self.state_size, like.shape[0], like if like.is_floating_point() else like.float())
+        if batch_size is None:
+            raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
+        like = first_weight(self)
+        return _zeros(self.state_size, int(batch_size), like.new_empty(0, dtype=type_of(dtype) or like.dtype))
+
+    def zero_state(self, batch_size: int, dtype: Type = None) -> Tree:
+        """A state of zeros, R rows, by its name in TensorFlow 1."""
+        return self.get_initial_state(batch_size=batch_size, dtype=dtype)
+
+
+class DeferredCell(RNNCell, DeferredModule):
+    """A cell that makes its weights when it knows the number of its inputs.
+
+    Args:
+        units: D.
+        input_size: F; from the first call if None.
+        dtype: of the weights; that of the inputs if None.
+        name: kept, without effect.
+    """
+
+    num_gates = 1
+
+    def __init__(
+        self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self.units, self.name = checked_width("units", units), name
+        self.dtype = type_of(dtype)
+        self.input_size: int | None = None
+
+    @property
+    def built(self) -> bool:
+        return self.input_size is not None
+
+    @property
+    def state_size(self) -> Any:
+        return self.units
+
+    @property
+    def output_size(self) -> int:
+        return self.units
+
+    def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
+        return {"input_size": weights["weight_ih"].shape[1]} if "weight_ih" in weights else None
+
+    def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
+        """Makes the weights if they are not there yet, and refuses inputs of another width and a state that is not
+        (R, D) in every tensor.
+        """
+        if not isinstance(inputs, Tensor):
+            raise ShapeError(
+                f"{type(self).__name__} takes a tensor (R, F); got {type(inputs).__name__}. Make one of it, with "
+                "torch.as_tensor."
+            )
+        if not self.built:
+            self.build(inputs.shape[-1], like=inputs)
+        if inputs.dim() != 2 or inputs.shape[1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__} was built for inputs (R, F={self.input_size}).\n"
+                + describe({"inputs": ("R F", inputs)})
+            )
+        shape = (len(inputs), self.units)
+        for part in state:
+            if not isinstance(part, Tensor) or part.shape != shape:
+                got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
+                raise ShapeError(
+                    f"The state of {type(self).__name__} is (R={shape[0]}, D={shape[1]}), a row for each of the "
+                    f"inputs; got {got}. Begin with zero_state, or an encoder's last state of that size."
+                )
+
+
+class TorchCell(RNNCell):
+    """One of torch's cells: `nn.LSTMCell`, whose state is (h, c), `nn.GRUCell` or `nn.RNNCell`, whose state is h."""
+
+    def __init__(self, cell: nn.LSTMCell | nn.GRUCell | nn.RNNCell) -> None:
+        super().__init__()
+        self.cell = cell
+
+    @property
+    def state_size(self) -> Any:
+        """D, or (D, D) of an LSTM."""
+        size = self.cell.hidden_size
+        return (size, size) if isinstance(self.cell, nn.LSTMCell) else size
+
+    @property
+    def output_size(self) -> int:
+        return self.cell.hidden_size
+
+    def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Float[Tensor, "R D"], Tree]:
+        check_order(self.state_size, state, f"The state of {type(self.cell).__name__}")
+        new = self.cell(inputs, state)
+        return (new[0], new) if isinstance(self.cell, nn.LSTMCell) else (new, new)
+
+
+class AbstractCellWrapper(FromTensorflow, RNNCell):
+    """A cell around a cell, whose state it has."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.cell = as_cell(cell)
+
+    @property
+    def state_size(self) -> Any:
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> int:
+        size: int = self.cell.output_size
+        return size
+
+    def array_names(self) -> list[str]:
+        return parts_of(self.cell, "cell").array_names()
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        return prefixed("cell", parts_of(self.cell, "cell").take(arrays))
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        like = next(tree.leaves(inputs), None)
+        if like is None and batch_size is not None:
+            return initial_state(self.cell, batch_size, dtype)
+        return super().get_initial_state(inputs, batch_size, dtype)
+
+
+def as_cell(cell: Any, name: str = "cell") -> Any:
+    """A cell of this package or of the same calls, as it is; one of torch's in a `TorchCell`.
+
+    Raises:
+        UnsupportedError: for anything else.
+    """
+    if isinstance(cell, (nn.LSTMCell, nn.GRUCell, nn.RNNCell)):
+        return TorchCell(cell)
+    calls = hasattr(type(cell), "state_size") and hasattr(type(cell), "output_size")
+    if callable(cell) and (isinstance(cell, RNNCell) or calls or hasattr(cell, "state_size")):
+        return cell
+    raise UnsupportedError(
+        f"{name} must be a cell, which has state_size, output_size and a call (inputs, state) -> (output, new_state); "
+        f"got {type(cell).__name__}. Subclass RNNCell, or give one of torch's cells (nn.LSTMCell, nn.GRUCell)."
+    )
+
+
+def is_named_state(state: Any) -> bool:
+    """Whether a state, or its sizes, is an `LSTMStateTuple`, or TensorFlow's own."""
+    return getattr(state, "_fields", None) == LSTMStateTuple._fields
+
+
+def check_order(sizes: Any, state: Any, name: str) -> None:
+    """Refuses a pair without names where c is first, and one with names where h is.
+
+    Args:
+        sizes: the cell's `state_size`.
+        name: of the state, for the error.
+    """
+    if not isinstance(sizes, (tuple, list)) or not isinstance(state, (tuple, list)) or len(sizes) != len(state):
+        return
+    if is_named_state(sizes) and not is_named_state(state):
+        raise ShapeError(
+            f"{name} is a {type(state).__name__} of 2, and nothing says which of them is c: TensorFlow 1's LSTM has c "
+            "first, Keras' and torch's h. Give LSTMStateTuple(c=…, h=…)."
+        )
+    if is_named_state(state) and not is_named_state(sizes):
+        raise ShapeError(
+            f"{name} is a {type(state).__name__}(c, h), and this cell's state has h first, as Keras' and torch's: give "
+            "(state.h, state.c)."
+        )
+    if not is_named_state(sizes):
+        for number, (size, part) in enumerate(zip(sizes, state, strict=True)):
+            check_order(size, part, f"{name}[{number}]")
+
+
+def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
+    """The first state of a cell, by whichever of the calls it has; zeros of its state's sizes if it has none."""
+    if hasattr(cell, "get_initial_state"):
+        return with_tuples(cell.get_initial_state(batch_size=batch_size, dtype=dtype))
+    if hasattr(cell, "zero_state"):
+        return with_tuples(cell.zero_state(batch_size, dtype))
+    return _zeros(cell.state_size, batch_size, torch.empty(0, dtype=type_of(dtype)))
+
+
+def with_tuples(state: Any) -> Tree:
+    """A state with tuples in the place of lists, and tensors in that of NumPy's arrays, which trees do not have."""
+    if isinstance(state, (list, tuple)):
+        parts = [with_tuples(part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    return state if isinstance(state, Tensor) or not hasattr(state, "__array__") else tensors(state)
+
+
+def _zeros(size: Any, rows: int, like: Tensor) -> Tree:
+    if isinstance(size, (list, tuple)):
+        parts = [_zeros(part, rows, like) for part in size]
+        return type(size)(*parts) if hasattr(size, "_fields") else tuple(parts)
+    return like.new_zeros(rows, int(size))

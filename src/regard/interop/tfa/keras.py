@@ -1,0 +1,306 @@
+"""Keras' recurrent layers over whole sequences: `RNN`, `LSTM`, `GRU` and `Bidirectional`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as dropped
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.interop.tfa.cells import KerasGRUCell, KerasLSTMCell, MultiRNNCell, as_cell, initial_state, with_tuples
+from regard.interop.tfa.layers.deferred import DeferredModule, tensors
+from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
+from regard.interop.tfa.state import carry
+from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.shapes import Bool, Float, describe
+
+
+class KerasRNN(FromTensorflow):
+    """All steps of a cell over sequences, as `tf.keras.layers.RNN`.
+
+    Args:
+        cell: a cell, or a list of cells one above the other.
+        return_sequences: whether the outputs of all steps are returned and not the last one.
+        return_state: whether the last state is returned, too.
+        go_backwards: whether steps are taken, and outputs are ordered, from the last position to the first.
+        dropout: the probability with which a feature of the inputs is dropped in training, in all steps of a sequence.
+        stateful: only False: give the last state as `initial_state`.
+        unroll, time_major: without effect, and only False.
+        name: kept, without effect.
+
+    >>> from regard.interop.tfa import KerasLSTMCell
+    >>> KerasRNN([KerasLSTMCell(4), KerasLSTMCell(5)])(torch.zeros(2, 7, 3)).shape
+    torch.Size([2, 5])
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        time_major: bool = False,
+        *,
+        dropout: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        for option, value, advice in (
+            ("stateful", stateful, "give the last state of a batch as initial_state of the next"),
+            ("time_major", time_major, "give inputs (B, T, F)"),
+        ):
+            if value:
+                raise UnsupportedError(f"{option}=True: leave it out, and {advice}.")
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout={dropout} is a probability: give a number from 0 to below 1.")
+        self.cell: Any = MultiRNNCell(cell) if isinstance(cell, (list, tuple)) else as_cell(cell)
+        self.return_sequences, self.return_state, self.go_backwards = return_sequences, return_state, go_backwards
+        self.dropout, self.unroll, self.name = dropout, unroll, name
+
+    def array_names(self) -> list[str]:
+        return parts_of(self.cell, "cell").array_names()
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        return taken(arrays, self.cell, "cell", lambda array: True)
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "B T F"],
+        initial_state: Tree = None,
+        mask: Bool[Tensor, "B T"] | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """The last output (B, D), or all outputs (B, T, D); with `return_state` a tuple of these and the last state's
+        tensors.
+
+        Args:
+            initial_state: [h, c] of an LSTM, h or [h] of a GRU, a state for each cell of a stack; zeros if None.
+            mask: True at real steps. At the others state and output stay as they were; zeros before the first.
+            training: whether inputs are dropped; as `train()` and `eval()` say if None.
+
+        Raises:
+            ShapeError: for inputs that are not (B, T, F), no steps, or another mask.
+        """
+        inputs = tensors(inputs, self)
+        if not isinstance(inputs, Tensor) or inputs.dim() != 3 or not inputs.shape[1]:
+            raise ShapeError(
+                f"The inputs of a {type(self).__name__} are (B, T, F), with one step or more; got "
+                + (f"{tuple(inputs.shape)}." if isinstance(inputs, Tensor) else f"{type(inputs).__name__}.")
+            )
+        mask = None if mask is None else torch.as_tensor(mask, device=inputs.device)
+        if mask is not None and (mask.shape != inputs.shape[:2] or mask.dtype != torch.bool):
+            raise ShapeError(
+                "mask must be bool (B, T), True at real steps.\n"
+                + describe({"mask": ("B T", mask), "inputs": ("B T F", inputs)})
+            )
+        if self.dropout and (self.training if training is None else training):
+            inputs = inputs * dropped(torch.ones_like(inputs[:, :1]), self.dropout)
+        if self.go_backwards:
+            inputs, mask = inputs.flip(1), None if mask is None else mask.flip(1)
+        state = self._first_state(initial_state, inputs)
+        outputs: list[Tensor] = []
+        for t, x in enumerate(inputs.unbind(1)):
+            output, after = self.cell(x, state)
+            after = with_tuples(after)
+            if mask is not None:
+                skipped = ~mask[:, t]
+                output = carry(skipped, outputs[-1] if outputs else torch.zeros_like(output), output)
+                after = carry(skipped, state, after)
+            state = after
+            outputs.append(output)
+        result = torch.stack(outputs, 1) if self.return_sequences else outputs[-1]
+        if not self.return_state:
+            return result
+        is_parts = isinstance(state, tuple) and not hasattr(state, "_fields")
+        return (result, *(state if is_parts else (state,)))
+
+    def _first_state(self, given: Any, inputs: Tensor) -> Tree:
+        given = with_tuples(given)
+        if given is None:
+            first = initial_state(self.cell, len(inputs), inputs.dtype)
+            return tree.map(lambda leaf: leaf.to(inputs.device), first)
+        if isinstance(self.cell.state_size, int) and isinstance(given, tuple) and len(given) == 1:
+            return given[0]
+        return given
+
+
+OPTIONS = signature(KerasRNN).parameters.keys() - {"cell"}
+
+
+class AbstractLayer(KerasRNN):
+    """A layer that makes its cell.
+
+    Args:
+        arguments: those of the cell, but for `dropout` and `name`.
+        implementation: without effect.
+        options: of the layer and of the cell, by their names.
+    """
+
+    cell_type: type[KerasLSTMCell | KerasGRUCell]
+
+    def __init__(self, *arguments: Any, implementation: int = 2, **options: Any) -> None:
+        own = {name: options.pop(name) for name in OPTIONS & options.keys()}
+        super().__init__(self.cell_type(*arguments, **options), **own)
+        self.units, self.implementation = self.cell.units, implementation
+
+
+class KerasLSTM(AbstractLayer):
+    """`tf.keras.layers.LSTM`. The state is [h, c]; with `return_state` it returns (outputs, h, c).
+
+    Args:
+        units, activation, recurrent_activation, use_bias, unit_forget_bias, dtype, input_size: as in `KerasLSTMCell`.
+        kernel_initializer, recurrent_initializer, bias_initializer: as there.
+        dropout, return_sequences, return_state, go_backwards, stateful, unroll, time_major, name: as in `KerasRNN`.
+        recurrent_dropout: only 0.
+        implementation: without effect.
+
+    >>> outputs, h, c = KerasLSTM(4, return_sequences=True, return_state=True)(torch.ones(2, 5, 3))
+    >>> outputs.shape, torch.equal(outputs[:, -1], h)
+    (torch.Size([2, 5, 4]), True)
+    """
+
+    cell_type = KerasLSTMCell
+
+
+class KerasGRU(AbstractLayer):
+    """`tf.keras.layers.GRU`. The state is h; with `return_state` it returns (outputs, h).
+
+    Args:
+        units, activation, recurrent_activation, use_bias, reset_after, dtype, input_size: as in `KerasGRUCell`.
+        kernel_initializer, recurrent_initializer, bias_initializer: as there.
+        dropout, recurrent_dropout, return_sequences, return_state, go_backwards: as in `KerasLSTM`.
+        stateful, unroll, time_major, implementation, name: as there.
+
+    >>> KerasGRU(4)(torch.ones(2, 5, 3)).shape
+    torch.Size([2, 4])
+    """
+
+    cell_type = KerasGRUCell
+
+
+class Bidirectional(FromTensorflow):
+    """A recurrent layer over sequences in both directions, as `tf.keras.layers.Bidirectional`.
+
+    Args:
+        merge_mode: how the outputs of both are joined; None for a tuple of both.
+        backward_layer: the other one, which goes backwards; a copy of the forward layer with weights of its own if
+            None.
+        name: kept, without effect.
+
+    >>> encoder = Bidirectional(KerasGRU(4, return_sequences=True, return_state=True))
+    >>> outputs, forward, backward = encoder(torch.ones(2, 5, 3))
+    >>> outputs.shape, torch.equal(outputs[:, 0, 4:], backward)
+    (torch.Size([2, 5, 8]), True)
+    """
+
+    def __init__(
+        self,
+        layer: KerasRNN,
+        merge_mode: Literal["concat", "sum", "mul", "ave"] | None = "concat",
+        *,
+        backward_layer: KerasRNN | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        for given in (layer, *([] if backward_layer is None else [backward_layer])):
+            if not isinstance(given, KerasRNN):
+                raise UnsupportedError(f"layer must be a KerasLSTM, KerasGRU or KerasRNN; got {type(given).__name__}.")
+        if merge_mode not in MERGES and merge_mode is not None:
+            raise ConfigError(f"merge_mode={merge_mode!r} must be one of {', '.join(MERGES)}, or None.")
+        if backward_layer is None:
+            backward_layer = copy.deepcopy(layer)
+            backward_layer.go_backwards = not layer.go_backwards
+            _draw_again(backward_layer)
+        if layer is backward_layer:
+            raise UnsupportedError("layer and backward_layer are one object: make two, or leave backward_layer out.")
+        if layer.go_backwards == backward_layer.go_backwards:
+            raise UnsupportedError("Both layers go in one direction: give go_backwards=True to backward_layer.")
+        for option in ("return_sequences", "return_state"):
+            if getattr(layer, option) != getattr(backward_layer, option):
+                raise UnsupportedError(f"{option} differs between layer and backward_layer: give both the same.")
+        self.forward_layer, self.backward_layer = layer, backward_layer
+        self.merge_mode, self.name = merge_mode, name
+
+    def array_names(self) -> list[str]:
+        """Those of the forward layer, then of the other."""
+        parts = ("forward_layer", self.forward_layer), ("backward_layer", self.backward_layer)
+        return [f"{role}/{name}" for role, part in parts for name in part.array_names()]
+
+    def take(self, arrays: Pool) -> dict[str, Tensor]:
+        """Of each layer the arrays in its scope, whose name begins with its direction."""
+
+        def goes(direction: str, array: Array) -> bool:
+            return any(part.startswith(f"{direction}_") for part in array.path[:-1])
+
+        return taken(arrays, self.forward_layer, "forward_layer", lambda array: goes("forward", array)) | taken(
+            arrays, self.backward_layer, "backward_layer", lambda array: goes("backward", array)
+        )
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "B T F"],
+        initial_state: Sequence[Any] | None = None,
+        mask: Bool[Tensor, "B T"] | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """The joined outputs, in the order of the inputs; with `return_state` a tuple of them, the tensors of the
+        forward layer's last state, and those of the other's.
+
+        Args:
+            initial_state: the states of both, one behind the other: [h, c, h, c] of LSTMs; zeros if None.
+            mask: as in `KerasRNN`; the sequences of outputs are 0 where it is False.
+            training: as in `KerasRNN`.
+        """
+        first: list[Any] = [None, None]
+        if initial_state is not None:
+            states = list(initial_state)
+            half = len(states) // 2
+            if not half or len(states) % 2:
+                raise ShapeError(
+                    f"initial_state has {len(states)} entries: give those of the forward layer, then as many of the "
+                    "backward layer."
+                )
+            first = [states[:half], states[half:]]
+        layers = self.forward_layer, self.backward_layer
+        ahead, back = (layer(inputs, state, mask, training) for layer, state in zip(layers, first, strict=True))
+        states = []
+        if self.forward_layer.return_state:
+            (ahead, *of_ahead), (back, *of_back) = ahead, back
+            states = [*of_ahead, *of_back]
+        if self.forward_layer.return_sequences:
+            ahead, back = (
+                outputs.flip(1) if layer.go_backwards else outputs
+                for outputs, layer in zip((ahead, back), layers, strict=True)
+            )
+            if mask is not None:
+                over = ~torch.as_tensor(mask, device=ahead.device)[..., None]
+                ahead, back = ahead.masked_fill(over, 0), back.masked_fill(over, 0)
+        outputs = (ahead, back) if self.merge_mode is None else MERGES[self.merge_mode](ahead, back)
+        if not states:
+            return outputs
+        return (*outputs, *states) if self.merge_mode is None else (outputs, *states)
+
+
+MERGES: dict[str, Any] = {
+    "concat": lambda ahead, back: torch.cat([ahead, back], -1),
+    "sum": lambda ahead, back: ahead + back,
+    "mul": lambda ahead, back: ahead * back,
+    "ave": lambda ahead, back: (ahead + back) / 2,
+}
+"""How outputs of both directions are joined."""
+
+
+def _draw_again(layer: nn.Module) -> None:
+    """Draws the weights of a copy anew, where they have values."""
+    for part in layer.modules():
+        if isinstance(part, DeferredModule) and part.built:
+            with torch.no_grad():
+                part.reset_parameters()  # type: ignore[operator]

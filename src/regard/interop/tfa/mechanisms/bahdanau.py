@@ -1,0 +1,173 @@
+"""Additive attention: `BahdanauAttention` and `BahdanauMonotonicAttention`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.attention import Mechanism, bahdanau
+from regard.attention.contract import Tree
+from regard.interop.tfa.layers.deferred import Type
+from regard.interop.tfa.layers.initialisers import Initialiser, fill, initialiser
+from regard.interop.tfa.mechanisms.composed import ComposedAttention, units_of
+from regard.interop.tfa.mechanisms.functions import MonotonicMode, ProbabilityFunction, checked_function, with_function
+from regard.interop.tfa.mechanisms.reading import ReadingAttention, reader
+
+
+class BahdanauAttention(ComposedAttention):
+    """Additive attention, e_j = vᵀ tanh(W q + U h_j), or with `normalize` e_j = g · vᵀ/‖v‖ tanh(W q + U h_j + b).
+
+    Its numbers are those of `regard.attention.bahdanau`, which is in `mechanism`; `mechanism.score` has W
+    (`query_projection`, the transpose of query_layer's kernel; its bias is attention_b), U (`key_projection`, of
+    memory_layer's), `v` (1, units) (attention_v) and `gain` (1, 1) (attention_g).
+
+    Args:
+        units: the width of the hidden layer.
+        memory: (R, S, M) to attend to; it can be given later, by `setup_memory`.
+        memory_sequence_length: (R,), how many positions of the memory are real.
+        normalize: weight normalisation of v, with a bias.
+        probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
+        kernel_initializer: of v: a name of Keras, or a function that fills a tensor.
+        dtype: of the weights; that of the memory if None.
+        name: kept, without effect.
+        num_units: `units` by its name in TensorFlow 1.
+        score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
+        query_size, memory_size: Q and M, if the weights are to be made at once.
+        query_layer, memory_layer: modules in the place of W and U.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), but with the state after the step as the query.
+
+    >>> import torch
+    >>> mechanism = BahdanauAttention(4, torch.zeros(2, 5, 6), [5, 3])
+    >>> alignments, state = mechanism([torch.zeros(2, 7), mechanism.initial_state(2)])
+    >>> alignments[1]
+    tensor([0.3333, 0.3333, 0.3333, 0.0000, 0.0000], grad_fn=<SelectBackward0>)
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        memory: Tree = None,
+        memory_sequence_length: Tensor | Sequence[int] | None = None,
+        normalize: bool = False,
+        probability_fn: str | ProbabilityFunction | None = "softmax",
+        kernel_initializer: Initialiser = "glorot_uniform",
+        dtype: Type = None,
+        name: str = "BahdanauAttention",
+        *,
+        num_units: int | None = None,
+        score_mask_value: float | None = None,
+        query_size: int | None = None,
+        memory_size: int | None = None,
+        query_layer: nn.Module | None = None,
+        memory_layer: nn.Module | None = None,
+    ) -> None:
+        initialiser(kernel_initializer)
+        super().__init__(
+            units_of(units, num_units),
+            dtype=dtype,
+            name=name,
+            score_mask_value=score_mask_value,
+            query_size=query_size,
+            memory_size=memory_size,
+            query_layer=query_layer,
+            memory_layer=memory_layer,
+        )
+        self.normalize, self.kernel_initializer = normalize, kernel_initializer
+        self.function = checked_function(probability_fn)
+        self._begin(memory, memory_sequence_length)
+
+    def compose(self, query_size: int, memory_size: int) -> Mechanism:
+        mechanism = bahdanau(
+            query_size=query_size,
+            memory_size=memory_size,
+            size=self.units,
+            normalised=self.normalize,
+        )
+        return with_function(mechanism, self.function, self.score_mask_value)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        fill_vector(mechanism, self.kernel_initializer)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {
+            "normalize": self.normalize,
+            "probability_fn": self.function,
+            "kernel_initializer": self.kernel_initializer,
+        }
+
+
+class BahdanauMonotonicAttention(ReadingAttention):
+    """A reader that goes from left to right, whose energies are those of `BahdanauAttention`, plus a learned bias.
+
+    Its numbers are those of `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other
+    weights are those of `BahdanauAttention`.
+
+    Args:
+        units, memory, memory_sequence_length, normalize, kernel_initializer, dtype, name: as in `BahdanauAttention`.
+        sigmoid_noise: the standard deviation of normal noise on the energies. It is added in training only (`train()`
+            and `eval()` decide); the original adds it always.
+        sigmoid_noise_seed: of the noise; torch's own generator if None.
+        mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
+        num_units: `units` by its name in TensorFlow 1.
+        score_mask_value: None or −∞: padding is never chosen.
+        query_size, memory_size, query_layer, memory_layer: as in `BahdanauAttention`.
+
+    Source: Raffel et al. 2017 (arXiv 1704.00784).
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        memory: Tree = None,
+        memory_sequence_length: Tensor | Sequence[int] | None = None,
+        normalize: bool = False,
+        sigmoid_noise: float = 0.0,
+        sigmoid_noise_seed: int | None = None,
+        score_bias_init: float = 0.0,
+        mode: MonotonicMode = "parallel",
+        kernel_initializer: Initialiser = "glorot_uniform",
+        dtype: Type = None,
+        name: str = "BahdanauMonotonicAttention",
+        *,
+        num_units: int | None = None,
+        score_mask_value: float | None = None,
+        query_size: int | None = None,
+        memory_size: int | None = None,
+        query_layer: nn.Module | None = None,
+        memory_layer: nn.Module | None = None,
+    ) -> None:
+        initialiser(kernel_initializer)
+        super().__init__(
+            units_of(units, num_units),
+            sigmoid_noise=sigmoid_noise,
+            sigmoid_noise_seed=sigmoid_noise_seed,
+            score_bias_init=score_bias_init,
+            mode=mode,
+            dtype=dtype,
+            name=name,
+            score_mask_value=score_mask_value,
+            query_size=query_size,
+            memory_size=memory_size,
+            query_layer=query_layer,
+            memory_layer=memory_layer,
+        )
+        self.normalize, self.kernel_initializer = normalize, kernel_initializer
+        self._begin(memory, memory_sequence_length)
+
+    def compose(self, query_size: int, memory_size: int) -> Mechanism:
+        return reader(self, query_size=query_size, memory_size=memory_size, size=self.units, normalised=self.normalize)
+
+    def initialise(self, mechanism: Mechanism) -> None:
+        fill_vector(mechanism, self.kernel_initializer)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"normalize": self.normalize, "kernel_initializer": self.kernel_initializer}
+
+
+def fill_vector(mechanism: Mechanism, wanted: Initialiser) -> None:
+    """Initialises v, which is a vector of `units` numbers for the initialiser, as in the original."""
+    score: Any = mechanism.score
+    fill(score.v[0], wanted)

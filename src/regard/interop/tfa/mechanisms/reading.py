@@ -1,0 +1,77 @@
+"""What the two monotonic mechanisms share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from regard.attention import Mechanism, monotonic
+from regard.interop.tfa.layers.deferred import Type, type_of
+from regard.interop.tfa.mechanisms.composed import ComposedAttention
+from regard.interop.tfa.mechanisms.functions import MonotonicMode, check_mode
+from regard.errors import UnsupportedError
+from regard.shapes import Float
+
+
+class ReadingAttention(ComposedAttention):
+    """A mechanism that reads from left to right; its state is the alignment of the step before.
+
+    Args:
+        units, options: as in `ComposedAttention`.
+        sigmoid_noise, sigmoid_noise_seed, score_bias_init, mode: as in `BahdanauMonotonicAttention`.
+    """
+
+    is_monotonic = True
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        sigmoid_noise: float,
+        sigmoid_noise_seed: int | None,
+        score_bias_init: float,
+        mode: MonotonicMode,
+        score_mask_value: float | None = None,
+        **options: Any,
+    ) -> None:
+        check_mode(mode)
+        if score_mask_value is not None and score_mask_value != -math.inf:
+            raise UnsupportedError(
+                f"score_mask_value={score_mask_value}: a reader never stops at padding, so it is -inf or None."
+            )
+        super().__init__(units, score_mask_value=score_mask_value, **options)
+        self.sigmoid_noise, self.sigmoid_noise_seed = sigmoid_noise, sigmoid_noise_seed
+        self.score_bias_init, self.mode = score_bias_init, mode
+        self._noise: Generator | None = None
+
+    def initial_alignments(self, batch_size: int, dtype: Type = None) -> Float[Tensor, "R S"]:
+        """The alignments before the first step: 1 at the first position."""
+        first = self._first(batch_size, type_of(dtype))
+        first[:, :1] = 1
+        return first
+
+    def _generator(self, like: Tensor) -> Generator | None:
+        if self.sigmoid_noise_seed is None or not self.training:
+            return None
+        if self._noise is None or self._noise.device != like.device:
+            self._noise = torch.Generator(like.device).manual_seed(self.sigmoid_noise_seed)
+        return self._noise
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("sigmoid_noise", "sigmoid_noise_seed", "score_bias_init", "mode")
+        return super().get_config() | {name: getattr(self, name) for name in names}
+
+
+def reader(attention: ReadingAttention, **options: Any) -> Mechanism:
+    """`regard.attention.monotonic` with the options of an attention, and further ones."""
+    like: Any = "tfa_parallel" if attention.mode == "parallel" else None
+    return monotonic(
+        bias=attention.score_bias_init,
+        noise=attention.sigmoid_noise,
+        hard="always" if attention.mode == "hard" else "never",
+        like=like,
+        **options,
+    )

@@ -1,0 +1,218 @@
+"""Cells over sequences: `tf.nn.dynamic_rnn` and `tf.nn.bidirectional_dynamic_rnn`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.interop.tfa.cells import as_cell, with_tuples
+from regard.interop.tfa.cells import initial_state as zero_state
+from regard.interop.tfa.layers.deferred import Type, tensors
+from regard.interop.tfa.state import carry
+from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import describe
+
+
+def dynamic_rnn(
+    cell: Any,
+    inputs: Tree,
+    sequence_length: Tensor | Sequence[int] | None = None,
+    initial_state: Tree = None,
+    dtype: Type = None,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    time_major: bool = False,
+    scope: Any = None,
+) -> tuple[Tree, Tree]:
+    """All steps of a cell over a batch of sequences.
+
+    From the end of a sequence on its outputs are zeros and its state is that after its last step; what its inputs hold
+    there is not read. An `AlignmentHistory`
+    in the state goes on, as a TensorArray does there.
+
+    Args:
+        cell: an `RNNCell`, an `AttentionWrapper`, or one of torch's cells.
+        inputs: (B, T, F), or a tree of such tensors.
+        sequence_length: (B,) integers, 0 to T; T if None.
+        initial_state: zeros if None.
+        dtype: of the first state, if it is not given; that of the inputs if None.
+        parallel_iterations, swap_memory, scope: without effect.
+        time_major: whether inputs and outputs are (T, B, F).
+
+    Returns:
+        outputs (B, T, D), and the state after the last step of each sequence.
+
+    Raises:
+        ShapeError: for inputs of different numbers of rows or steps, or lengths that do not fit.
+
+    >>> from regard.interop.tfa import GRUCell
+    >>> outputs, state = dynamic_rnn(GRUCell(4), torch.ones(2, 5, 3), sequence_length=[5, 2])
+    >>> outputs.shape, bool(outputs[1, 2:].any()), torch.equal(state[1], outputs[1, 1])
+    (torch.Size([2, 5, 4]), False, True)
+    """
+    cell = as_cell(cell)
+    inputs = with_tuples(tensors(inputs, cell if isinstance(cell, nn.Module) else None))
+    rows, steps, first = _sizes(inputs, time_major)
+    if not time_major:
+        inputs = tree.map(lambda leaf: leaf.transpose(0, 1), inputs)
+    lengths = _lengths(sequence_length, rows, steps, first)
+    state = with_tuples(initial_state)
+    if state is None:
+        made = zero_state(cell, rows, dtype or _kind(first))
+        state = tree.map(lambda leaf: leaf.to(first.device), made)
+    shortest = steps if lengths is None or rows == 0 else int(lengths.min())
+    longest = steps if lengths is None or rows == 0 else int(lengths.max())
+    if lengths is not None and shortest < longest:
+        over = torch.arange(steps, device=first.device)[:, None] >= lengths
+        inputs = tree.map(lambda leaf: _cleared(leaf, over) if leaf.is_floating_point() else leaf, inputs)
+    outputs = []
+    for t in range(longest):
+        output, after = cell(tree.map(lambda leaf, t=t: leaf[t], inputs), state)
+        if t >= shortest:
+            assert lengths is not None
+            finished = lengths <= t
+            output = tree.map(lambda leaf, finished=finished: _cleared(leaf, finished), output)
+            after = carry(finished, state, with_tuples(after))
+        state = after
+        outputs.append(output)
+    if not outputs:
+        like = first if first.is_floating_point() else first.float()
+        nothing = like.new_zeros(rows, cell.output_size)
+        return nothing.expand(steps, *nothing.shape).transpose(0, 0 if time_major else 1), state
+    axis = 0 if time_major else 1
+    stacked = tree.map(lambda *leaves: torch.stack(leaves, axis), outputs[0], *outputs[1:])
+    if longest < steps:
+        stacked = tree.map(lambda leaf: _lengthened(leaf, axis, steps - longest), stacked)
+    return stacked, state
+
+
+def bidirectional_dynamic_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Tensor,
+    sequence_length: Tensor | Sequence[int] | None = None,
+    initial_state_fw: Tree = None,
+    initial_state_bw: Tree = None,
+    dtype: Type = None,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    time_major: bool = False,
+    scope: Any = None,
+) -> tuple[tuple[Tensor, Tensor], tuple[Tree, Tree]]:
+    """A cell from the first step to the last of each sequence, and another from its last to its first.
+
+    Args:
+        cell_fw, cell_bw: two cells; one object for both is refused, as both directions would share their weights.
+        inputs: (B, T, F).
+        sequence_length: (B,) integers; the backward cell begins at the last step of each sequence.
+        initial_state_fw, initial_state_bw: zeros if None.
+        dtype, parallel_iterations, swap_memory, time_major, scope: as in `dynamic_rnn`.
+
+    Returns:
+        the outputs of both, each (B, T, D) in the order of the inputs, and their last states.
+
+    Raises:
+        UnsupportedError: for one cell in both directions.
+
+    >>> from regard.interop.tfa import GRUCell
+    >>> outputs, states = bidirectional_dynamic_rnn(GRUCell(4), GRUCell(4), torch.ones(2, 5, 3), [5, 2])
+    >>> torch.equal(outputs[1][:, 0], states[1])
+    True
+    """
+    if cell_fw is cell_bw:
+        raise UnsupportedError(
+            "cell_fw and cell_bw are one object, so that both directions would share their weights: make two cells."
+        )
+    forward, state_forward = dynamic_rnn(
+        cell_fw, inputs, sequence_length, initial_state_fw, dtype, time_major=time_major
+    )
+    turned = reverse_sequence(inputs, sequence_length, time_major=time_major)
+    backward, state_backward = dynamic_rnn(
+        cell_bw, turned, sequence_length, initial_state_bw, dtype, time_major=time_major
+    )
+    backward = reverse_sequence(backward, sequence_length, time_major=time_major)
+    return (forward, backward), (state_forward, state_backward)
+
+
+def reverse_sequence(
+    inputs: Tree, sequence_length: Tensor | Sequence[int] | None = None, *, time_major: bool = False
+) -> Tree:
+    """Each sequence from its last step to its first; what follows it stays where it is.
+
+    Args:
+        inputs: (B, T, ...), or a tree of such tensors.
+        sequence_length: (B,) integers; T if None.
+        time_major: whether inputs are (T, B, ...).
+
+    >>> reverse_sequence(torch.tensor([[1, 2, 3], [4, 5, 6]]), [3, 2])
+    tensor([[3, 2, 1],
+            [5, 4, 6]])
+    """
+    axis = 0 if time_major else 1
+    inputs = with_tuples(inputs)
+    if sequence_length is None:
+        return tree.map(lambda leaf: leaf.flip(axis), inputs)
+    rows, steps, first = _sizes(inputs, time_major)
+    whole = tree.map(lambda leaf: leaf.transpose(0, 1), inputs) if not time_major else inputs
+    lengths = _lengths(sequence_length, rows, steps, first)
+    assert lengths is not None
+    position = torch.arange(steps, device=first.device)[:, None].expand(steps, rows)
+    source = torch.where(position < lengths, lengths - 1 - position, position)
+    row = torch.arange(rows, device=first.device).expand(steps, rows)
+    turned = tree.map(lambda leaf: leaf[source, row], whole)
+    return turned if time_major else tree.map(lambda leaf: leaf.transpose(0, 1), turned)
+
+
+def _sizes(inputs: Tree, time_major: bool) -> tuple[int, int, Tensor]:
+    """B, T and the first tensor of inputs."""
+    letters = "T B F" if time_major else "B T F"
+    leaves = list(tree.leaves(inputs))
+    if not leaves or any(leaf.dim() < 2 for leaf in leaves):
+        raise ShapeError(
+            "inputs must be (B, T, F), or a tree of such tensors.\n"
+            + describe({f"inputs[{number}]": (letters, leaf) for number, leaf in enumerate(leaves)})
+        )
+    first = leaves[0]
+    if any(leaf.shape[:2] != first.shape[:2] for leaf in leaves):
+        raise ShapeError(
+            "The tensors of inputs disagree on T (steps) or B (rows).\n"
+            + describe({f"inputs[{number}]": (letters, leaf) for number, leaf in enumerate(leaves)})
+        )
+    rows, steps = (first.shape[1], first.shape[0]) if time_major else first.shape[:2]
+    return rows, steps, first
+
+
+def _lengths(lengths: Tensor | Sequence[int] | None, rows: int, steps: int, like: Tensor) -> Tensor | None:
+    if lengths is None:
+        return None
+    lengths = torch.as_tensor(lengths, device=like.device)
+    if lengths.shape != (rows,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ShapeError(
+            f"sequence_length must be (B={rows},) integers, the number of steps of each sequence.\n"
+            + describe({"sequence_length": ("B", lengths)})
+        )
+    if rows and (int(lengths.min()) < 0 or int(lengths.max()) > steps):
+        raise ShapeError(
+            f"sequence_length must lie between 0 and T={steps}; got {int(lengths.min())} to {int(lengths.max())}."
+        )
+    return lengths.long()
+
+
+def _kind(first: Tensor) -> torch.dtype:
+    return first.dtype if first.is_floating_point() else torch.get_default_dtype()
+
+
+def _cleared(values: Tensor, over: Tensor) -> Tensor:
+    """0 where `over` (B,) or (T, B) is True."""
+    return values.masked_fill(over[(..., *[None] * (values.dim() - over.dim()))], 0)
+
+
+def _lengthened(outputs: Tensor, axis: int, count: int) -> Tensor:
+    shape = list(outputs.shape)
+    shape[axis] = count
+    return torch.cat([outputs, outputs.new_zeros(shape)], axis)

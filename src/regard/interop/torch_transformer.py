@@ -1,0 +1,261 @@
+"""Translation models around `torch.nn.Transformer`, of which a file of facts says what no weight says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field as Key
+from torch import Tensor
+
+from regard.config.schema import Section, Size
+from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
+from regard.interop.options import validated
+from regard.interop.pieces import of_pieces, read_rows, said_bias
+from regard.interop.symbols import Symbols
+from regard.interop.texts import text_model
+from regard.interop.transformers import layer_names
+from regard.data import Field, Normalisation
+from regard.data.field import PLAIN_UNITS
+from regard.data.pieces import SentencePieceUnits
+from regard.data.units import Units
+from regard.errors import DataError
+from regard.layers import SinusoidalPositions
+from regard.models.weights import TORCH_DECODER, TORCH_ENCODER, unstacked
+
+PROGRAM = "torch.nn.Transformer"
+SAFE = ".safetensors"
+CLOSE = 1e-4
+"""How far a table of sinusoidal positions in float32 may be from ours."""
+EXAMPLE = """\
+  weights: {weights}
+  names: {{transformer: transformer, source: source_embedding, target: target_embedding, output: generator}}
+  heads: 8
+  scaled_embeddings: true
+  positions: sinusoidal
+  source_begin: true
+  source_end: true
+  source: {{units: whitespace, vocabulary: source.txt}}
+  target: {{units: whitespace, vocabulary: target.txt}}"""
+"""The shortest file of facts."""
+SEARCHED = (
+    "torch.nn.Transformer has no search of its own; outputs have a beam of {facts.beam} and at most {facts.max_length} "
+    "symbols (facts beam and max_length; greedy search is beam: 1)."
+)
+LAYER = re.compile(r"(?P<side>encoder|decoder)\.layers\.(?P<number>\d+)\.")
+
+
+class Specials(Section):
+    """The symbols without a text, by their names in the vocabularies."""
+
+    padding: str = Key(default="<pad>", description="fills sources up")
+    begin: str = Key(default="<bos>", description="the first input of the decoder")
+    end: str = Key(default="<eos>", description="ends outputs, and sources if source_end is true")
+    unknown: str = Key(default="<unk>", description="a symbol that is not in the vocabulary")
+
+
+class SideFacts(Section):
+    """How texts of a side become symbols."""
+
+    units: Literal["character", "word", "whitespace", "byte", "sentencepiece"] = Key(description="what a symbol is")
+    vocabulary: str = Key(description="a text file with the symbol of each id in a line, the specials among them")
+    pieces: str | None = Key(default=None, description="the sentencepiece model of units sentencepiece")
+    case: Literal["keep", "upper", "lower"] = Key(default="keep", description="the letter case of every text")
+    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Key(default="keep", description="its Unicode normal form")
+
+
+class Names(Section):
+    """Where parts are in the state dict."""
+
+    transformer: str = Key(default="transformer", description="the nn.Transformer; empty: it is the whole")
+    source: str = Key(default="source", description="the nn.Embedding of the source")
+    target: str = Key(default="target", description="that of the target")
+    output: str = Key(default="output", description="the nn.Linear of the output")
+    positions: tuple[str, ...] = Key(
+        default=(),
+        strict=False,
+        description="tables of positions: of learned ones that of the source and of the target, or one of both; of "
+        "sinusoidal ones those that were saved, which are compared with ours",
+    )
+
+
+class Facts(Section):
+    """What a state dict does not say."""
+
+    weights: str = Key(description="the state dict: a file of torch.save, or a safetensors file")
+    names: Names = Key(default=Names(), description="where parts are in the state dict")
+    heads: Size = Key(description="nhead")
+    norm_first: bool = Key(default=False, description="norm_first")
+    activation: Literal["relu", "gelu"] = Key(default="relu", description="activation")
+    norm_epsilon: Annotated[float, Key(gt=0.0)] = Key(default=1e-5, description="layer_norm_eps")
+    scaled_embeddings: bool = Key(description="whether embeddings are multiplied by the square root of d_model")
+    positions: Literal["sinusoidal", "half_sinusoidal", "learned"] | None = Key(
+        description="what is added to embeddings"
+    )
+    specials: Specials = Key(default=Specials(), description="the symbols without a text")
+    specials_count: bool = Key(
+        default=True, description="whether padding and begin count in the softmax, as after a plain nn.Linear"
+    )
+    source_begin: bool = Key(
+        description="whether the begin symbol precedes every source, as in the translation tutorial of PyTorch"
+    )
+    source_end: bool = Key(description="whether the end symbol follows every source")
+    source: SideFacts = Key(description="the texts of inputs")
+    target: SideFacts = Key(description="the texts of outputs")
+    beam: Size = Key(default=5, description="of searches; 1: greedy")
+    max_length: Size = Key(default=400, description="the most symbols of an output")
+
+
+class TorchTransformer(AbstractKind):
+    """A file of facts in YAML, and the state dict and vocabularies that it names, relative to its folder."""
+
+    summary = "models around torch.nn.Transformer (a YAML file of facts, which names the state dict)"
+
+    def read(self, origin: Origin) -> Converted:
+        """The model. Its sizes follow from its weights."""
+        facts, folder = _facts(origin.path), origin.path.parent
+        weights = _weights(folder / facts.weights, facts.names)
+        sides = {name: _side(getattr(facts, name), folder, facts.specials) for name in ("source", "target")}
+        size = weights["source.weight"].shape[-1]
+        tables = [weights.pop(f"positions.{index}") for index in range(len(facts.names.positions))]
+        longest = _check_positions(facts, tables, size)
+        for name, symbols in (("source", sides["source"][1]), ("target", sides["target"][1])):
+            weights[f"{name}.weight"] = read_rows(symbols, weights[f"{name}.weight"], getattr(facts.names, name))
+        output, said = weights["output.weight"], sides["target"][1]
+        weights["output.weight"] = read_rows(said, output, facts.names.output)
+        weights["output.bias"] = said_bias(said, weights.get("output.bias"))
+        network = {side: _network(weights, side, facts, size, longest) for side in ("encoder", "decoder")}
+        is_tied = torch.equal(weights["output.weight"], weights["target.weight"])
+        network["decoder"]["tied_weights"] = is_tied
+        network["decoder"]["specials"] = "forbidden" if facts.specials_count else "excluded"
+        has_biases = any(
+            name.endswith(".bias") and name.startswith(tuple(f"{side}." for side in network)) for name in weights
+        )
+        names = {
+            **layer_names("encoder", network["encoder"]["layers"], TORCH_ENCODER),
+            **layer_names("decoder", network["decoder"]["layers"], TORCH_DECODER),
+            "encoder.embedding.embedding.table": "source",
+            "decoder.embedding.embedding.table": "target",
+            "decoder.head.projection": "output",
+        }
+        if facts.positions == "learned":
+            for side, table in zip(("encoder", "decoder"), (tables[0], tables[-1]), strict=True):
+                names[f"{side}.embedding.positions.table"] = f"{side}.positions"
+                weights[f"{side}.positions.weight"] = table
+        return text_model(
+            sides["source"][0],
+            sides["target"][0],
+            weights,
+            names,
+            data={
+                **{name: sides[name][2] for name in sides},
+                "source_begin": facts.source_begin,
+                "source_end": facts.source_end,
+                **({} if longest is None else {"max_length": longest - 1 - facts.source_begin}),
+            },
+            model={"architecture": "transformer", **network},
+            decoding={"beam": facts.beam, "max_length": facts.max_length},
+            without_bias=() if has_biases else ("*",),
+            notes=[] if {"beam", "max_length"} <= facts.model_fields_set else [SEARCHED.format(facts=facts)],
+        )
+
+
+def _facts(path: Path) -> Facts:
+    """The facts of a file."""
+    if require(path).read_bytes().startswith((b"PK\x03\x04", b"\x80")) or path.suffix == SAFE:
+        raise DataError(
+            f"{path}: this is a file of weights, which do not say how many heads there are nor what stands around the "
+            f"Transformer. FILE is a YAML file of facts that names it:\n{EXAMPLE.format(weights=path.name)}\n"
+            "  docs/converting.md explains each."
+        )
+    values = mapping(read_yaml(path), path, "facts by name")
+    return validated(Facts, values, path)
+
+
+def _weights(path: Path, names: Names) -> dict[str, Tensor]:
+    """The weights, those of the parts by our names for them and with their projections apart."""
+    saved: Any = read_safetensors(path) if path.suffix == SAFE else read_checkpoint(path)
+    saved = mapping(saved, path, "a state dict")
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(saved.get(key), Mapping):
+            saved = saved[key]
+    saved = tensors(saved, path, "a state dict")
+    prefixes = {
+        **{f"{getattr(names, part)}.": f"{part}." for part in ("source", "target", "output")},
+        f"{names.transformer}." if names.transformer else "": "",
+    }
+    found: dict[str, Tensor] = {}
+    for name, tensor in unstacked(saved):
+        table = next((i for i, part in enumerate(names.positions) if name in (part, f"{part}.weight")), None)
+        prefix = next((each for each in sorted(prefixes, key=len, reverse=True) if name.startswith(each)), None)
+        if table is not None:
+            found[f"positions.{table}"] = tensor
+        elif prefix is not None:
+            found[prefixes[prefix] + name.removeprefix(prefix)] = tensor
+        else:
+            found[name] = tensor  # nothing computes it: it is refused with the others that are left over
+    for part in ("source", "target", "output"):
+        if f"{part}.weight" not in found:
+            raise DataError(f"{path}: there is no weight {getattr(names, part)}.weight; names.{part} says where it is.")
+    for index, name in enumerate(names.positions):
+        if f"positions.{index}" not in found:
+            raise DataError(f"{path}: there is no table {name} (names.positions).")
+    return found
+
+
+def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Symbols, dict[str, Any]]:
+    """The field of a side, the places of its symbols in weights, and its section of the configuration."""
+    symbols = Symbols.of(read_lines(folder / facts.vocabulary), **dict(specials))
+    units: Units
+    if facts.units == "sentencepiece":
+        if facts.pieces is None:
+            raise DataError("units: sentencepiece needs the model of the pieces: set pieces to its file.")
+        units = SentencePieceUnits(require(folder / facts.pieces).read_bytes())
+        symbols = of_pieces(units, symbols)
+    else:
+        units = PLAIN_UNITS[facts.units]()
+    section = {"units": facts.units, "case": facts.case, "unicode": facts.unicode}
+    return Field(Normalisation(facts.case, facts.unicode), units, symbols.vocabulary), symbols, section
+
+
+def _check_positions(facts: Facts, tables: list[Tensor], size: int) -> int | None:
+    """The number of positions that are learned; None if none are."""
+    if facts.positions == "learned":
+        if len(tables) not in (1, 2):
+            raise DataError("positions: learned needs one table, or one of each side; names.positions says where.")
+        if len({len(table) for table in tables}) > 1:
+            raise DataError("Tables of learned positions must have the same number of rows on both sides.")
+        return len(tables[0])
+    layout: Any = "half" if facts.positions == "half_sinusoidal" else "interleaved"
+    for name, table in zip(facts.names.positions, tables, strict=True):
+        rows = table.reshape(-1, table.shape[-1])
+        ours = SinusoidalPositions(size, layout=layout)(torch.arange(len(rows)), rows)
+        if facts.positions is None or rows.shape != ours.shape or float((rows - ours).abs().max()) > CLOSE:
+            raise DataError(f"{name} is no table of positions: {facts.positions}; which are they?")
+    return None
+
+
+def _network(weights: Mapping[str, Tensor], side: str, facts: Facts, size: int, longest: int | None) -> dict[str, Any]:
+    """The section of the encoder or the decoder, whose sizes are those of weights."""
+    numbers = {int(match["number"]) for name in weights if (match := LAYER.match(name)) and match["side"] == side}
+    inner = weights.get(f"{side}.layers.0.linear1.weight")
+    if not numbers or inner is None:
+        raise DataError(f"There is no weight {side}.layers.0.linear1.weight; names.transformer says where it is.")
+    return {
+        "size": size,
+        "layers": len(numbers),
+        "heads": facts.heads,
+        "feed_forward_size": len(inner),
+        "activation": facts.activation,
+        "norm": "pre" if facts.norm_first else "post",
+        "norm_epsilon": facts.norm_epsilon,
+        "final_norm": f"{side}.norm.weight" in weights,
+        "positions": facts.positions,
+        **({} if longest is None else {"max_positions": longest}),
+        "projection_bias": f"{side}.layers.0.self_attn.q_proj.bias" in weights,
+        "scaled_embeddings": facts.scaled_embeddings,
+    }
