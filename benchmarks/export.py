@@ -28,7 +28,7 @@ import regard
 from regard.attention import RECIPES
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.config.texts import SideConfig, TransformerSideConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.errors import RegardError
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from speed.cases.models import build
 
-from regard.data import BOS, EOS
+from regard.data.text import BOS, EOS
 from regard.decoding import Constraints, Search, SearchSource, search
 
 SIZES = {"B": 16, "K": 6, "T": 30, "S": 30, "E": 256, "D": 256, "N": 5000}

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from regard.interop import convert
-from regard.data import BOS
-from regard.data.vocabulary import SPECIALS
+from regard.data.text import BOS
+from regard.data.text.vocabulary import SPECIALS
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

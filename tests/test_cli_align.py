@@ -10,7 +10,7 @@ import torch
 
 from regard.cli import run
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.decoding import symmetrise
 from regard.tasks import TextToText, load
 from regard.tasks.store import save

@@ -18,7 +18,7 @@ from typer.models import OptionInfo
 import regard
 from regard.cli import data, main, run
 from regard.cli.application import VERBS as VERBS_BY_NAME
-from regard.data.synthetic import generate
+from regard.data.text.synthetic import generate
 
 VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "data"]
 

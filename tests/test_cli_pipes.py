@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import run
-from regard.data import open_pairs
+from regard.data.text import open_pairs
 from regard.data.text_file import regular
 
 PAIRS = "cat\tK AE T\ndog\tD AO G\n"

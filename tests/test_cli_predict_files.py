@@ -17,7 +17,7 @@ import torch
 
 from regard.cli import run
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save
 

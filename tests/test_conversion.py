@@ -25,7 +25,7 @@ from regard.interop import convert
 from regard.interop.files import read_arrays, read_checkpoint, read_json, read_lines, read_safetensors, read_yaml, tensors
 from regard.interop.options import Options
 from regard.interop.symbols import Symbols, ordered
-from regard.data.vocabulary import BOS, PAD
+from regard.data.text.vocabulary import BOS, PAD
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models.named_weights import load_named
 

@@ -7,8 +7,8 @@ import torch
 
 from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
 from regard.interop.symbols import LEAST, Symbols
-from regard.data import Field, Normalisation
-from regard.data.pieces import SentencePieceUnits
+from regard.data.text import Field, Normalisation
+from regard.data.text.pieces import SentencePieceUnits
 from regard.errors import DataError
 
 SPECIALS = {"padding": "<pad>", "begin": "<pad>", "end": "</s>", "unknown": "<unk>"}

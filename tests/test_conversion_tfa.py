@@ -15,7 +15,7 @@ from regard.interop import convert
 from regard.interop.arrays import Arrays, plain
 from regard.interop.tfa.cell_weights import CELLS, size_of
 from regard.interop.tfa.converter import TensorFlowAddons
-from regard.data import BOS, EOS, UNKNOWN
+from regard.data.text import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
 from regard.layers import RecurrentStack

@@ -12,7 +12,7 @@ from torch import nn
 
 import converted as c
 from regard.interop import convert
-from regard.data import BOS, EOS
+from regard.data.text import BOS, EOS
 from regard.errors import DataError
 
 SOURCE = ["<unk>", "<pad>", "<bos>", "<eos>", "a", "b", "c", "d"]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden.archive import FOLDER
-from regard.data import caption_scores, caption_words, each_caption_scores, edit_distance, expression_rates
-from regard.data.caption_scores import longest_common_subsequence
+from regard.metrics import captions as caption_scores, caption_words, each_caption_scores, edit_distance, expression_rates
+from regard.metrics.captions import longest_common_subsequence
 from regard.errors import RegardError
 
 GOLDEN = json.loads((FOLDER / "pycocoevalcap" / "captions.json").read_text(encoding="utf-8"))

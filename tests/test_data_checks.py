@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import Field, Pairs, ParallelText, Report, check, open_pairs
+from regard.data import Pairs
+from regard.data.text import Field, ParallelText, Report, check, open_pairs
 
 Rows = list[tuple[str, str]]
 CLEAN = [(f"{a} {b}", f"{b.upper()} {a.upper()}") for b in "abcdef" for a in "abcdef" if a != b]

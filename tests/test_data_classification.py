@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import score_labels
+from regard.metrics import score_labels
 from regard.errors import RegardError
 
 

@@ -13,7 +13,10 @@ import pytest
 import regard
 from regard.audio import read_wave, synthetic_speech, write_wave
 from regard.config import from_preset
-from regard.data import collecting, open_pairs, read_ljspeech, write_synthetic_pictures
+from regard.data import collecting
+from regard.data.text import open_pairs
+from regard.data.speech import read_ljspeech
+from regard.data.pictures.tables import write_synthetic_pictures
 from regard.errors import DataError
 from regard.tasks.material import check_all, read_and_check
 from regard.tasks.table import task_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import ExtendedVocabulary, Field
-from regard.data.extended import comparable
+from regard.data.text import ExtendedVocabulary, Field
+from regard.data.text.extended import comparable
 
 
 def field(texts: list[str], num_columns: int = 1, **options: Any) -> Field:

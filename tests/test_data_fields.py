@@ -21,21 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import (
-    BOS,
-    EOS,
-    PAD,
-    UNKNOWN,
-    ByteUnits,
-    CharacterUnits,
-    Field,
-    Normalisation,
-    SentencePieceUnits,
-    Units,
-    Vocabulary,
-    WhitespaceUnits,
-    WordUnits,
-)
+from regard.data.text import BOS, EOS, PAD, UNKNOWN, ByteUnits, CharacterUnits, Field, Normalisation, SentencePieceUnits, Units, Vocabulary, WhitespaceUnits, WordUnits
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 
 CASES = ("keep", "upper", "lower")

@@ -9,24 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import (
-    ForecastTally,
-    LinearForecast,
-    RepeatLast,
-    Seasonal,
-    Series,
-    SeriesTable,
-    SeriesWindows,
-    StandardScale,
-    Step,
-    WindowScale,
-    alignment_rows,
-    forecast_rows,
-    forecasts_of,
-    pinball,
-    write_rows,
-)
-from regard.data.calendar import HOUR
+from regard.metrics import ForecastTally, pinball
+from regard.data.series.series import LinearForecast, RepeatLast, Seasonal, Series, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale, alignment_rows, forecast_rows, forecasts_of, write_rows
+from regard.data.series.series.calendar import HOUR
 from regard.errors import DataError, ShapeError
 
 
@@ -108,7 +93,7 @@ def test_the_regression_is_fitted_to_what_is_observed(monkeypatch: pytest.Monkey
     x = np.concatenate([x, np.sqrt(0.5) * np.eye(6, 7)])
     y = np.concatenate([batch.targets[rows, 2, 0], np.zeros(6)])
     np.testing.assert_allclose(fitted.weights[0, :, 2], np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-7)
-    monkeypatch.setattr("regard.data.baselines.FIT_BYTES", 1)  # one step at a time
+    monkeypatch.setattr("regard.data.series.baselines.FIT_BYTES", 1)  # one step at a time
     np.testing.assert_allclose(LinearForecast.fit(windows, penalty=0.5).weights, fitted.weights, atol=1e-12)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data import Intervals, join_texts, join_units, read_intervals
+from regard.data.speech import Intervals, join_texts, join_units, read_intervals
 from regard.errors import DataError
 
 PHONES = "id\tstart\tend\tphone\na\t0.000\t0.250\tpau\na\t0.250\t0.375\th\nb c\t0\t1e-1\tö\n"

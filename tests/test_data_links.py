@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import Field, Links, SentencePieceUnits, alignment_errors, parse_links, read_links
-from regard.data.normalisation import Normalisation
-from regard.data.vocabulary import Vocabulary
+from regard.data.text import Field, Links, SentencePieceUnits, alignment_errors, parse_links, read_links
+from regard.data.text.normalisation import Normalisation
+from regard.data.text.vocabulary import Vocabulary
 from regard.errors import DataError, UnsupportedError
 
 TEXTS = ["the cat sat on a mat", "Don't say (3.14), say it!", "größe  und\u00a0maß", "a"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import Utterance, read_ljspeech
+from regard.data.speech import Utterance, read_ljspeech
 from regard.errors import DataError
 
 

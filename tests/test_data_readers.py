@@ -20,7 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data import Lines, Pairs, ParallelText, open_pairs, text_file
+from regard.data import Lines, text_file
+from regard.data import Pairs
+from regard.data.text import ParallelText, open_pairs
 from regard.data import lines as lines_module
 from regard.data.csv_fields import csv_line, csv_rows
 from regard.errors import ConfigError, DataError

@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import Pairs, cmudict, hold_out, open_pairs, share, synthetic
+from regard.data import Pairs
+
+from regard.data.text import cmudict, open_pairs, synthetic
+from regard.data import hold_out, share
 from regard.errors import DataError, RegardError
 
 

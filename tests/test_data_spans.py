@@ -12,8 +12,8 @@ from typing import get_args
 import pytest
 
 from regard.config.tasks.labelling import SchemeName
-from regard.data import SpanScheme, recognise_scheme, score_spans
-from regard.data.spans import ALIASES, LETTERS, TITLES
+from regard.metrics import SpanScheme, recognise_scheme, score_spans
+from regard.metrics.spans import ALIASES, LETTERS, TITLES
 from regard.errors import RegardError
 
 Spans = set[tuple[str, int, int]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, outputs, sources
-from regard.data.scoring import edit_distance
+from regard.metrics.edit_distance import edit_distance
 from regard.decoding import Search, minimum_bayes_risk, rescore, search, utilities
 from regard.errors import ConfigError, ShapeError
 

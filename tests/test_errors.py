@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.audio import read_wave
-from regard.data import open_pairs
+from regard.data.text import open_pairs
 from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
 from regard.image import read_image
 

@@ -16,7 +16,7 @@ from regard.cli import run
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
 from regard.interop import convert
-from regard.data import Field
+from regard.data.text import Field
 from regard.errors import RegardError
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks

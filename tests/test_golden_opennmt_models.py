@@ -11,8 +11,8 @@ import torch
 
 from regard.cli import run
 from regard.interop import convert
-from regard.data import BOS
-from regard.data.vocabulary import SPECIALS
+from regard.data.text import BOS
+from regard.data.text.vocabulary import SPECIALS
 from regard.errors import DataError, UnsupportedError
 from regard.tasks import load
 from regard.tasks.encoded import pad

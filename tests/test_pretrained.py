@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard import Search
-from regard.data import cmudict, open_pairs
+from regard.data.text import cmudict, open_pairs
 
 WORDS = 400
 

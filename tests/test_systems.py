@@ -13,7 +13,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.data import synthetic
+from regard.data.text import synthetic
 from support.forked import Started, run_command
 
 CONFIG = """\

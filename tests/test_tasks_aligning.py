@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, Field, Pair
+from regard.data import Pair
+from regard.data.text import BOS, EOS, Field
 from regard.decoding import AlignedPair, force_align, merge_words
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.tasks import TextToText

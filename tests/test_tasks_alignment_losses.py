@@ -19,7 +19,8 @@ from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
 from regard.config.tasks.text_to_text import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
-from regard.data import Field, Pair
+from regard.data import Pair
+from regard.data.text import Field
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import EncoderDecoder

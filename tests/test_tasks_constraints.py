@@ -15,7 +15,7 @@ from regard.cli.options import load as load_with
 from regard.config import load
 from regard.config.keys import keys
 from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
-from regard.data import EOS, Field
+from regard.data.text import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
 from regard.tasks import TextToText

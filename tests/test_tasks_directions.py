@@ -14,7 +14,8 @@ from regard.config import from_preset
 from regard.config import load as read_config
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.config.texts import check_directions
-from regard.data import BOS, EOS, PAD, Field, Pair
+from regard.data import Pair
+from regard.data.text import BOS, EOS, PAD, Field
 from regard.decoding import GnmtPenalty, Hypothesis, NoPenalty, force_align, join_directions
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import BOS, EOS, PAD, UNKNOWN, Field
+from regard.data.text import BOS, EOS, PAD, UNKNOWN, Field
 from regard.tasks.encoded import EncodedTexts, pad
 
 TEXTS = ["ab", "", "cab", "b?a", "c" * 9]

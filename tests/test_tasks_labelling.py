@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from regard.config.tasks.labelling import LabellingConfig, LabellingModel
-from regard.data import PAD, SpanScheme, Vocabulary
+from regard.data.text import PAD, Vocabulary
+from regard.metrics import SpanScheme
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.tasks.labelling.columns import Sentence

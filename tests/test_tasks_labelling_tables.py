@@ -14,7 +14,7 @@ import torch
 
 from regard.cli import run
 from regard.config.tasks.labelling import LabellingConfig
-from regard.data import Vocabulary
+from regard.data.text import Vocabulary
 from regard.tasks import load
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.store import save

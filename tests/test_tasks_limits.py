@@ -8,7 +8,7 @@ import torch
 from regard.cli import run
 from regard.config.search import told
 from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError
 from regard.tasks import TextToText

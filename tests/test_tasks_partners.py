@@ -13,7 +13,8 @@ import torch
 from regard import Search, load
 from regard.cli import run
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
-from regard.data import BOS, EOS, UNKNOWN, Field, Pair
+from regard.data import Pair
+from regard.data.text import BOS, EOS, UNKNOWN, Field
 from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError

@@ -13,7 +13,8 @@ import regard
 from regard.cli import run
 from regard.config import Configuration, load
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import EOS, UNKNOWN, Field, Pair
+from regard.data import Pair
+from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import Search
 from regard.errors import ConfigError
 from regard.models import PointerDecoder

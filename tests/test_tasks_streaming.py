@@ -9,8 +9,8 @@ from regard import Search
 from regard.cli import run
 from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
-from regard.data import CharacterUnits, Field, Vocabulary
-from regard.data.normalisation import Normalisation
+from regard.data.text import CharacterUnits, Field, Vocabulary
+from regard.data.text.normalisation import Normalisation
 from regard.decoding import Prediction
 from regard.errors import ConfigError
 from regard.tasks import LanguageModel, TextToText

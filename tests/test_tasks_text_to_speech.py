@@ -33,10 +33,10 @@ from regard.audio.vocoder import Generator, GeneratorOptions
 from regard.cli import run
 from regard.config import load as read_config
 from regard.config.tasks.text_to_speech import FrontEndName, TextToSpeechConfig
-from regard.data import Field
-from regard.data.ljspeech import read_ljspeech
+from regard.data.text import Field
+from regard.data.speech.ljspeech import read_ljspeech
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.health import reading_errors
+from regard.metrics.speech import reading_errors
 from regard.layers import items
 from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.fingerprints import fingerprints

@@ -13,8 +13,9 @@ import torch
 
 from regard.cli import run
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
-from regard.data import Field, ParallelText, corpus_score, open_pairs
-from regard.data.references import parallel
+from regard.data.text import Field, ParallelText, open_pairs
+from regard.metrics import corpus_score
+from regard.data.text.references import parallel
 from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.tasks import TextToText

@@ -12,7 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.data import synthetic
+from regard.data.text import synthetic
 from regard.tasks import TextToText, train
 from regard.tasks.writing.trainee import alignment_figures, highest_focus
 from regard.training import Validation

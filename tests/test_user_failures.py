@@ -23,7 +23,7 @@ import regard
 from hostile import models
 from hostile.trial import inside
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, open_pairs
+from regard.data.text import BOS, EOS, open_pairs
 from regard.decoding import Search
 from regard.layers import RecurrentStack
 from regard.losses import cross_entropy

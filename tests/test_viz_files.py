@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.errors import DataError, RegardError, ShapeError, UnsupportedError
-from regard.health import summary
+from regard.metrics import summary
 from regard.viz import load_alignment, plot_alignment, save_alignment
 
 both = pytest.mark.parametrize("suffix", [".json", ".npz"])

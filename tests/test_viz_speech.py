@@ -16,7 +16,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from regard.data import Intervals
+from regard.data.speech import Intervals
 from regard.errors import RegardError, ShapeError
 from regard.viz import AlignedSpeech, plot_speech
 from regard.viz.speech_picture import draw_speech

@@ -22,7 +22,8 @@ from torch._dynamo.backends.registry import lookup_backend
 
 from regard.config import from_preset
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import Field, Pair, Pairs
+from regard.data import Pair, Pairs
+from regard.data.text import Field
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, transformer_decoder, transformer_encoder
 from regard.tasks import compilation

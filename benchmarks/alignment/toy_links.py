@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from regard.data import AlignmentErrors, alignment_errors, read_links
+from regard.data.text import AlignmentErrors, alignment_errors, read_links
 from regard.tasks import TextToText, load
 
 COUNTS = {"train": 6000, "dev": 200, "test": 500}

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 from regard import load
-from regard.data import expression_rates
+from regard.metrics import expression_rates
 from regard.image import Strokes
 from regard.models.vision import multiply_adds
 

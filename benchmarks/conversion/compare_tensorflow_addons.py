@@ -27,7 +27,7 @@ from environments import ENVIRONMENTS, python
 from numerals import pairs, write
 
 from regard.interop import convert
-from regard.data import BOS, EOS, UNKNOWN
+from regard.data.text import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.tasks import load
 from regard.tasks.encoded import pad

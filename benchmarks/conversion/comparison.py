@@ -26,7 +26,7 @@ from environments import ENVIRONMENTS, python
 from numerals import pairs, write
 
 from regard.interop import convert
-from regard.data import BOS
+from regard.data.text import BOS
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

@@ -3,7 +3,7 @@
     pip install scikit-learn
     python benchmarks/documents/tfidf.py TRAIN [TEST] [--ngrams 1] [--strength 10] [--separator ';']
 
-Without TEST the documents are held out that `regard train` would hold out. Files as `regard.data.read_documents` reads
+Without TEST the documents are held out that `regard train` would hold out. Files as `regard.data.documents.read_documents` reads
 them. Words, weights and the regression are scikit-learn's; only the strength of the regression is not its default.
 """
 
@@ -16,7 +16,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from regard.data import Labels, hold_out_documents, read_documents, score_labels
+from regard.data.documents.files import Labels, hold_out_documents, read_documents
+from regard.metrics import score_labels
 from regard.data.split import suggested_fraction
 
 

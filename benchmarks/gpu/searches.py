@@ -15,7 +15,7 @@ from preset_cases import SEARCHED, job
 from speed.clock import Quartiles, turns
 from training import g2p_en
 
-from regard.data import BOS, EOS, PAD
+from regard.data.text import BOS, EOS, PAD
 from regard.decoding import Search, search
 
 BEAM, BATCHES = 5, 4

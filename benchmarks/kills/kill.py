@@ -80,7 +80,7 @@ def main() -> None:
 
 def measure(folder: Path, kills: int, draw: random.Random) -> dict[str, Any]:
     """The three trials; raises AssertionError where something is lost."""
-    from regard.data import synthetic
+    from regard.data.text import synthetic
 
     synthetic.write(folder / "train.tsv", synthetic.generate("reverse", 200, max_length=5, num_symbols=6, seed=1))
     synthetic.write(folder / "dev.tsv", synthetic.generate("reverse", 20, max_length=5, num_symbols=6, seed=2))

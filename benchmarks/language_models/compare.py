@@ -17,7 +17,8 @@ from collections.abc import Callable
 import torch
 from parameters import count, size_for
 
-from regard.data import BOS, EOS, PAD, CharacterUnits, Likelihood, RunningText, TextSpan, TextWindows, WordUnits
+from regard.data.text import BOS, EOS, PAD, CharacterUnits, RunningText, TextSpan, TextWindows, WordUnits
+from regard.metrics import Likelihood
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import (

@@ -16,7 +16,7 @@ import numpy as np
 
 import regard
 from regard.config import Configuration, from_preset, load
-from regard.data import synthetic
+from regard.data.text import synthetic
 from regard.tasks import Evaluation
 from regard.viz import plot_curves
 

@@ -15,7 +15,7 @@ from speed.cases.models import build
 
 import regard
 from regard.attention import bahdanau
-from regard.data import BOS, EOS, PAD
+from regard.data.text import BOS, EOS, PAD
 from regard.decoding import Search, search
 from regard.training.allocator import keep_memory
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.config.tasks.text_to_text import ModelConfig, RecurrentConfig, TransformerConfig
-from regard.data import BOS, EOS
+from regard.data.text import BOS, EOS
 from regard.decoding import Search, search
 from regard.models import EncoderDecoder
 from regard.tasks.decoder_losses import forced_cross_entropy

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import regard
-from regard.data import ExtendedVocabulary
+from regard.data.text import ExtendedVocabulary
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 from regard import load
-from regard.data import read_ljspeech
+from regard.data.speech import read_ljspeech
 from regard.tasks.text_to_speech.evaluation import forced_alignments
 from regard.tasks.text_to_speech.reading import read_sentences
 

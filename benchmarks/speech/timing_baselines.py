@@ -13,8 +13,8 @@ import argparse
 import wave
 from pathlib import Path
 
-from regard.data import read_intervals
-from regard.health import MeanDurations, diagonal_times, timing_differences, timing_errors
+from regard.data.speech import read_intervals
+from regard.metrics.speech import MeanDurations, diagonal_times, timing_differences, timing_errors
 
 
 def ids(path: Path) -> list[str]:

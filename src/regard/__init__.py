@@ -6,7 +6,7 @@
 'AH T EH N SH AH N'
 
 The rooms: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
-`regard.training`, `regard.tasks`, `regard.data`, `regard.audio`, `regard.config`, `regard.health`, `regard.viz`,
+`regard.training`, `regard.tasks`, `regard.data`, `regard.audio`, `regard.config`, `regard.metrics`, `regard.viz`,
 `regard.record`, `regard.testing`.
 """
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 import regard
-from regard.data import synthetic
+from regard.data.text import synthetic
 from regard.tasks.store import save
 
 COMMON = "data: {train: train.tsv, dev: dev.tsv, source: {units: whitespace}, target: {units: whitespace}}\n"

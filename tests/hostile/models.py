@@ -17,7 +17,7 @@ import torch
 
 from hostile.trial import Refused, command, inside
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save
 from regard.tasks.text_to_text.trainee import TextTrainee

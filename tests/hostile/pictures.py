@@ -12,7 +12,7 @@ import torch
 
 from hostile import models, text
 from hostile.trial import Trial, command
-from regard import health
+from regard import metrics
 from regard.image import Strokes
 from regard.viz import (
     CaptionedImage,
@@ -46,7 +46,7 @@ def draw(random: Random, folder: Path) -> Trial:
         options["source_length"] = random.choice((0, 1, -1, 10**6, 1.5, "2", [1], None))
     if random.random() < 0.2:
         options["longest_stay"] = random.choice((0, -1, 2, None, 1.5))
-    return Trial(f"health {about} {options}", lambda: str(health.summary(weights, **options).text) and None)
+    return Trial(f"health {about} {options}", lambda: str(metrics.summary(weights, **options).text) and None)
 
 
 def _weights(random: Random) -> tuple[Any, str]:

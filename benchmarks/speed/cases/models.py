@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.config import from_preset
 from regard.config.schema import AttentionConfig, DecoderConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, Field, Pair
+from regard.data import Pair
+from regard.data.text import BOS, EOS, Field
 from regard.decoding import Search, free_run, search
 from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
 from regard.models import Encoded, EncoderDecoder

@@ -219,7 +219,7 @@ class Reverse:
     """
 
     def __init__(self, name: str, device: str, pairs: Sequence[Any], method: Method) -> None:
-        from regard.data import read_links
+        from regard.data.text import read_links
 
         self.name, self.method = name, method
         self.file = read_links(name) if Path(name).is_file() else None
@@ -279,7 +279,7 @@ class Judge:
     """Compares links with those of a file."""
 
     def __init__(self, path: Path, pairs: Sequence[Any], first: int) -> None:
-        from regard.data import read_links
+        from regard.data.text import read_links
 
         self.path = path
         self.references = read_links(path, first=first, num_pairs=pairs[len(pairs) - 1].line)
@@ -306,7 +306,7 @@ class Judge:
         """The error rate."""
         from dataclasses import asdict
 
-        from regard.data import alignment_errors
+        from regard.data.text import alignment_errors
 
         errors = alignment_errors(self.found, [self.references[line - 1] for line in self.lines])
         if json_:

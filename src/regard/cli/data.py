@@ -25,7 +25,7 @@ def cmudict(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that differ.")] = False,
 ) -> None:
     """Write the CMU Pronouncing Dictionary as train, dev and test."""
-    from regard.data.cmudict import prepare
+    from regard.data.text.cmudict import prepare
 
     for name, count in prepare(directory, stress=stress, overwrite=overwrite).items():
         show(f"{directory / name}.tsv  {count.words:,} words, {count.pronunciations:,} pronunciations")
@@ -47,7 +47,7 @@ def synthetic(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
     """Write synthetic pairs, to see whether a model learns."""
-    from regard.data.synthetic import generate, write
+    from regard.data.text.synthetic import generate, write
 
     check_output(file, overwrite=overwrite)
     format_of_output(file, {".tsv": "tsv", ".tab": "tsv"}, "tsv")
@@ -71,7 +71,7 @@ def pictures(
 
     The folder gets pictures.tsv for `data.train`, the pictures, and boxes.jsonl: where what each word names is.
     """
-    from regard.data import write_synthetic_pictures
+    from regard.data.pictures.tables import write_synthetic_pictures
 
     table = write_synthetic_pictures(directory, count=count, seed=seed, num_objects=num_objects, overwrite=overwrite)
     show(f"{table}  {counted(count, 'picture|pictures')}")

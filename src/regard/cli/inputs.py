@@ -93,7 +93,7 @@ def named_inputs(
     Args:
         refuse: is told of a file that cannot be read, which does not stop the others.
     """
-    from regard.data.pictures import natural
+    from regard.data.pictures.tables.tables import natural
 
     names: list[str] = []
     for argument in arguments:
@@ -121,7 +121,7 @@ def named_inputs(
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> InputFormat:
     """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
     have numbers or the model's inputs have several columns."""
-    from regard.data.readers import by_suffix
+    from regard.data.text.readers import by_suffix
 
     if fields is not None and any(isinstance(field, str) for field in fields):
         default: InputFormat = "jsonl"

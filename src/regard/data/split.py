@@ -77,7 +77,7 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     """Training pairs and held-out pairs: a source is held out when its `share` is below the fraction.
 
     Whether a source is held out depends only on its text, not on the other pairs, their order or a seed. The share is
-    salted, so that data that were split by plain SHA-256 before (`regard.data.cmudict`) can be split again.
+    salted, so that data that were split by plain SHA-256 before (`regard.data.text.cmudict`) can be split again.
 
     Args:
         fraction: the share of the distinct sources that is held out, approximately.

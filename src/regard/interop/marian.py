@@ -15,8 +15,8 @@ from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
 from regard.interop.transformers import layer_names
-from regard.data import Field, Normalisation
-from regard.data.pieces import SentencePieceUnits
+from regard.data.text import Field, Normalisation
+from regard.data.text.pieces import SentencePieceUnits
 from regard.errors import DataError, UnsupportedError
 from regard.models.weights import ACTIVATIONS, MARIAN_DECODER, MARIAN_ENCODER
 

@@ -15,8 +15,8 @@ from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
 from regard.interop.options import validated
-from regard.data import Field, Normalisation, Vocabulary
-from regard.data.units import CharacterUnits
+from regard.data.text import Field, Normalisation, Vocabulary
+from regard.data.text.units import CharacterUnits
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.models.peers import load_tacotron
 from regard.tasks.text_to_speech.model import SpeechModel

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.interop.symbols import LEAST, Symbols
-from regard.data import Vocabulary
-from regard.data.pieces import SentencePieceUnits
-from regard.data.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
+from regard.data.text import Vocabulary
+from regard.data.text.pieces import SentencePieceUnits
+from regard.data.text.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
 from regard.errors import DataError
 
 PIECE, NAME, TYPE = 1, 1, 3

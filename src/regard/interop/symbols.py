@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data import Vocabulary
-from regard.data.vocabulary import BOS, PAD, SPECIALS
+from regard.data.text import Vocabulary
+from regard.data.text.vocabulary import BOS, PAD, SPECIALS
 from regard.errors import DataError
 
 LEAST = -1e4

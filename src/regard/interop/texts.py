@@ -11,8 +11,8 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.interop.contract import UNKNOWN_DATA, Converted
 from regard.interop.options import validated
 from regard.interop.symbols import Symbols
-from regard.data import Field, Normalisation
-from regard.data.units import WhitespaceUnits
+from regard.data.text import Field, Normalisation
+from regard.data.text.units import WhitespaceUnits
 from regard.models.named_weights import Names, load_named
 from regard.tasks import TextToText
 

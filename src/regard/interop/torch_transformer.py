@@ -19,10 +19,10 @@ from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
 from regard.interop.transformers import layer_names
-from regard.data import Field, Normalisation
-from regard.data.field import PLAIN_UNITS
-from regard.data.pieces import SentencePieceUnits
-from regard.data.units import Units
+from regard.data.text import Field, Normalisation
+from regard.data.text.field import PLAIN_UNITS
+from regard.data.text.pieces import SentencePieceUnits
+from regard.data.text.units import Units
 from regard.errors import DataError
 from regard.layers import SinusoidalPositions
 from regard.models.weights import TORCH_DECODER, TORCH_ENCODER, unstacked

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from regard.config import Config
-from regard.data import Findings, Vocabulary
+from regard.data import Findings
+from regard.data.text import Vocabulary
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.errors import DataError, UnsupportedError

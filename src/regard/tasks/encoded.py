@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.data import PAD, Field
+from regard.data.text import PAD, Field
 
 
 class EncodedIds:

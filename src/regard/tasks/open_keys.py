@@ -11,7 +11,7 @@ from regard.config.keys import keys
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import Section, is_set
 from regard.config.texts import SideConfig
-from regard.data.field import learns_pieces
+from regard.data.text.field import learns_pieces
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.config.place import KeyPath
 from regard.config.schema import is_set
-from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.data.text.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead

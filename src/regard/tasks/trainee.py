@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.config.schema import FeedbackConfig
-from regard.data import UNKNOWN
+from regard.data.text import UNKNOWN
 from regard.errors import UnsupportedError
 from regard.layers import items
 from regard.shapes import Bool, Int

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RegardError, ShapeError
-from regard.health.padding import real_positions
+from regard.metrics.padding import real_positions
 from regard.viz.labels import END_SYMBOL
 
 Weights = NDArray[np.floating[Any]]

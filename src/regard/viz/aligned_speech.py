@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.intervals import Intervals
+from regard.data.speech.intervals import Intervals
 from regard.errors import RegardError, ShapeError
-from regard.health.timing import StepTimes
+from regard.metrics.speech.timing import StepTimes
 from regard.viz.aligned import as_numbers
 
 
@@ -20,7 +20,7 @@ class AlignedSpeech:
     """What a model of text to speech said, from arrays, tensors or lists.
 
     The decoder says r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on
-    sample i·hop. Steps and frames are on the same axis of seconds (see `regard.health.StepTimes`).
+    sample i·hop. Steps and frames are on the same axis of seconds (see `regard.metrics.speech.StepTimes`).
 
     Args:
         mel: (T, M) the spectrogram, frame after frame; on a logarithmic scale of any unit.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.forecasts import Forecast, all_times
+from regard.data.series.series.forecasts import Forecast, all_times
 from regard.errors import RegardError
 from regard.viz.colours import ramp
 from regard.viz.files import check_highest, suffix_of
@@ -49,7 +49,7 @@ def plot_forecast(
     step ahead and a column for each time of the history, darker is more weight; for a single step it is a strip.
 
     Args:
-        forecast: one of `regard.data.forecasts_of`.
+        forecast: one of `regard.data.series.forecasts_of`.
         path: ends in .png, .svg, .pdf or .html (the picture as SVG in a page that sends no requests).
         targets: the names of the targets that are drawn; the first eight if None.
         title: the text above the picture; the series' name if None.
@@ -59,7 +59,7 @@ def plot_forecast(
         RegardError: for another suffix, or a target that the forecast lacks.
 
     >>> import tempfile
-    >>> from regard.data import RepeatLast, SeriesTable, Step, SeriesWindows, forecasts_of
+    >>> from regard.data.series import RepeatLast, SeriesTable, Step, SeriesWindows, forecasts_of
     >>> table = SeriesTable.of({"shop": np.sin(np.arange(40))}, "2024-01-01", Step(months=1))
     >>> batch = SeriesWindows(table, history=24, horizon=6).batch([0])
     >>> (forecast,) = forecasts_of(batch, RepeatLast().predict(batch))

@@ -23,7 +23,7 @@ from regard.config.schema import (
 )
 
 SchemeName = Literal["bio", "iob1", "iob2", "ioe1", "ioe2", "bioes", "iobes", "bmes", "bilou"]
-"""Schemes of spans (`regard.data.SpanScheme`)."""
+"""Schemes of spans (`regard.metrics.SpanScheme`)."""
 ConlluColumn = Literal["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]
 """The columns of CoNLL-U, in their order."""
 

@@ -20,7 +20,7 @@ from regard.attention.alignments import SoftmaxAlignment
 from regard.attention.reads import DroppedRead, ProjectedSum
 from regard.attention.scores import ScaledDotScore
 from regard.attention.windows import CausalWindow, FullWindow
-from regard.data.vocabulary import SPECIALS
+from regard.data.text.vocabulary import SPECIALS
 from regard.errors import UnsupportedError
 from regard.interop.export.facts import write_pieces
 from regard.layers import PositionedEmbedding, TokenEmbedding, TokenHead

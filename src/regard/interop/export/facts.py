@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import EOS, UNKNOWN, Field
-from regard.data.columns import ColumnNormalisation
-from regard.data.field import described
-from regard.data.pieces import SentencePieceUnits
-from regard.data.vocabulary import SPECIALS
+from regard.data.text import EOS, UNKNOWN, Field
+from regard.data.text.columns import ColumnNormalisation
+from regard.data.text.field import described
+from regard.data.text.pieces import SentencePieceUnits
+from regard.data.text.vocabulary import SPECIALS
 from regard.interop.export.networks import Networks
 from regard.tasks import TextToText
 from regard.tasks.writing.model import most_steps

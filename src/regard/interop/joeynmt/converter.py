@@ -16,9 +16,9 @@ from regard.interop.options import Options
 from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
-from regard.data import Field, Normalisation
-from regard.data.pieces import BLANK, SentencePieceUnits
-from regard.data.units import CharacterUnits, Units, WhitespaceUnits
+from regard.data.text import Field, Normalisation
+from regard.data.text.pieces import BLANK, SentencePieceUnits
+from regard.data.text.units import CharacterUnits, Units, WhitespaceUnits
 from regard.errors import DataError, UnsupportedError
 
 SIDES = {"src": "source", "trg": "target"}

@@ -16,7 +16,7 @@ from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
 from regard.interop.symbols import LEAST, Symbols
 from regard.interop.tfa.cell_weights import CELLS, size_of
 from regard.interop.texts import SIDE, split_field, text_model
-from regard.data import Vocabulary
+from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "tensorflow-addons"

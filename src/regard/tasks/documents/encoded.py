@@ -10,8 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.data import PAD, DocumentField, EncodedDocument, Vocabulary
-from regard.data.document_field import Extent
+from regard.data.text import PAD, Vocabulary
+from regard.data.documents.files import DocumentField, EncodedDocument
+from regard.data.documents.files.field import Extent
 
 
 class EncodedDocuments:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.data import Document, Labels, LabelScores, score_labels
+from regard.data.documents.files import Document, Labels
+from regard.metrics import LabelScores, score_labels
 from regard.data.pairs import shorten
 from regard.data.tally import Tally
 from regard.errors import counted

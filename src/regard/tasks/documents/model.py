@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data import DocumentField, EncodedDocument, Labels, Vocabulary, bucket, read_documents
-from regard.data.columns import TAB
-from regard.data.documents import NAMED, NUMBERED, SUFFIXES
+from regard.data.documents.files import DocumentField, EncodedDocument, Labels, read_documents
+from regard.data.text import Vocabulary
+from regard.data import bucket
+from regard.data.text.columns import TAB
+from regard.data.documents.files.files import NAMED, NUMBERED, SUFFIXES
 from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
@@ -123,7 +125,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     def predict_documents(
         self, texts: Sequence[str], *, alignment: bool = True, strict: bool = False
     ) -> list[DocumentPrediction]:
-        """As `predict`, of texts as `regard.data.Document` has them: several fields are joined already."""
+        """As `predict`, of texts as `regard.data.documents.Document` has them: several fields are joined already."""
         encoded = [self.field.encode(text) for text in texts]
         warnings = [self._warnings(item) for item in encoded]
         if strict:

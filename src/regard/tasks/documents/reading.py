@@ -8,20 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.tasks.documents import DocumentDataConfig
-from regard.data import (
-    Document,
-    DocumentField,
-    Documents,
-    Field,
-    Labels,
-    Normalisation,
-    Sentences,
-    Vocabulary,
-    hold_out_documents,
-    read_documents,
-)
-from regard.data.documents import SUFFIXES
-from regard.data.field import PLAIN_UNITS
+from regard.data.documents.files import Document, DocumentField, Documents, Labels, Sentences, hold_out_documents, read_documents
+from regard.data.text import Field, Normalisation, Vocabulary
+from regard.data.documents.files.files import SUFFIXES
+from regard.data.text.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
 from regard.errors import ConfigError, DataError
 from regard.tasks.documents.encoded import SplitDocuments

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data import DocumentField, Findings, Labels
+from regard.data.documents.files import DocumentField, Labels
+from regard.data import Findings
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractTask, Metric

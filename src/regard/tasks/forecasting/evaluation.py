@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import Forecast, ForecastErrors
+from regard.data.series.series import Forecast
+from regard.metrics import ForecastErrors
 from regard.errors import counted
 from regard.tasks.forecasting.baselines import baseline_text
 

@@ -68,7 +68,7 @@ class Futures:
 class LinearPath(nn.Module):
     """A linear map of the history: step t of target f is x W + b, with the past x (P,) of this target.
 
-    Its weights are those of a ridge regression (`regard.data.LinearForecast`) and are not trained.
+    Its weights are those of a ridge regression (`regard.data.series.LinearForecast`) and are not trained.
     """
 
     weights: Tensor

@@ -11,7 +11,7 @@ from regard.config.tasks.image_to_text import (
     ModelEncoder,
     RecurrentConfig,
 )
-from regard.data import BOS, PAD, UNKNOWN
+from regard.data.text import BOS, PAD, UNKNOWN
 from regard.errors import ConfigError, RegardError
 from regard.models import EncoderDecoder, RecurrentDecoder, captioner
 from regard.models.vision import AbstractBackbone, ImageEncoder, backbone_named

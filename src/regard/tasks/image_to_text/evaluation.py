@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import Field, Pictures, caption_scores, expression_rates
+from regard.data.text import Field
+from regard.data.pictures.tables import Pictures
+from regard.metrics import captions as caption_scores, expression_rates
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
@@ -54,7 +56,7 @@ EXPRESSION_FIGURES = {
     "expression_rate_2": "within_2",
     "expression_rate_3": "within_3",
 }
-"""Metrics by name, and what `regard.data.expression_rates` calls them."""
+"""Metrics by name, and what `regard.metrics.expression_rates` calls them."""
 CAPTION_FIGURES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "cider_d")
 
 

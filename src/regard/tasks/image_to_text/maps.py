@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import Field, PictureBoxes, read_boxes
+from regard.data.text import Field
+from regard.data.pictures.tables import PictureBoxes, read_boxes
 from regard.data.pairs import shorten
 from regard.decoding import merge_words
 from regard.errors import DataError
-from regard.health import CaptionMaps, MapScores
+from regard.metrics import CaptionMaps, MapScores
 from regard.tasks.image_to_text.evaluation import Entry, ImagePrediction
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 

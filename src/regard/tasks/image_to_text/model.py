@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from regard.config.search import Search
 from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
-from regard.data import Field, Picture, Pictures, Vocabulary, text_file
+from regard.data.text import Field, Vocabulary
+from regard.data.pictures.tables import Picture, Pictures
+from regard.data import text_file
 from regard.data.csv_fields import csv_line
-from regard.data.pictures import SUFFIXES, is_divided
-from regard.data.translation import Metric, scorer_of
+from regard.data.pictures.tables.tables import SUFFIXES, is_divided
+from regard.metrics.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
 from regard.errors import ConfigError, DataError, UnsupportedError
-from regard.health import CaptionMaps, map_scores
+from regard.metrics import CaptionMaps, map_scores
 from regard.image import Strokes, pad_images, read_image, read_inkml
 from regard.image.read import is_pillow
 from regard.models import EncoderDecoder
@@ -267,7 +269,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
             search: as in `predict`.
             boxes: a file that says where in the pictures of the table the things are that words name
-                (`regard.data.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are compared
+                (`regard.data.pictures.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are compared
                 with those of the output, and the words that both have in common count.
 
         Raises:

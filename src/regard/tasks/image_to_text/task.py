@@ -11,7 +11,7 @@ import torch
 from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Findings
-from regard.data.translation import TRANSLATION_METRICS
+from regard.metrics.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric

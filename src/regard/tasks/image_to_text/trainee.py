@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config.tasks.image_to_text import AugmentationConfig
-from regard.data import BOS, EOS
-from regard.data.pictures import SelectedPictures
+from regard.data.text import BOS, EOS
+from regard.data.pictures.tables.tables import SelectedPictures
 from regard.data.split import chosen_evenly
 from regard.decoding import Prediction
 from regard.errors import DataError
-from regard.health import ink_share, map_divergence
+from regard.metrics import ink_share, map_divergence
 from regard.image import ImageAugmentation, StrokeAugmentation, Strokes, item_generator, pad_images
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches

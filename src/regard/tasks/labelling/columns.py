@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self, get_args
 
 from regard.config.tasks.labelling import ConlluColumn
-from regard.data.columns import TAB
+from regard.data.text.columns import TAB
 from regard.data.defects import item_or_defect
 from regard.errors import ConfigError, DataError, counted
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
-from regard.data.spans import TITLES
+from regard.metrics import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
+from regard.metrics.spans import TITLES
 from regard.data.tally import Tally
 from regard.errors import counted
 from regard.tasks.labelling.columns import Sentence

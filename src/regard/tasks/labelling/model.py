@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.config.tasks.labelling import LabellingConfig
-from regard.data import PAD, SpanScheme, Vocabulary
+from regard.data.text import PAD, Vocabulary
+from regard.metrics import SpanScheme
 from regard.data.input_rows import InputTable
 from regard.errors import DataError
 from regard.tasks.contract import AbstractModel

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from regard.attention import Mechanism
 from regard.config.tasks.labelling import LabellingModel
-from regard.data import BOS, EOS, PAD
-from regard.data.vocabulary import UNKNOWN
+from regard.data.text import BOS, EOS, PAD
+from regard.data.text.vocabulary import UNKNOWN
 from regard.layers import Dropout, RecurrentStack, TokenEmbedding, TokenHead, items
 from regard.models import Encoded, Pooling, RecurrentEncoder
 from regard.shapes import Bool, Float, Int

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.tasks.labelling import LabellingData
-from regard.data import Finding, Findings, RecognisedScheme, Vocabulary, recognise_scheme
+from regard.data import Finding, Findings
+from regard.metrics import RecognisedScheme, recognise_scheme
+from regard.data.text import Vocabulary
 from regard.data.defects import item_or_defect
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
-from regard.data.spans import TITLES
+from regard.metrics.spans import TITLES
 from regard.data.split import held_out_indices
 from regard.errors import DataError, counted, first_of
 from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence

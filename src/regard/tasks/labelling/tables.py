@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from regard.config.tasks.labelling import LabellingData
-from regard.data import Vocabulary
-from regard.data.columns import TAB
+from regard.data.text import Vocabulary
+from regard.data.text.columns import TAB
 from regard.data.input_rows import InputRow, InputTable
 from regard.tasks.labelling.columns import CONLLU, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
 from regard.tasks.labelling.evaluation import Labelling

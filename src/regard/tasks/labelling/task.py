@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.labelling import LabellingConfig
-from regard.data import Findings, Vocabulary, bucket
+from regard.data import Findings, bucket
+from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
 from regard.tasks.contract import AbstractTask, Metric
 from regard.tasks.labelling.model import Tagger

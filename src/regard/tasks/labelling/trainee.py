@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data import bucket
-from regard.data.vocabulary import UNKNOWN
+from regard.data.text.vocabulary import UNKNOWN
 from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger

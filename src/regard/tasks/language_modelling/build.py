@@ -9,7 +9,7 @@ from regard.config.tasks.language_modelling import (
     RecurrentLanguageConfig,
     TransformerLanguageConfig,
 )
-from regard.data import BOS, EOS, PAD
+from regard.data.text import BOS, EOS, PAD
 from regard.errors import ConfigError, counted
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import AbstractLanguageModel, recurrent_language_model, transformer_language_model

@@ -9,8 +9,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import Likelihood, RunningText
-from regard.data.running_text import decode, line_end
+from regard.metrics import Likelihood
+from regard.data.text import RunningText
+from regard.data.text.running_text import decode, line_end
 from regard.errors import counted
 
 STRETCH = 64

@@ -20,8 +20,9 @@ from regard.config.tasks.language_modelling import (
     LanguageModellingConfig,
     TransformerLanguageConfig,
 )
-from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
-from regard.data.running_text import decode, line_end, split_text
+from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
+from regard.metrics import Likelihood
+from regard.data.text.running_text import decode, line_end, split_text
 from regard.data.tally import unknown_symbols
 from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.tasks.language_modelling import Files, RunningTextConfig
-from regard.data import Finding, Findings, Normalisation, RunningText, TextSpan, Units
-from regard.data.field import PLAIN_UNITS
+from regard.data import Finding, Findings
+from regard.data.text import Normalisation, RunningText, TextSpan, Units
+from regard.data.text.field import PLAIN_UNITS
 from regard.data.finding import Severity, by_severity
-from regard.data.running_text import line_end, suggested_share
-from regard.data.vocabulary import SPECIALS, UNKNOWN
+from regard.data.text.running_text import line_end, suggested_share
+from regard.data.text.vocabulary import SPECIALS, UNKNOWN
 from regard.errors import counted
 
 FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000

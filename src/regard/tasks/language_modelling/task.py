@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig
-from regard.data import Findings, RunningText
-from regard.data.vocabulary import SPECIALS
+from regard.data import Findings
+from regard.data.text import RunningText
+from regard.data.text.vocabulary import SPECIALS
 from regard.models import AbstractLanguageModel
 from regard.tasks.compilation import check_compilable
 from regard.tasks.contract import AbstractTask, DataFile, Metric

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data import Likelihood, RunningText, TextBatch, TextWindows
-from regard.data.running_text import decode
+from regard.metrics import Likelihood
+from regard.data.text import RunningText, TextBatch, TextWindows
+from regard.data.text.running_text import decode
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel

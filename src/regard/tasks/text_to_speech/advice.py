@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
-from regard.health import SpeechScores
+from regard.metrics.speech import SpeechScores
 from regard.training import Milestone
 
 MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5

@@ -20,14 +20,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Standardisation, griffin_lim, write_wave
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
-from regard.data import EOS, Field, Vocabulary
+from regard.data.text import EOS, Field, Vocabulary
 from regard.data.input_rows import InputRow, InputTable
-from regard.data.ljspeech import BAR, is_id, read_ljspeech
+from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
-from regard.health import MeanDurations
+from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
 from regard.tasks.contract import AbstractModel, check_texts
 from regard.tasks.encoded import pad

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import Findings, bucket, collecting
-from regard.data.ljspeech import SOUNDS, read_ljspeech
+from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.open_keys import OpenKeys, two_digits

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.data import bucket
 from regard.decoding import chosen_heads
-from regard.health import SpeechScores
+from regard.metrics.speech import SpeechScores
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard import tree
-from regard.data import BOS, EOS, Encoding, Field
+from regard.data.text import BOS, EOS, Encoding, Field
 from regard.decoding import AlignedPair, main_alignment, merge_words
 from regard.errors import UnsupportedError
 from regard.models import Decoder

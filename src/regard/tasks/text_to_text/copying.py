@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import EOS, ExtendedVocabulary, Extension, Finding, Pair, Report
-from regard.data.extended import UNCOPYABLE, comparable
+from regard.data import Pair
+from regard.data.text import EOS, ExtendedVocabulary, Extension, Report
+from regard.data import Finding
+from regard.data.text.extended import UNCOPYABLE, comparable
 from regard.errors import ConfigError
 from regard.tasks.encoded import EncodedIds, pad
 

@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import Field, Links, Pair, Pairs, Selection, parse_links
+from regard.data import Pair, Pairs, Selection
+
+from regard.data.text import Field, Links, parse_links
 from regard.data.defects import is_collecting, readable
 from regard.data.lines import Lines
 from regard.errors import DataError

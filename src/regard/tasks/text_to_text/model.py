@@ -16,28 +16,16 @@ from torch import Tensor
 from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import TextDecodingConfig
-from regard.data import (
-    BOS,
-    EOS,
-    UNKNOWN,
-    Encoding,
-    ExtendedVocabulary,
-    Extension,
-    Field,
-    Pair,
-    Pairs,
-    ParallelText,
-    Vocabulary,
-    open_pairs,
-)
-from regard.data.columns import TAB
-from regard.data.extended import UNCOPYABLE
+from regard.data import Pair, Pairs
+from regard.data.text import BOS, EOS, UNKNOWN, Encoding, ExtendedVocabulary, Extension, Field, ParallelText, Vocabulary, open_pairs
+from regard.data.text.columns import TAB
+from regard.data.text.extended import UNCOPYABLE
 from regard.data.input_rows import InputTable, separated_table
-from regard.data.readers import by_suffix
-from regard.data.references import Item, group, parallel
-from regard.data.table_pairs import BARS
+from regard.data.text.readers import by_suffix
+from regard.data.text.references import Item, group, parallel
+from regard.data.text.table_pairs import BARS
 from regard.data.tally import Caution, unknown_symbols
-from regard.data.translation import Metric
+from regard.metrics.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.decoding.recorded import capture_for
 from regard.errors import ConfigError, DataError

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.config.tasks.text_to_text import DataConfig
-from regard.data import Field, Finding, Pairs, Report, check, open_pairs
-from regard.data.field import normalisation_of, open_pieces
+from regard.data import Pairs
+from regard.data.text import Field, Report, check, open_pairs
+from regard.data import Finding
+from regard.data.text.field import normalisation_of, open_pieces
 from regard.data.split import hold_out, suggested_fraction
 from regard.errors import DataError, counted
 from regard.tasks.text_to_text.links import linked

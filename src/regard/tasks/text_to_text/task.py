@@ -11,8 +11,8 @@ import torch
 
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
 from regard.config.texts import SideConfig, check_directions
-from regard.data import Field, Report
-from regard.data.translation import TRANSLATION_METRICS
+from regard.data.text import Field, Report
+from regard.metrics.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
 from regard.tasks.compilation import check_compilable

@@ -10,7 +10,7 @@ import torch
 
 from regard.config.place import KeyPath
 from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
-from regard.data import Field
+from regard.data.text import Field
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder

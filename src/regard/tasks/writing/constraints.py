@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config.search import Search
 from regard.config.texts import TextDecodingConfig
-from regard.data import UNKNOWN, Encoding, Field
+from regard.data.text import UNKNOWN, Encoding, Field
 from regard.decoding import AbstractPenalty, Candidates, Constraints, Hypothesis, NoPenalty, penalty_of
 from regard.errors import ConfigError, DataError, InputError
 

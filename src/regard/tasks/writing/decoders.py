@@ -14,7 +14,7 @@ from regard.attention.verbs import AbstractAttention
 from regard.config.place import KeyPath
 from regard.config.schema import AttentionConfig
 from regard.config.texts import RecurrentDecoderConfig, RecurrentKind, TransformerDecoderConfig, TransformerSideConfig
-from regard.data import BOS, PAD
+from regard.data.text import BOS, PAD
 from regard.errors import ConfigError
 from regard.layers import PositionedEmbedding, RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import RecurrentDecoder, RefinementOptions, TransformerDecoder, transformer_decoder

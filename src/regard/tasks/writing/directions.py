@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.config.texts import TextDecodingConfig
-from regard.data import BOS, EOS, PAD
+from regard.data.text import BOS, EOS, PAD
 from regard.decoding import Hypothesis, join_directions, penalty_of
 from regard.decoding import search as run_search
 from regard.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from regard.data.translation import CorpusScore
+from regard.metrics.translation import CorpusScore
 from regard.decoding import Prediction
 from regard.errors import counted
 
@@ -71,7 +71,7 @@ class Evaluation:
 
     sequence_error_rate: the share of items whose output equals none of their references (WER when items are words).
     symbol_error_rate: edit distances to the nearest reference over its length, summed over items (PER for phones).
-    bleu, chrf: of all outputs together, from 0 to 100, if they were computed (`regard.data.corpus_score`).
+    bleu, chrf: of all outputs together, from 0 to 100, if they were computed (`regard.metrics.corpus_score`).
     further: figures that a task adds, by name.
     warnings: symbols of references that the model cannot write.
     """

@@ -19,10 +19,10 @@ from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.texts import TextDecodingConfig, check_directions
-from regard.data import EOS, UNKNOWN, Field
-from regard.data.scoring import symbol_errors
+from regard.data.text import EOS, UNKNOWN, Field
+from regard.metrics.edit_distance import symbol_errors
 from regard.data.tally import Tally
-from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
+from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import (
     Constraints,
     Hypothesis,
@@ -236,7 +236,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         Args:
             items: inputs with their references.
             metrics: metrics of all outputs together: `bleu`, `chrf`. They ignore letter case if the model changes it.
-            tokenize: how BLEU splits texts into words (`regard.data.corpus_score`).
+            tokenize: how BLEU splits texts into words (`regard.metrics.corpus_score`).
             search: as in `predict`.
         """
         for name in metrics:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import Field
+from regard.data.text import Field
 from regard.decoding import SearchSource
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard import health
+from regard import metrics
 from regard.config.search import Search
 from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
-from regard.data.translation import TRANSLATION_METRICS
+from regard.metrics.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
@@ -198,8 +198,8 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     if not alignments:
         return {}
     measures: dict[str, Callable[[Tensor], float]] = {
-        "focus_rate": health.focus_rate,
-        "monotonicity": health.monotonicity,
+        "focus_rate": metrics.focus_rate,
+        "monotonicity": metrics.monotonicity,
         "relative_coverage": _relative_coverage,
     }
     return {name: float(np.mean([measure(a) for a in alignments])) for name, measure in measures.items()}
@@ -211,14 +211,14 @@ def highest_focus(predictions: Sequence[Prediction]) -> float | None:
     for prediction in predictions:
         for name, heads in prediction.alignments.items():
             if heads.numel():
-                for head, rate in enumerate(health.focus_rate(heads)):
+                for head, rate in enumerate(metrics.focus_rate(heads)):
                     rates.setdefault((name, head), []).append(float(rate))
     return max(float(np.mean(each)) for each in rates.values()) if len(rates) > 1 else None
 
 
 def _relative_coverage(alignment: torch.Tensor) -> float:
     steps, positions = alignment.shape
-    return float(health.soft_coverage(alignment)) / min(1, steps / positions)
+    return float(metrics.soft_coverage(alignment)) / min(1, steps / positions)
 
 
 def concern(scored: Sequence[Scored]) -> str | None:

@@ -1,0 +1,17 @@
+"""Texts: pairs, running text, units, vocabularies and fields, links between words, and checks."""
+
+from regard.data.text import cmudict, synthetic
+from regard.data.text.checks import Report, check
+from regard.data.text.columns import ColumnNormalisation, ColumnUnits
+from regard.data.text.extended import ExtendedVocabulary, Extension
+from regard.data.text.field import Encoding, Field, Words
+from regard.data.text.links import AlignmentErrors, Links, alignment_errors, parse_links, read_links
+from regard.data.text.normalisation import Normalisation
+from regard.data.text.pieces import SentencePieceUnits
+from regard.data.text.readers import ParallelText, open_pairs
+from regard.data.text.references import Item, group
+from regard.data.text.running_text import RunningText, TextBatch, TextSpan, TextWindows
+from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.text.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
+
+__all__ = ["AlignmentErrors", "BOS", "ByteUnits", "CharacterUnits", "ColumnNormalisation", "ColumnUnits", "EOS", "Encoding", "ExtendedVocabulary", "Extension", "Field", "Item", "Links", "Normalisation", "PAD", "ParallelText", "Report", "RunningText", "SentencePieceUnits", "SeparatorUnits", "TextBatch", "TextSpan", "TextWindows", "UNKNOWN", "Units", "Vocabulary", "WhitespaceUnits", "WordUnits", "Words", "alignment_errors", "check", "cmudict", "group", "open_pairs", "parse_links", "read_links", "synthetic"]

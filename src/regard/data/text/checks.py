@@ -1,0 +1,308 @@
+"""Checks of the data before a model is trained on it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.text.columns import ColumnUnits
+from regard.data.text.field import Field
+from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
+from regard.data.pairs import Pair, Pairs, shorten
+from regard.data.text.pieces import BLANK, SentencePieceUnits
+from regard.data.text.survey import Affix, SideSurvey, Survey, survey
+from regard.data.text_file import suffix_of
+from regard.data.text.units import CharacterUnits
+from regard.errors import counted
+
+EXTREME_RATIO = 5.0
+"""The ratio of target to source length is extreme from this factor above or below the split's median."""
+SLACK = 4
+"""Symbols added to both lengths before the ratio is taken, so that short pairs are not extreme by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Findings):
+    """All findings about pairs, the most severe first.
+
+    Args:
+        findings: errors, warnings and information about the data.
+        train: the survey of the training pairs.
+    """
+
+    train: Survey
+
+
+def check(
+    train: Pairs,
+    dev: Pairs | None,
+    source: Field,
+    target: Field,
+    *,
+    max_length: int | None = None,
+    autoencode: bool = False,
+) -> Report:
+    """Reads each split once and reports what looks wrong.
+
+    Texts are compared after normalisation, by 64-bit hashes.
+
+    Args:
+        dev: held-out pairs, or None.
+        source: the sources' field, built on the training pairs.
+        max_length: training leaves out pairs with more symbols than this on either side.
+        autoencode: whether targets are meant to equal their sources.
+    """
+    splits = [survey("train", train, source, target)]
+    if dev is not None:
+        splits.append(survey("dev", dev, source, target))
+    findings: list[Finding] = []
+    for split in splits:
+        findings += _sizes(split)
+        if len(split.pairs):
+            if split is splits[0] or split.pairs.read(0).file != splits[0].pairs.read(0).file:
+                findings += _heading(split)
+            findings += _empty(split)
+            findings += _long(split, max_length)
+            findings += _ratios(split)
+            findings += _repeated(split)
+            for side in (split.source, split.target):
+                findings += symbols(split, side, is_train=split.name == "train")
+            findings += [] if autoencode else _equal(split)
+    return Report(by_severity(findings), splits[0])
+
+
+def _sizes(split: Survey) -> Iterator[Finding]:
+    count = len(split.pairs)
+    if not count:
+        yield Finding("error", f"{split.name} has no pairs", 0)
+        return
+    ranges = (
+        f"{side.name} {side.lengths.min():,} to {side.lengths.max():,} symbols, median {np.median(side.lengths):,.0f}"
+        for side in (split.source, split.target)
+    )
+    yield Finding("info", f"{split.name} has {counted(count, 'pair|pairs')}; {'; '.join(ranges)}", count)
+    if blank := split.pairs.num_blank:
+        yield Finding("info", f"{split.name} has {counted(blank, 'blank line|lines, which is|are skipped')}", blank)
+
+
+def _heading(split: Survey) -> Iterator[Finding]:
+    """Whether the first line of a table names its columns; in CSV files it mostly does."""
+    if names := ", ".join(split.pairs.heading):
+        yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is no pair", 1)
+        return
+    first = split.pairs.read(0)
+    if suffix_of(first.file) == ".csv" and first.line == 1:
+        pair = f"{shorten(first.source)}, {shorten(first.target)}"
+        text = (
+            f"the first line of {split.name} is taken for a pair ({pair}); if it names the columns, choose them by "
+            "their names (data.source_field, data.target_field)"
+        )
+        yield Finding("warning", text, 1, (first.place,))
+
+
+def _empty(split: Survey) -> Iterator[Finding]:
+    for side in (split.source, split.target):
+        empty = np.flatnonzero(side.lengths == 0)
+        if len(empty) == len(side.lengths):
+            yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
+        else:
+            text = "of {name}'s " + side.name + "s is|are empty"
+            yield from _findings("warning", text, split, empty, side=side.name)
+
+
+def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
+    longest = np.maximum(split.source.lengths, split.target.lengths)
+    long = np.flatnonzero(longest > (max_length or longest.max()))
+    severity: Severity = "error" if len(long) == len(longest) else "warning"
+    text = "of {name}'s pairs is|are longer than max_length=" + f"{max_length} and left out"
+    yield from _findings(severity, text, split, long, lambda i: f" has {longest[i]:,}")
+
+
+def _ratios(split: Survey) -> Iterator[Finding]:
+    source, target = split.source.lengths, split.target.lengths
+    ratio = np.log(target + SLACK) - np.log(source + SLACK)
+    is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
+    extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
+    text = "of {name}'s pairs has|have an extreme ratio of lengths"
+    yield from _findings("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
+
+
+def _repeated(split: Survey) -> Iterator[Finding]:
+    first, inverse = _first(split.hashes)
+    earlier = first[inverse]
+    repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
+    text = "of {name}'s pairs repeats|repeat an earlier pair"
+    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
+    extra = len(first) - len(np.unique(split.source.hashes))
+    if extra:
+        text = counted(
+            extra, f"of {split.name}'s distinct pairs gives|give another target for a source that has one already"
+        )
+        yield Finding("info", text, extra)
+
+
+def _equal(split: Survey) -> Iterator[Finding]:
+    equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
+    yield from _findings("info", "of {name}'s targets equals|equal its|their source|sources", split, equal)
+
+
+def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first index of each distinct hash, and for each index the position of its hash among the distinct ones."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def _pair(split: Survey, index: int) -> Pair:
+    return split.pairs.read(int(index))
+
+
+def _findings(
+    severity: Severity,
+    text: str,
+    split: Survey,
+    indices: NDArray[np.int64],
+    describe: Callable[[int], str] = lambda i: "",
+    *,
+    side: str = "source",
+) -> Iterator[Finding]:
+    """A finding about the pairs of these indices, or one side of them, if there are any."""
+    if not len(indices):
+        return
+    shown = tuple(_pair(split, i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
+    yield Finding(severity, counted(len(indices), text.format(name=split.name)), len(indices), shown)
+
+
+RARE = 10
+"""A symbol that occurs less often than this is hardly learned."""
+FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
+"""Rare composed symbols are reported from this number and this share of all symbols of the texts."""
+FEW_TEXTS = 10
+"""Fewer texts than this may begin or end alike by chance."""
+MANY_TEXTS = 1000
+"""So many texts of the other side tell whether the sides are swapped: their symbols come again."""
+DISTINCT_SHARE = 0.5
+"""Texts of one symbol each are names rather than classes if at least this share of them is distinct."""
+
+
+def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
+    """Findings about the symbols of a side.
+
+    Args:
+        split: the split of the side.
+        side: the survey of the side.
+        is_train: whether the field was learned from these texts.
+    """
+    yield from _unknown(split, side, is_train=is_train)
+    if is_train:
+        yield from _whole(split, side)
+        yield from _once(split, side)
+        yield from _composed(split, side)
+        yield from _affix(split, side, side.prefix, "begins")
+        yield from _affix(split, side, side.suffix, "ends")
+
+
+def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
+    unknown = side.unknown
+    if not unknown:
+        return
+    total = sum(side.counts[symbol] for symbol in unknown)
+    text = (
+        f"{split.name}'s {side.name}s have symbols that are not in the vocabulary of the training pairs: "
+        f"{len(unknown):,} distinct, {total:,} in all"
+    )
+    examples = tuple(
+        f"{shorten(symbol)} {side.counts[symbol]:,}×, first at {_place(split, side, symbol)}"
+        for symbol in unknown[:NUM_EXAMPLES]
+    )
+    yield Finding("info" if is_train else "warning", text, len(unknown), examples)
+
+
+def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Units that do not split the texts: every text is a single symbol, from which nothing can be learned."""
+    count = len(side.lengths)
+    if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < DISTINCT_SHARE * count:
+        return
+    if max(map(len, side.counts)) < 2:
+        return
+    text = f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are distinct: "
+    others = [getattr(pair, split.other(side).name) for pair in split.pairs[:MANY_TEXTS]]
+    split_others = [side.field.units.split(other) for other in others]
+    if len(set().union(*split_others)) < len(others) < sum(map(len, split_others)) / 2:
+        keys = "data.source_field and data.target_field"
+        yield Finding("error", f"{text}inputs and outputs seem to be swapped; choose their columns by {keys}", count)
+        return
+    yield Finding("warning", f"{text}the units do not split the texts; data.{side.name}.units=character does", count)
+
+
+def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Symbols of which nothing can be learned; an inventory does not depend on the texts, so it is not checked."""
+    vocabulary = side.field.vocabulary
+    single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in vocabulary]
+    if not single or side.field.units.inventory is not None:
+        return
+    text = counted(
+        len(single), f"of {len(vocabulary.symbols):,} symbols of {split.name}'s {side.name}s occurs|occur only once"
+    )
+    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in single[:NUM_EXAMPLES])
+    yield Finding("info", text, len(single), examples)
+
+
+def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Scripts with many composed characters that consist of few others, such as Hangul syllables.
+
+    NFD acts on each symbol separately, so the counts of the symbols are enough and no text is read again.
+    """
+    characters = dict(_characters(side))
+    counts = {symbol: side.counts[symbol] for symbol in characters}
+    total = sum(counts.values())
+    decomposed: Counter[str] = Counter()
+    for symbol, count in counts.items():
+        for component in _components(characters[symbol]):
+            decomposed[component] += count
+    rare = [s for s, count in counts.items() if count < RARE and _components(characters[s]) != characters[s]]
+    components = {component for symbol in rare for component in _components(characters[symbol])}
+    common = sum(decomposed[component] >= RARE for component in components)
+    times = sum(counts[symbol] for symbol in rare)
+    if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
+        return
+    text = (
+        f"{len(rare):,} composed symbols of {split.name}'s {side.name}s, {times:,} of {total:,}, occur fewer than "
+        f"{RARE} times each; data.{side.name}.unicode=NFD splits them into {len(components):,} symbols, "
+        f"{common:,} of which are common"
+    )
+    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in rare[:NUM_EXAMPLES])
+    yield Finding("warning", text, len(rare), examples)
+
+
+def _components(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
+
+
+def _characters(side: SideSurvey) -> Iterator[tuple[str, str]]:
+    """The symbols of character units, each with its character."""
+    units = side.field.units
+    for symbol in side.counts:
+        column, character = units.origin(symbol) if isinstance(units, ColumnUnits) else (units, symbol)
+        if isinstance(column, CharacterUnits):
+            yield symbol, character
+
+
+def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator[Finding]:
+    if not affix.symbols or affix.num_texts < FEW_TEXTS:
+        return
+    if set(affix.symbols) == {BLANK} and isinstance(side.field.units, SentencePieceUnits):
+        return  # sentencepiece adds a blank before every text, and here no piece joins it with a letter
+    shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
+    text = f"every {side.name} of {split.name} {verb} with {shown}, which carries no information"
+    if side.name == "source":
+        text += "; attention often rests on such symbols. Remove them from the file if they mean nothing"
+    yield Finding("warning" if side.name == "source" else "info", text, affix.num_texts)
+
+
+def _place(split: Survey, side: SideSurvey, symbol: str) -> str:
+    return split.pairs.read(side.first[symbol]).place_of(side.name)

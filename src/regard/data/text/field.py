@@ -1,0 +1,344 @@
+"""One side of the pairs: how texts become ids, and ids texts, and which symbols are parts of which word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data import symbols_file as document
+from regard.data.text.columns import ColumnNormalisation, ColumnUnits
+from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeForm
+from regard.data.text.pieces import SentencePieceUnits, suggested_pieces
+from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.text.vocabulary import BOS, EOS, PAD, Vocabulary
+from regard.errors import ConfigError, DataError, UnsupportedError
+
+if TYPE_CHECKING:
+    from regard.config.texts import SideConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of a text of S symbols.
+
+    Args:
+        texts: the words, in order.
+        index: (S,) int64, the number of the word of each symbol, from 0; -1 for symbols of no word, such as blanks.
+    """
+
+    texts: tuple[str, ...]
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+PLAIN_UNITS: dict[str, type[Units]] = {
+    "character": CharacterUnits,
+    "word": WordUnits,
+    "whitespace": WhitespaceUnits,
+    "byte": ByteUnits,
+}
+RUNS = (CharacterUnits, WordUnits, ByteUnits, WhitespaceUnits, SentencePieceUnits)
+"""Units whose words, with a text, are its runs of characters between blanks."""
+SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as ids.
+
+    Args:
+        ids: (len(tokens),) int64, without `<s>` and `</s>`.
+        unknown: those of the symbols that are not in the vocabulary, in order.
+        refusal: why the text could not be read, in which case it has no symbols; else empty.
+    """
+
+    ids: NDArray[np.int64]
+    tokens: list[str]
+    unknown: list[str]
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Normalisation, units and vocabulary of one side; saved with the model.
+
+    Args:
+        normalisation: applied to every text, in training and prediction alike.
+        units: split texts into symbols.
+        vocabulary: ids of symbols.
+    """
+
+    normalisation: Normalisation | ColumnNormalisation
+    units: Units
+    vocabulary: Vocabulary
+
+    def extended(self, other: Field) -> Field:
+        """The other field with the symbols of this one before its own; this one if its symbols are a fixed inventory,
+        such as learned pieces, and the other one if the two split texts differently."""
+        if type(self.units) is not type(other.units):
+            return other
+        if self.units.inventory is not None:
+            return self
+        return replace(other, vocabulary=self.vocabulary.extended(other.vocabulary))
+
+    @classmethod
+    def build(
+        cls,
+        config: SideConfig,
+        texts: Iterable[str],
+        *,
+        name: str = "source",
+        num_columns: int = 1,
+        max_length: int | None = None,
+    ) -> Field:
+        """Learns the symbols of a side from its training texts, in one pass.
+
+        Exception: if the number of sentencepiece's pieces is left open, the texts are read twice and kept in memory.
+        `open_pieces` finds that number beforehand without keeping the texts.
+
+        Args:
+            config: units, normalisation and limits of the vocabulary.
+            texts: raw texts; several columns are separated by tabs.
+            name: the side's key under `data` in the configuration, for error messages.
+            num_columns: columns of every text; `config.units` lists the units of each, or names one for all.
+            max_length: the most symbols of a text; pieces are not learned from texts that must be longer.
+
+        Raises:
+            ConfigError: for an option that has no effect with the chosen units.
+            DataError: if no symbol is left.
+        """
+        names = _names(config, name, num_columns)
+        _refuse_unused(config, names, name)
+        normalisation = normalisation_of(config, num_columns)
+        normalised = map(normalisation, texts)
+        units: Units
+        if num_columns > 1:
+            units = ColumnUnits(tuple(_plain(unit, config.separator) for unit in names))
+        elif names != (SENTENCEPIECE,):
+            units = _plain(names[0], config.separator)
+        elif config.sentencepiece_model is not None:
+            units = SentencePieceUnits.read(config.sentencepiece_model)
+        else:
+            try:
+                units = SentencePieceUnits.train(normalised, num_pieces=config.vocabulary_size, max_length=max_length)
+            except ConfigError as error:
+                raise ConfigError(str(error), ("data", name, *error.path)) from None
+        if units.inventory is not None:
+            return cls(normalisation, units, Vocabulary(units.inventory))
+        vocabulary = Vocabulary.build(
+            map(units.split, normalised), min_count=config.min_count, max_symbols=config.vocabulary_size
+        )
+        if isinstance(units, ColumnUnits) and units.certain:
+            vocabulary = Vocabulary(dict.fromkeys((*units.certain, *vocabulary.symbols)))
+        if not vocabulary.symbols:
+            raise DataError(
+                f"No symbol of the {name} texts occurs {config.min_count} times; lower data.{name}.min_count."
+            )
+        return cls(normalisation, units, vocabulary)
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns a text has."""
+        return len(self.units.columns) if isinstance(self.units, ColumnUnits) else 1
+
+    def split(self, text: str) -> list[str]:
+        """The symbols of a raw text."""
+        return self.units.split(self.normalisation(text))
+
+    def encode(self, text: str) -> Encoding:
+        """The ids of a raw text; symbols that are not in the vocabulary are reported, not refused."""
+        refusal = self.refusal(text)
+        tokens = [] if refusal or not text.strip() else self.split(text)
+        return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens), refusal)
+
+    def refusal(self, text: str) -> str:
+        """Why a text cannot be read; empty if it can be read, or is blank."""
+        if not text.isascii() and (half := next((c for c in text if "\ud800" <= c <= "\udfff"), None)):
+            return f"{half!a} is half a surrogate pair, not text; the input was not UTF-8"
+        return self.units.refusal(text) if isinstance(self.units, ColumnUnits) and text.strip() else ""
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of ids, without `<pad>`, `<s>` and `</s>`; an unknown symbol stays visible as `<unk>`."""
+        return self.vocabulary.tokens(i for i in map(int, ids) if i not in (PAD, BOS, EOS))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; special symbols as in `tokens`."""
+        return self.units.join(self.tokens(ids))
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> Words:
+        """The words that symbols are parts of: runs of characters between blanks, or the symbols themselves.
+
+        Units `whitespace` and `separator` are words. Those of `word` are words unless there is a text: then a mark of
+        punctuation is part of the run that it stands in, as in files of links, which count such runs.
+
+        Args:
+            tokens: symbols, without the end symbol.
+            text: the raw text that they were split from; None if a model wrote them.
+        """
+        normalised = None if text is None else self.normalisation(text)
+        numbers = self.units.words(tokens, normalised)
+        count, index = max(numbers, default=-1) + 1, np.array(numbers, dtype=np.int64)
+        if normalised is not None and isinstance(self.units, RUNS) and len(found := normalised.split()) == count:
+            return Words(tuple(found), index)
+        symbols: list[list[str]] = [[] for _ in range(count)]
+        for token, number in zip(tokens, numbers, strict=True):
+            if number >= 0:
+                symbols[number].append(token)
+        return Words(tuple(self.units.join(each).strip() for each in symbols), index)
+
+    def save(self, folder: Path | str, name: str) -> None:
+        """Writes `name.json` and, for sentencepiece, `name.model`."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        header: dict[str, Any] = {"normalisation": _stored(self.normalisation), **described(self.units)}
+        if isinstance(self.units, SentencePieceUnits):
+            (folder / f"{name}.model").write_bytes(self.units.model)
+        document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
+
+    @classmethod
+    def load(cls, folder: Path | str, name: str) -> Field:
+        """Reads what `save` wrote.
+
+        Raises:
+            DataError: if a file is missing, damaged or of a newer format.
+        """
+        path = Path(folder) / f"{name}.json"
+        header, symbols = document.read(path)
+        stored: Any = header.get("normalisation")
+        columns = header.get("columns")
+        for key, values in (("case", get_args(LetterCase)), ("unicode", get_args(UnicodeForm))):
+            if not isinstance(stored, dict) or stored.get(key) not in values:
+                raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")
+        each = Normalisation(stored["case"], stored["unicode"])
+        normalisation = each if columns is None else ColumnNormalisation(each)
+        units: Units
+        if columns is None:
+            units = _read(header, path, learned=path.with_suffix(".model"))
+        elif isinstance(columns, list) and len(columns) > 1 and all(isinstance(column, dict) for column in columns):
+            units = ColumnUnits(tuple(_read(column, path) for column in columns))
+        else:
+            raise DataError(f"{path}: `columns` must list the units of two columns or more; got {columns!r}.")
+        if not _has(units, symbols):
+            names = " and ".join(str(column.get("units")) for column in columns or (header,))
+            raise DataError(
+                f"{path}: the symbols are not those of the {names} units; the files do not belong together."
+            )
+        return cls(normalisation, units, Vocabulary(symbols))
+
+
+def _has(units: Units, symbols: tuple[str, ...]) -> bool:
+    """Whether symbols are those of the units: behind pieces, a converted model may have others, which no text has."""
+    inventory = units.inventory
+    if inventory is None or not isinstance(units, SentencePieceUnits):
+        return inventory in (None, symbols)
+    return symbols[: len(inventory)] == inventory
+
+
+def learns_pieces(config: SideConfig) -> bool:
+    """Whether sentencepiece learns the pieces of this side."""
+    return config.units in (SENTENCEPIECE, (SENTENCEPIECE,)) and config.sentencepiece_model is None
+
+
+def open_pieces(config: SideConfig, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
+    """The number of pieces that follows from the texts; None if the configuration has it or no pieces are learned.
+
+    Args:
+        config: units, normalisation and limits of the vocabulary.
+        texts: raw texts, read once; not read if the result is None.
+        max_length: as in `Field.build`.
+    """
+    if not learns_pieces(config) or config.vocabulary_size is not None:
+        return None
+    return suggested_pieces(map(Normalisation(config.case, config.unicode), texts), max_length=max_length)
+
+
+def _plain(name: str, separator: str | None) -> Units:
+    """Units without learned pieces."""
+    return SeparatorUnits(separator or "") if name == SEPARATOR else PLAIN_UNITS[name]()
+
+
+def normalisation_of(config: SideConfig, num_columns: int = 1) -> Normalisation | ColumnNormalisation:
+    """What is applied to every text of a side."""
+    each = Normalisation(config.case, config.unicode)
+    return ColumnNormalisation(each) if num_columns > 1 else each
+
+
+def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any]:
+    return asdict(normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation)
+
+
+def described(units: Units) -> dict[str, Any]:
+    """The description of units in a saved field."""
+    if isinstance(units, ColumnUnits):
+        return {"columns": [described(column) for column in units.columns]}
+    if isinstance(units, SeparatorUnits):
+        return {"units": SEPARATOR, "separator": units.separator}
+    if isinstance(units, SentencePieceUnits):
+        return {"units": SENTENCEPIECE}
+    for name, kind in PLAIN_UNITS.items():
+        if type(units) is kind:
+            return {"units": name}
+    raise UnsupportedError(f"Units of type {type(units).__name__} cannot be saved; only those of regard can.")
+
+
+def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) -> Units:
+    """The inverse of `described`; `learned` is the file of sentencepiece's model."""
+    name, separator = header.get("units"), header.get("separator")
+    if name == SENTENCEPIECE and learned is not None:
+        return SentencePieceUnits.read(learned)
+    if name == SEPARATOR:
+        if not isinstance(separator, str) or not separator:
+            raise DataError(f"{path}: `separator` must be a text that is not empty; got {separator!r}.")
+        return SeparatorUnits(separator)
+    if isinstance(name, str) and name in PLAIN_UNITS:
+        return PLAIN_UNITS[name]()
+    choices = ", ".join((*PLAIN_UNITS, SEPARATOR, SENTENCEPIECE))
+    raise DataError(f"{path}: `units` must be one of {choices}; got {name!r}.")
+
+
+def _names(config: SideConfig, name: str, num_columns: int) -> tuple[str, ...]:
+    """The name of each column's units."""
+    names = (config.units,) * num_columns if isinstance(config.units, str) else config.units
+    if len(names) != num_columns:
+        columns = f"{num_columns} columns" if num_columns > 1 else "one column"
+        hint = "; data.source_field lists the columns" if name == "source" else ""
+        raise ConfigError(
+            f"data.{name}.units lists {len(names)} units ({', '.join(names)}), but the {name} has {columns}{hint}.",
+            ("data", name, "units"),
+        )
+    if num_columns > 1 and SENTENCEPIECE in names:
+        raise ConfigError(
+            f"data.{name}.units: sentencepiece needs texts of one column, not {num_columns}; choose other units.",
+            ("data", name, "units"),
+        )
+    return names
+
+
+def _refuse_unused(config: SideConfig, names: tuple[str, ...], name: str) -> None:
+    if SEPARATOR in names and not config.separator:
+        raise ConfigError(
+            f"units: separator needs the text to split at; set data.{name}.separator, for example to ';'.",
+            ("data", name, "units"),
+        )
+    has_inventory = all(unit in ("byte", SENTENCEPIECE) for unit in names)
+    unused = {
+        "separator": config.separator is not None and SEPARATOR not in names,
+        "sentencepiece_model": config.sentencepiece_model is not None and SENTENCEPIECE not in names,
+        "min_count": config.min_count > 1 and has_inventory,
+        "vocabulary_size": config.vocabulary_size is not None
+        and (set(names) == {"byte"} or config.sentencepiece_model is not None),
+    }
+    for key, is_unused in unused.items():
+        if is_unused:
+            units = ", ".join(dict.fromkeys(names)) + " and a model file" * (config.sentencepiece_model is not None)
+            raise ConfigError(
+                f"data.{name}.{key}={getattr(config, key)} has no effect with units: {units}; leave it out.",
+                ("data", name, key),
+            )

@@ -1,0 +1,38 @@
+"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat? About speech:
+when it says each unit, how it reads, how long and how high it speaks. And about maps over pictures: where words look.
+
+Every measure of an alignment is a pure function of it (a numpy array, a tensor or nested lists). Of (T, S) it returns a
+plain number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
+
+| measure | range | healthy speech or spelling | rows that sum to less than 1 |
+|---|---|---|---|
+| `focus_rate` | 0 to 1 | near 1 | not normalised |
+| `diagonality` | up to 1; 0 is uniform | near 1 | normalised |
+| `coverage`, `soft_coverage` | 0 to 1 | near 1 | not normalised |
+| `monotonicity` | 0 to 1 | near 1 | do not matter |
+| `entropy`, `normalised_entropy` | 0 to log S, 0 to 1 | near 0 | normalised |
+| `skips`, `repeats` | whole numbers | 0 | do not matter |
+
+Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` has them all together:
+
+| measure | says | range |
+|---|---|---|
+| `map_divergence` | whether maps depend on the word at all | 0 (identical) to 1 |
+| `pointing` | whether a word's largest weight is on the object that it names | 0 to 1, beside chance |
+| `ink_share` | how much weight is on ink and not on paper | 0 to 1, beside uniform attention |
+"""
+
+from regard.metrics.alignment import AlignmentHealth, coverage, diagonality, entropy, focus_rate, monotonicity, normalised_entropy, repeats, skips, soft_coverage, summary
+from regard.metrics.captions import CaptionScores, caption_scores, caption_words, each_caption_scores
+from regard.metrics.classification import LabelScores, score_labels
+from regard.metrics.edit_distance import ExpressionRates, character_error_rate, edit_distance, expression_rates, sequence_accuracy, sequence_error_rate, symbol_error_rate, symbol_errors
+from regard.metrics.forecasts import ForecastErrors, ForecastTally, pinball
+from regard.metrics.likelihood import Likelihood
+from regard.metrics.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
+from regard.metrics.maps import InkShare, Pointing, ink_share, map_divergence, pointing
+from regard.metrics.monotonic_path import monotonic_path
+from regard.metrics.padding import Padding
+from regard.metrics.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
+from regard.metrics.translation import CorpusScore, corpus_score
+
+__all__ = ["AlignmentHealth", "CaptionMaps", "CaptionScores", "CorpusScore", "ExpressionRates", "ForecastErrors", "ForecastTally", "InkShare", "LabelScores", "Likelihood", "MapScores", "MeasuredMaps", "Padding", "Pointing", "RecognisedScheme", "SpanScheme", "SpanScores", "caption_scores", "caption_words", "character_error_rate", "corpus_score", "coverage", "diagonality", "each_caption_scores", "edit_distance", "entropy", "expression_rates", "focus_rate", "ink_share", "map_divergence", "map_scores", "monotonic_path", "monotonicity", "normalised_entropy", "pinball", "pointing", "recognise_scheme", "repeats", "score_labels", "score_spans", "sequence_accuracy", "sequence_error_rate", "skips", "soft_coverage", "summary", "symbol_error_rate", "symbol_errors"]

@@ -1,0 +1,132 @@
+"""Errors of forecasts, on the standardised and the original scale, and what their quantiles are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.series.series.forecasts import as_values
+from regard.data.series.series.series import Values
+from regard.data.series.series.windows import SeriesBatch
+from regard.errors import ShapeError
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastErrors:
+    """Means over observed truth; NaN where nothing is observed.
+
+    Args:
+        num_values: how many values were compared.
+        mean_squared_error, mean_absolute_error: on the standardised scale of the series' training rows, as
+            figures are published.
+        original_mean_squared_error, original_mean_absolute_error: in the unit of the file.
+        pinball_loss: the mean over levels, standardised; NaN without quantiles.
+        pinball_losses: of each level.
+        coverage: for each level the share of the truth at or below its quantile, ideally the level itself.
+    """
+
+    num_values: int
+    mean_squared_error: float
+    mean_absolute_error: float
+    original_mean_squared_error: float
+    original_mean_absolute_error: float
+    pinball_loss: float
+    pinball_losses: Mapping[float, float]
+    coverage: Mapping[float, float]
+
+
+def pinball(truth: Values, quantiles: Values, levels: Sequence[float]) -> Values:
+    """The pinball loss max(τ (y − q), (τ − 1) (y − q)) of truth (...) and quantiles (..., Q), of shape (..., Q).
+
+    Its expectation is smallest where q is the quantile of level τ; at τ = ½ it is half the absolute error.
+
+    Source: Koenker & Bassett 1978, "Regression quantiles".
+
+    >>> pinball(np.array([1.0, 3.0]), np.array([[2.0], [2.0]]), [0.9]).ravel().round(3)
+    array([0.1, 0.9])
+    """
+    tau = np.asarray(levels, dtype=np.float64)
+    apart = truth[..., None] - quantiles
+    return np.maximum(tau * apart, (tau - 1) * apart)
+
+
+class ForecastTally:
+    """Errors of forecasts, batch by batch: of each series, and over all.
+
+    Args:
+        levels: Q levels of the quantiles, or none.
+
+    >>> from regard.data.series import RepeatLast, SeriesTable, Step, SeriesWindows
+    >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0], "b": [0.0, 0.0, 1.0]}, "2024-01-01", Step(months=1))
+    >>> tally = ForecastTally()
+    >>> for batch in SeriesWindows(table, history=1, horizon=1).batches():
+    ...     tally.add(batch, RepeatLast().predict(batch))
+    >>> tally.overall().mean_absolute_error, tally.by_series()["a"].mean_squared_error
+    (1.0, 2.5)
+    """
+
+    def __init__(self, levels: Sequence[float] = ()) -> None:
+        self.levels = tuple(levels)
+        self._sums: dict[str, Values] = {}
+        """For each series (F, 5 + 2Q): count, squared and absolute errors on both scales, pinball losses, coverage."""
+        self._target_names: tuple[str, ...] = ()
+
+    def add(self, batch: SeriesBatch, values: Any, quantiles: Any = None) -> None:
+        """Adds forecasts (B, T, F) and, if there are levels, quantiles (B, T, F, Q), scaled as the batch.
+
+        Raises:
+            ShapeError: for other shapes.
+        """
+        values = as_values("values", values, batch.targets.shape)
+        if (quantiles is None) != (not self.levels):
+            raise ShapeError(f"Quantiles are needed for the levels {list(self.levels)}, and only for them.")
+        apart = batch.standardised(values) - batch.standardised(batch.targets)
+        apart_original = apart * batch.series_deviation[:, None]
+        terms = [np.ones_like(apart), apart**2, abs(apart), apart_original**2, abs(apart_original)]
+        if quantiles is not None:
+            quantiles = as_values("quantiles", quantiles, (*batch.targets.shape, len(self.levels)))
+            losses = pinball(batch.standardised(batch.targets), batch.standardised(quantiles), self.levels)
+            below = batch.targets[..., None] <= quantiles
+            terms += [*np.moveaxis(losses, -1, 0), *np.moveaxis(below, -1, 0)]
+        observed = batch.targets_observed
+        sums = np.stack([np.where(observed, term, 0.0).sum(axis=1) for term in terms], axis=-1)  # (B, F, terms)
+        self._target_names = batch.target_names
+        for name, row in zip(batch.names, sums, strict=True):
+            self._sums[name] = self._sums.get(name, 0.0) + row
+
+    def overall(self) -> ForecastErrors:
+        """Over all values of all series, so that longer series weigh more."""
+        return self._errors(self._total().sum(axis=0))
+
+    def by_series(self) -> dict[str, ForecastErrors]:
+        """Of each series over its targets."""
+        return {name: self._errors(sums.sum(axis=0)) for name, sums in self._sums.items()}
+
+    def by_target(self) -> dict[str, ForecastErrors]:
+        """Of each target over the series."""
+        return {name: self._errors(row) for name, row in zip(self._target_names, self._total(), strict=True)}
+
+    def _total(self) -> Values:
+        """(F, terms)."""
+        if not self._sums:
+            raise ShapeError("No forecast was added.")
+        return np.sum(list(self._sums.values()), axis=0)
+
+    def _errors(self, sums: Values) -> ForecastErrors:
+        count, *rest = sums.tolist()
+        means = [value / count if count else float("nan") for value in rest]
+        number = len(self.levels)
+        losses, coverage = means[4 : 4 + number], means[4 + number :]
+        return ForecastErrors(
+            int(count),
+            means[0],
+            means[1],
+            means[2],
+            means[3],
+            pinball_loss=float(np.mean(losses)) if losses else float("nan"),
+            pinball_losses=dict(zip(self.levels, losses, strict=True)),
+            coverage=dict(zip(self.levels, coverage, strict=True)),
+        )
