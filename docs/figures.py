@@ -29,7 +29,7 @@ from torch import Generator, Tensor, nn
 
 from regard import plot_alignment
 from regard.attention import RECIPES, Divided
-from regard.data.pictures.tables import synthetic_picture
+from regard.data.pictures import synthetic_picture
 from regard.decoding import Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.losses import cross_entropy

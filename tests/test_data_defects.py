@@ -16,7 +16,7 @@ from regard.config import from_preset
 from regard.data import collecting
 from regard.data.text import open_pairs
 from regard.data.speech import read_ljspeech
-from regard.data.pictures.tables import write_synthetic_pictures
+from regard.data.pictures import write_synthetic_pictures
 from regard.errors import DataError
 from regard.tasks.material import check_all, read_and_check
 from regard.tasks.table import task_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.pictures.tables import check_pictures, open_pictures
-from regard.data.pictures.tables.tables import is_divided
+from regard.data.pictures import check_pictures, open_pictures
+from regard.data.pictures.tables import is_divided
 from regard.errors import ConfigError, DataError
 from regard.image import Fitting, Rendering, Strokes
 

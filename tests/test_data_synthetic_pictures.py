@@ -12,8 +12,8 @@ from scipy import ndimage
 from typer.testing import CliRunner
 
 from regard.cli.data import application
-from regard.data.pictures.tables import read_boxes, synthetic_picture, write_synthetic_pictures
-from regard.data.pictures.tables.synthetic import COLOURS, NUMBERS, PLACES, SHAPES, SIZE
+from regard.data.pictures import read_boxes, synthetic_picture, write_synthetic_pictures
+from regard.data.pictures.synthetic import COLOURS, NUMBERS, PLACES, SHAPES, SIZE
 from regard.errors import DataError, RegardError
 
 PICTURES = [synthetic_picture(np.random.default_rng((7, number))) for number in range(150)]

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from regard.data.series.series import SeriesTable, SeriesWindows, Step, forecasts_of, read_series
-from regard.data.series.series.calendar import parse_step
-from regard.data.series.series.zones import DAY, HOUR, MINUTE, find_zone, zone_named
+from regard.data.series import SeriesTable, SeriesWindows, Step, forecasts_of, read_series
+from regard.data.series.calendar import parse_step
+from regard.data.series.zones import DAY, HOUR, MINUTE, find_zone, zone_named
 from regard.errors import DataError
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Auckland", "Africa/Cairo")

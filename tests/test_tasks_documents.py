@@ -17,7 +17,7 @@ import regard
 from regard.cli import run
 from regard.config import Configuration, from_preset, load
 from regard.config.tasks.documents import DocumentsConfig, FlatConfig, HierarchicalConfig
-from regard.data.documents.files import Document, DocumentField, Labels, pad_documents
+from regard.data.documents import Document, DocumentField, Labels, pad_documents
 from regard.data.text import Normalisation
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from regard.config import Configuration, from_preset
-from regard.data.series.series import LinearForecast, RepeatLast, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale
+from regard.data.series import LinearForecast, RepeatLast, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.tasks import TASKS, load, train
 from regard.tasks.forecasting.defaults import resolve
@@ -502,7 +502,7 @@ def test_short_series_are_reported(shops: Path) -> None:
 def test_sizes_follow_from_step_and_rows(tmp_path: Path) -> None:
     def sizes(step: Step, rows: int) -> tuple[int, int]:
         table = SeriesTable.of({"": np.sin(np.arange(rows))}, "2024-01-01", step)
-        from regard.data.series.series import split_by_fractions
+        from regard.data.series import split_by_fractions
         from regard.tasks.forecasting.reading import suggested_sizes
 
         return suggested_sizes(table, split_by_fractions(table))

@@ -18,7 +18,7 @@ from regard.config import load as read_config
 from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig, TargetConfig
 from regard.data.text import Field, Normalisation, Vocabulary, WordUnits
 from regard.metrics import expression_rates
-from regard.data.pictures.tables import open_pictures
+from regard.data.pictures import open_pictures
 from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes

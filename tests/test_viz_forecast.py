@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.dates import date2num
 
-from regard.data.series.series import Forecast
+from regard.data.series import Forecast
 from regard.errors import RegardError
 from regard.viz import plot_forecast
 from regard.viz.forecast import draw_forecast, edges_of

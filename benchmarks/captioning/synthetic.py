@@ -25,7 +25,7 @@ from pathlib import Path
 
 from regard import load
 from regard.metrics import captions as caption_scores
-from regard.data.pictures.tables import read_boxes, write_synthetic_pictures
+from regard.data.pictures import read_boxes, write_synthetic_pictures
 from regard.decoding import Search
 from regard.metrics import CaptionMaps, map_scores
 

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from regard.data.documents.files import Labels, hold_out_documents, read_documents
+from regard.data.documents import Labels, hold_out_documents, read_documents
 from regard.metrics import score_labels
 from regard.data.split import suggested_fraction
 

@@ -71,7 +71,7 @@ def pictures(
 
     The folder gets pictures.tsv for `data.train`, the pictures, and boxes.jsonl: where what each word names is.
     """
-    from regard.data.pictures.tables import write_synthetic_pictures
+    from regard.data.pictures import write_synthetic_pictures
 
     table = write_synthetic_pictures(directory, count=count, seed=seed, num_objects=num_objects, overwrite=overwrite)
     show(f"{table}  {counted(count, 'picture|pictures')}")

@@ -93,7 +93,7 @@ def named_inputs(
     Args:
         refuse: is told of a file that cannot be read, which does not stop the others.
     """
-    from regard.data.pictures.tables.tables import natural
+    from regard.data.pictures.tables import natural
 
     names: list[str] = []
     for argument in arguments:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.series.series.forecasts import as_values
-from regard.data.series.series.series import Values
-from regard.data.series.series.windows import SeriesBatch
+from regard.data.series.forecasts import as_values
+from regard.data.series.series import Values
+from regard.data.series.windows import SeriesBatch
 from regard.errors import ShapeError
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.series.series.forecasts import Forecast, all_times
+from regard.data.series.forecasts import Forecast, all_times
 from regard.errors import RegardError
 from regard.viz.colours import ramp
 from regard.viz.files import check_highest, suffix_of

@@ -14,7 +14,7 @@ from regard.data import symbols_file as document
 from regard.errors import DataError, RegardError, first_of
 
 if TYPE_CHECKING:
-    from regard.data.documents.files.files import Document
+    from regard.data.documents.files import Document
 
 SHOWN = 10
 

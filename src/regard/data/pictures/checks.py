@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
 from regard.data.pairs import shorten
-from regard.data.pictures.tables.tables import Picture, Pictures
+from regard.data.pictures.tables import Picture, Pictures
 from regard.errors import DataError, counted
 from regard.image import Fitting, Strokes
 from regard.image.read import MAX_PIXELS

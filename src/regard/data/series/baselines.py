@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.series.series.series import Values
-from regard.data.series.series.windows import Mask, SeriesBatch, SeriesWindows
+from regard.data.series.series import Values
+from regard.data.series.windows import Mask, SeriesBatch, SeriesWindows
 from regard.errors import DataError
 
 FIT_BATCH = 1_024

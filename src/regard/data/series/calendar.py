@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
-from regard.data.series.series.time_texts import NAIVE, Clock
-from regard.data.series.series.zones import DAY, HOUR, MINUTE, SECOND, Times
+from regard.data.series.time_texts import NAIVE, Clock
+from regard.data.series.zones import DAY, HOUR, MINUTE, SECOND, Times
 from regard.errors import DataError
 
 WEEK = 7 * DAY

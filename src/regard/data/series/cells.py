@@ -14,7 +14,7 @@ from regard.data.csv_fields import DELIMITERS, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.series.series.time_texts import formats_of, read_moment
+from regard.data.series.time_texts import formats_of, read_moment
 from regard.errors import DataError
 
 MISSING = frozenset(("", "na", "nan", "n/a", "#n/a", "<na>", "null", "none", "nil", "?", "-", "--", "."))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding
-from regard.data.series.series.series import Series, SeriesTable, Values
+from regard.data.series.series import Series, SeriesTable, Values
 from regard.errors import counted
 
 MUCH_MISSING = 0.5
@@ -43,7 +43,7 @@ def check_values(name: str, table: SeriesTable) -> Iterator[Finding]:
 def counted_targets(table: SeriesTable) -> dict[str, float]:
     """0 for each target that is a count: whole numbers from 0 on, with 0 or 1 among them.
 
-    >>> from regard.data.series.series import Step
+    >>> from regard.data.series.calendar import Step
     >>> counted_targets(SeriesTable.of({"a": [[0, 0.5], [3, 1.5]]}, "2024-01-01", Step(months=1), names=["n", "x"]))
     {'n': 0.0}
     """

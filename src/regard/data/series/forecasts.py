@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from regard.data.csv_fields import csv_line
-from regard.data.series.series.series import Values
-from regard.data.series.series.time_texts import NAIVE, Clock
-from regard.data.series.series.windows import SeriesBatch
-from regard.data.series.series.zones import Times
+from regard.data.series.series import Values
+from regard.data.series.time_texts import NAIVE, Clock
+from regard.data.series.windows import SeriesBatch
+from regard.data.series.zones import Times
 from regard.errors import ShapeError
 
 DIGITS = 6

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from regard.data.series.series.series import SeriesTable, Values
+from regard.data.series.series import SeriesTable, Values
 from regard.data.text_file import reason
-from regard.data.series.series.split import TimeSplit
+from regard.data.series.split import TimeSplit
 from regard.errors import DataError
 
 FORMAT = "regard.scale.1"
@@ -33,7 +33,7 @@ class StandardScale:
         mean, deviation: (S, F), of the targets.
         known_mean, known_deviation: (S, K), of the known inputs.
 
-    >>> from regard.data.series.series import Step
+    >>> from regard.data.series.calendar import Step
     >>> table = SeriesTable.of({"a": [1.0, 3.0, np.nan, 900.0]}, "2024-01-01", Step(months=1))
     >>> scale = StandardScale.fit(table, TimeSplit(((0, 3, 3, 4),)))
     >>> scale.mean.tolist(), scale.deviation.tolist()

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from regard.data.series.series.series import SeriesTable
+from regard.data.series.series import SeriesTable
 from regard.errors import DataError
 
 Subset = Literal["train", "validation", "test"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.series.series.zones import Times, Zone, microseconds, offset_text, zone_named
+from regard.data.series.zones import Times, Zone, microseconds, offset_text, zone_named
 
 PRECISIONS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
 """Units of numpy in which times are written, from years to microseconds."""

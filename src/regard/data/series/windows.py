@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.series.series.calendar import time_features
-from regard.data.series.series.scaling import StandardScale, WindowScale
-from regard.data.series.series.series import SeriesTable, Values
-from regard.data.series.series.split import Subset, TimeSplit
-from regard.data.series.series.time_texts import Clock
-from regard.data.series.series.zones import Times
+from regard.data.series.calendar import time_features
+from regard.data.series.scaling import StandardScale, WindowScale
+from regard.data.series.series import SeriesTable, Values
+from regard.data.series.split import Subset, TimeSplit
+from regard.data.series.time_texts import Clock
+from regard.data.series.zones import Times
 from regard.errors import DataError
 
 if TYPE_CHECKING:

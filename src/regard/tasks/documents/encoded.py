@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regard.data.text import PAD, Vocabulary
-from regard.data.documents.files import DocumentField, EncodedDocument
-from regard.data.documents.files.field import Extent
+from regard.data.documents import DocumentField, EncodedDocument
+from regard.data.documents.field import Extent
 
 
 class EncodedDocuments:

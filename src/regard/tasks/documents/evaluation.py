@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regard.data.documents.files import Document, Labels
+from regard.data.documents import Document, Labels
 from regard.metrics import LabelScores, score_labels
 from regard.data.pairs import shorten
 from regard.data.tally import Tally

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data.documents.files import DocumentField, EncodedDocument, Labels, read_documents
+from regard.data.documents import DocumentField, EncodedDocument, Labels, read_documents
 from regard.data.text import Vocabulary
 from regard.data import bucket
 from regard.data.text.columns import TAB
-from regard.data.documents.files.files import NAMED, NUMBERED, SUFFIXES
+from regard.data.documents.files import NAMED, NUMBERED, SUFFIXES
 from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted

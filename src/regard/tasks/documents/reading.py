@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.tasks.documents import DocumentDataConfig
-from regard.data.documents.files import Document, DocumentField, Documents, Labels, Sentences, hold_out_documents, read_documents
+from regard.data.documents import Document, DocumentField, Documents, Labels, Sentences, hold_out_documents, read_documents
 from regard.data.text import Field, Normalisation, Vocabulary
-from regard.data.documents.files.files import SUFFIXES
+from regard.data.documents.files import SUFFIXES
 from regard.data.text.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
 from regard.errors import ConfigError, DataError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data.documents.files import DocumentField, Labels
+from regard.data.documents import DocumentField, Labels
 from regard.data import Findings
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier

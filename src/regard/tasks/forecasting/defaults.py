@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from regard.config.tasks.forecasting import ForecastingConfig
-from regard.data.series.series.checks import counted_targets
+from regard.data.series.checks import counted_targets
 from regard.errors import counted
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.reading import SeriesData, suggested_sizes

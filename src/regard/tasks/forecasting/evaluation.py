@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.series.series import Forecast
+from regard.data.series import Forecast
 from regard.metrics import ForecastErrors
 from regard.errors import counted
 from regard.tasks.forecasting.baselines import baseline_text

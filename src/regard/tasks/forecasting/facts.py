@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from regard.config.tasks.forecasting import SeriesDataConfig
-from regard.data.series.series import TIME_FEATURES, SeriesTable, Step, TimeSplit
+from regard.data.series import TIME_FEATURES, SeriesTable, Step, TimeSplit
 from regard.data.text_file import reason
-from regard.data.series.series.zones import DAY, UNNAMED, zone_named
+from regard.data.series.zones import DAY, UNNAMED, zone_named
 from regard.errors import DataError
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.reading import SeriesData

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from regard.config.tasks.forecasting import ForecastingConfig
-from regard.data.series.series import Forecast, LinearForecast, SeriesBatch, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, alignment_rows, find_step, forecast_rows, forecasts_of
+from regard.data.series import Forecast, LinearForecast, SeriesBatch, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, alignment_rows, find_step, forecast_rows, forecasts_of
 from regard.metrics import ForecastTally
 from regard.data.csv_fields import csv_line
-from regard.data.series.series.series import Series, Values, title_of
-from regard.data.series.series.file import PARQUET
+from regard.data.series import Series
+from regard.data.series.series import Values, title_of
+from regard.data.series.file import PARQUET
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES

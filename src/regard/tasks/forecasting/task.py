@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.forecasting import ForecastingConfig
-from regard.data.series.series import TIME_FEATURES, LinearForecast, StandardScale
+from regard.data.series import TIME_FEATURES, LinearForecast, StandardScale
 from regard.data import Findings
 from regard.errors import ConfigError, DataError
 from regard.files import read_array

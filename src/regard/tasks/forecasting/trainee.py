@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.metrics import ForecastTally
-from regard.data.series.series import RepeatLast, SeriesBatch, forecasts_of
-from regard.data.series.series.windows import carried_forward
+from regard.data.series import RepeatLast, SeriesBatch, forecasts_of
+from regard.data.series.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
 from regard.models import DecoderOutput

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.text import Field
-from regard.data.pictures.tables import Pictures
+from regard.data.pictures import Pictures
 from regard.metrics import captions as caption_scores, expression_rates
 from regard.decoding import Prediction
 from regard.errors import DataError

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.text import Field
-from regard.data.pictures.tables import PictureBoxes, read_boxes
+from regard.data.pictures import PictureBoxes, read_boxes
 from regard.data.pairs import shorten
 from regard.decoding import merge_words
 from regard.errors import DataError

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from regard.config.search import Search
 from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
 from regard.data.text import Field, Vocabulary
-from regard.data.pictures.tables import Picture, Pictures
+from regard.data.pictures import Picture, Pictures
 from regard.data import text_file
 from regard.data.csv_fields import csv_line
-from regard.data.pictures.tables.tables import SUFFIXES, is_divided
+from regard.data.pictures.tables import SUFFIXES, is_divided
 from regard.metrics.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
 from regard.errors import ConfigError, DataError, UnsupportedError

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.data.text import Field
 from regard.data import Finding, Findings
-from regard.data.pictures.tables import Pictures, check_pictures, open_pictures
+from regard.data.pictures import Pictures, check_pictures, open_pictures
 from regard.data.defects import is_collecting, readable
 from regard.data.text.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
-from regard.data.pictures.tables.tables import Part, SelectedPictures, is_divided, picture_format
+from regard.data.pictures.tables import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import held_out_indices, suggested_fraction
 from regard.errors import DataError, counted
 from regard.image import Strokes

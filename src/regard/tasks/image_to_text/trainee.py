@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.config.tasks.image_to_text import AugmentationConfig
 from regard.data.text import BOS, EOS
-from regard.data.pictures.tables.tables import SelectedPictures
+from regard.data.pictures.tables import SelectedPictures
 from regard.data.split import chosen_evenly
 from regard.decoding import Prediction
 from regard.errors import DataError
