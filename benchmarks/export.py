@@ -26,7 +26,7 @@ import torch
 
 import regard
 from regard.attention import RECIPES
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.config.texts import SideConfig, TransformerSideConfig
 from regard.data.text import Field
 from regard.errors import RegardError

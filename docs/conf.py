@@ -27,7 +27,7 @@ from regard.cli.application import application
 from regard.config import describe, presets
 from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
 from regard.config.search import Search
-from regard.tasks.catalogue import PARTS
+from regard.tasks.listing import PARTS
 from support.compositions import accepted, judged, refusals
 
 project = "regard"

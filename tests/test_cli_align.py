@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
 from regard.decoding import symmetrise
 from regard.tasks import TextToText, load

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save

@@ -15,7 +15,7 @@ import pytest
 
 import regard
 from regard.cli import inputs, run
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError

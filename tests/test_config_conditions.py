@@ -17,10 +17,10 @@ from regard.cli.options import _told
 from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, Place, keys_of, places
 from regard.config.schema import TrainingConfig
-from regard.config.tasks import SCHEMAS
-from regard.config.tasks.documents import DocumentsConfig
-from regard.config.tasks.text_to_speech import TextToSpeechConfig
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.schemas import SCHEMAS
+from regard.tasks.documents.config import DocumentsConfig
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.errors import ConfigError
 from task_cases import LOOP, TASK_CASES
 

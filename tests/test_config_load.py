@@ -12,7 +12,7 @@ import regard.config as config
 from regard.config import Configuration, from_preset
 from regard.config.changed import changed
 from regard.config.reading import preset_text
-from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.errors import ConfigError
 
 

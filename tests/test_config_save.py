@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import regard.config as config
 from regard.config.description import key_list
 from regard.config.keys import keys_of, places
-from regard.config.tasks import SCHEMAS
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.schemas import SCHEMAS
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.errors import ConfigError
 
 PRESETS = [

@@ -12,7 +12,7 @@ from pydantic import Field
 from regard.config import load
 from regard.config.keys import keys
 from regard.config.schema import Config, Section, TrainingConfig
-from regard.config.tasks import SCHEMAS
+from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError
 
 
@@ -41,13 +41,9 @@ class Sorting(Config):
 
 
 @pytest.fixture(autouse=True)
-def _two_tasks() -> Iterator[None]:
-    before = dict(SCHEMAS)  # restored in its order, in which the documentation lists tasks
-    SCHEMAS.clear()
-    SCHEMAS.update({"text_to_text": before["text_to_text"], "sorting": Sorting})
-    yield
-    SCHEMAS.clear()
-    SCHEMAS.update(before)
+def _two_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"text_to_text": SCHEMAS.places["text_to_text"], "sorting": f"{__name__}:Sorting"}
+    monkeypatch.setattr(SCHEMAS, "places", places)
 
 
 def read(folder: Path, text: str, *overrides: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.config.tasks.text_to_text import SideConfig
+from regard.tasks.text_to_text.config import SideConfig
 from regard.data import Pairs
 from regard.data.text import Field, ParallelText, Report, check, open_pairs
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.cli import run
 from regard.config import from_preset, load
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import ByteUnits, CharacterUnits, ColumnUnits, Field, SeparatorUnits, WhitespaceUnits, open_pairs
 from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText

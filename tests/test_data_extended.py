@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.config.tasks.text_to_text import SideConfig
+from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import ExtendedVocabulary, Field
 from regard.data.text.extended import comparable
 

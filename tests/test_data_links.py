@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config.tasks.text_to_text import SideConfig
+from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import Field, Links, SentencePieceUnits, alignment_errors, parse_links, read_links
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ import pytest
 
 from regard.cli import run
 from regard.config import from_preset, load
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field
 from regard.data.text.field import open_pieces
 from regard.data.text.pieces import MOST_PIECES, suggested_pieces

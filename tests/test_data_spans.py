@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from regard.config.tasks.labelling import SchemeName
+from regard.tasks.labelling.config import SchemeName
 from regard.metrics import SpanScheme, recognise_scheme, score_spans
 from regard.metrics.spans import ALIASES, LETTERS, TITLES
 from regard.errors import RegardError

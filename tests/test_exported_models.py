@@ -13,7 +13,7 @@ import torch
 
 from regard import UnsupportedError
 from regard.cli import run
-from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
 from regard.interop import convert
 from regard.data.text import Field

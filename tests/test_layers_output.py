@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.layers import TokenEmbedding, TokenHead
 from regard.losses import cross_entropy
 from regard.ops.over_steps import Loop

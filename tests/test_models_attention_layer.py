@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import linear
 
 from regard import attention as a
-from regard.config.tasks.text_to_text import RecurrentConfig
+from regard.tasks.text_to_text.config import RecurrentConfig
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models import Bridge, DeepReadout, RecurrentDecoder
 from regard.ops import plain

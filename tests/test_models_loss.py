@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import losses
-from regard.config.tasks.text_to_text import RecurrentConfig
+from regard.tasks.text_to_text.config import RecurrentConfig
 from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder

@@ -21,7 +21,7 @@ from regard import weights
 from regard.cli import run
 from regard.config import load as read_config
 from regard.config.keys import keys
-from regard.config.tasks import SCHEMAS
+from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
 from regard.tasks import ImageToText, TextToText, load, train

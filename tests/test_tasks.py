@@ -15,7 +15,7 @@ from regard.attention import RECIPES
 from regard.config import Configuration
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
-from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
 from regard.data.text import Field, synthetic
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, RegardError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, Field
 from regard.decoding import AlignedPair, force_align, merge_words

@@ -18,7 +18,7 @@ import regard
 from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
-from regard.config.tasks.text_to_text import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
+from regard.tasks.text_to_text.config import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
 from regard.data import Pair
 from regard.data.text import Field
 from regard.errors import ConfigError, DataError, ShapeError

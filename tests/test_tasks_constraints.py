@@ -14,7 +14,7 @@ from regard.cli import run
 from regard.cli.options import load as load_with
 from regard.config import load
 from regard.config.keys import keys
-from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data.text import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
@@ -250,7 +250,7 @@ def test_a_configuration_file_has_the_same_keys(tmp_path):
 
 
 def test_continuations_refuse_what_is_about_a_source():
-    from regard.config.tasks.language_modelling import ContinuationConfig
+    from regard.tasks.language_modelling.config import ContinuationConfig
 
     for name, value in (("coverage_penalty", "gnmt"), ("attention_stop", 2), ("unknown_penalty", 1.0)):
         with pytest.raises(ConfigError, match=f"{name} is {value}, but a continuation"):

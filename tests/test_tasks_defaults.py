@@ -14,7 +14,7 @@ from regard.cli import run
 from regard.config import from_preset, presets
 from regard.config import load as load_configuration
 from regard.config.keys import keys
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
 from regard.tasks.open_keys import adopt, is_set

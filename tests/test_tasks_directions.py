@@ -12,7 +12,7 @@ from torch.nn.functional import log_softmax
 from regard.cli import run
 from regard.config import from_preset
 from regard.config import load as read_config
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Pair
 from regard.data.text import BOS, EOS, PAD, Field

@@ -16,7 +16,7 @@ from torch.nn import functional
 import regard
 from regard.cli import run
 from regard.config import Configuration, from_preset, load
-from regard.config.tasks.documents import DocumentsConfig, FlatConfig, HierarchicalConfig
+from regard.tasks.documents.config import DocumentsConfig, FlatConfig, HierarchicalConfig
 from regard.data.documents import Document, DocumentField, Labels, pad_documents
 from regard.data.text import Normalisation
 from regard.errors import ConfigError, DataError

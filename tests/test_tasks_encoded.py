@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config.tasks.text_to_text import SideConfig
+from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import BOS, EOS, PAD, UNKNOWN, Field
 from regard.tasks.encoded import EncodedTexts, pad
 

@@ -19,7 +19,7 @@ import test_tasks
 from regard.cli import run as command
 from regard.config import Configuration
 from regard.config import load as read_config
-from regard.config.tasks.text_to_text import ParallelFiles
+from regard.config.texts import ParallelFiles
 from regard.data.text import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train

@@ -15,7 +15,7 @@ import yaml
 from regard.cli import run
 from regard.config import Config
 from regard.config import load as read_config
-from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig, TargetConfig
+from regard.tasks.image_to_text.config import ImageConfig, ImageToTextConfig, TargetConfig
 from regard.data.text import Field, Normalisation, Vocabulary, WordUnits
 from regard.metrics import expression_rates
 from regard.data.pictures import open_pictures

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config.tasks.labelling import LabellingConfig, LabellingModel
+from regard.tasks.labelling.config import LabellingConfig, LabellingModel
 from regard.data.text import PAD, Vocabulary
 from regard.metrics import SpanScheme
 from regard.errors import ConfigError, DataError

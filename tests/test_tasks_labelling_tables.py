@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.tasks.labelling import LabellingConfig
+from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import Vocabulary
 from regard.tasks import load
 from regard.tasks.labelling.model import Tagger

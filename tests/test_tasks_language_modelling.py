@@ -13,7 +13,7 @@ import torch
 
 from regard.config import Configuration
 from regard.config import load as read_config
-from regard.config.tasks.language_modelling import ContinuationConfig, LanguageModellingConfig
+from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig
 from regard.data.text import RunningText, WordUnits
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError

@@ -7,7 +7,7 @@ import torch
 
 from regard.cli import run
 from regard.config.search import told
-from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data.text import Field
 from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError

@@ -12,7 +12,7 @@ import torch
 
 from regard import Search, load
 from regard.cli import run
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, UNKNOWN, Field
 from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment

@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.cli import run
 from regard.config import Configuration, load
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import Search

@@ -9,7 +9,7 @@ import torch
 
 from regard.attention import bahdanau, multi_head
 from regard.config.search import Search
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import EOS, Field
 from regard.errors import ConfigError, UnsupportedError

@@ -7,8 +7,8 @@ import torch
 
 from regard import Search
 from regard.cli import run
-from regard.config.tasks.language_modelling import LanguageModellingConfig
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.language_modelling.config import LanguageModellingConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import CharacterUnits, Field, Vocabulary
 from regard.data.text.normalisation import Normalisation
 from regard.decoding import Prediction

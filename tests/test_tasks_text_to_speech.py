@@ -32,7 +32,7 @@ from regard.audio import (
 from regard.audio.vocoder import Generator, GeneratorOptions
 from regard.cli import run
 from regard.config import load as read_config
-from regard.config.tasks.text_to_speech import FrontEndName, TextToSpeechConfig
+from regard.tasks.text_to_speech.config import FrontEndName, TextToSpeechConfig
 from regard.data.text import Field
 from regard.data.speech.ljspeech import read_ljspeech
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError

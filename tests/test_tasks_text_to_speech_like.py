@@ -14,8 +14,8 @@ import yaml
 
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
-from regard.config.tasks.tacotron_forms import FORMS
-from regard.config.tasks.text_to_speech import SpeechPostnetConfig, TacotronConfig
+from regard.tasks.text_to_speech.forms import FORMS
+from regard.tasks.text_to_speech.config import SpeechPostnetConfig, TacotronConfig
 from regard.errors import ConfigError
 from regard.models.peers import TACOTRONS
 from regard.tasks import load, train

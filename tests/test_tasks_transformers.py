@@ -15,7 +15,7 @@ from torch import nn
 import laws
 from regard.attention import RECIPES, Mechanism, Projected, multi_head
 from regard.config import load as read_config
-from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig, TransformerConfig
+from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig, TransformerConfig
 from regard.data.text import synthetic
 from regard.errors import ConfigError
 from regard.layers import FeedForward, GatedFeedForward, items

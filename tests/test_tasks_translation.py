@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field, ParallelText, open_pairs
 from regard.metrics import corpus_score
 from regard.data.text.references import parallel

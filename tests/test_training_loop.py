@@ -14,7 +14,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.config.tasks.text_to_text import TextTrainingConfig
+from regard.tasks.text_to_text.config import TextTrainingConfig
 from regard.errors import ConfigError, RegardError
 from regard.training import Loss, Outcome, Validation, train
 from regard.training.manifest import Manifest

@@ -22,7 +22,7 @@ from torch import Tensor
 import regard
 from hostile import models
 from hostile.trial import inside
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import BOS, EOS, open_pairs
 from regard.decoding import Search
 from regard.layers import RecurrentStack

@@ -21,7 +21,7 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from regard.config import from_preset
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair, Pairs
 from regard.data.text import Field
 from regard.layers import TokenEmbedding, TokenHead

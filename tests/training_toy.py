@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from regard.config.tasks.text_to_text import TextTrainingConfig
+from regard.tasks.text_to_text.config import TextTrainingConfig
 from regard.training import Loss, Validation, feedback_mask, train
 
 SYMBOLS, ITEMS, STEPS = 7, 40, 6

@@ -22,7 +22,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.config.tasks.documents import DocumentsConfig
+from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.reading import TrainingData
 from regard.tasks.documents.task import DocumentsTask
 from regard.training.accumulation import LocalBatch

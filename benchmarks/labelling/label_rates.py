@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.config.tasks.labelling import LabellingConfig
+from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import PAD
 from regard.tasks.labelling.network import CHARACTER_SIZE
 from regard.tasks.table import TASKS

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.config.tasks.text_to_text import ModelConfig, RecurrentConfig, TransformerConfig
+from regard.tasks.text_to_text.config import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.data.text import BOS, EOS
 from regard.decoding import Search, search
 from regard.models import EncoderDecoder

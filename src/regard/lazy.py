@@ -1,12 +1,39 @@
-"""What is imported on first use: public names of a package (PEP 562), and packages that need not be installed."""
+"""What is imported on first use: public names of a package (PEP 562), tables, and packages that need not be installed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from regard.errors import UnsupportedError
+
+T = TypeVar("T")
+
+
+class OnDemand(Mapping[str, T], Generic[T]):
+    """A table whose values are imported when they are asked for.
+
+    Args:
+        places: for each key, the module of its value and the value's name in it, with a colon between them.
+
+    >>> OnDemand[Any]({"pi": "math:pi"})["pi"]
+    3.141592653589793
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = dict(places)
+
+    def __getitem__(self, key: str) -> T:
+        module, _, name = self.places[key].partition(":")
+        value: T = getattr(import_module(module), name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 def optional(module: str, purpose: str, *, extra: str = "text") -> Any:

@@ -14,7 +14,7 @@ from hostile.trial import CANARY, Trial, command
 from regard.config import dump, from_preset, load
 from regard.config.keys import Key, keys
 from regard.config.place import dotted
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.errors import ConfigError
 from regard.tasks.text_to_text.architectures import build_model
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import torch
 
 from hostile.trial import Refused, command, inside
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save

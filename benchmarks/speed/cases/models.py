@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.config import from_preset
 from regard.config.schema import AttentionConfig, DecoderConfig
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, Field
 from regard.decoding import Search, free_run, search

@@ -121,7 +121,7 @@ def _task(words: Sequence[str]) -> str | None:
 
 
 def _tasks() -> Sequence[str]:
-    from regard.config.tasks import SCHEMAS
+    from regard.config.schemas import SCHEMAS
 
     return list(SCHEMAS)
 
@@ -136,7 +136,7 @@ def _keys() -> Mapping[str, Key]:
 def _keys_by_task() -> Mapping[str, Mapping[str, Key]]:
     """The keys of `decoding` by name, and then by the tasks that have them."""
     from regard.config.keys import keys
-    from regard.config.tasks import SCHEMAS
+    from regard.config.schemas import SCHEMAS
 
     found: dict[str, dict[str, Key]] = {}
     for task, schema in SCHEMAS.items():

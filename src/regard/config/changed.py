@@ -22,7 +22,7 @@ def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
     Raises:
         ConfigError: for values outside their range, or that contradict each other.
 
-    >>> from regard.config.tasks.text_to_text import DecodingConfig
+    >>> from regard.tasks.text_to_text.config import DecodingConfig
     >>> changed(DecodingConfig(), "decoding", {"beam": 3}).beam
     3
     """

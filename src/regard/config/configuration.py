@@ -29,7 +29,7 @@ class Configuration:
         entries: the place of each key.
         unread: the keys that were set though nothing reads them in this configuration.
 
-    >>> from regard.config.tasks.text_to_text import TextToTextConfig
+    >>> from regard.tasks.text_to_text.config import TextToTextConfig
     >>> Configuration(TextToTextConfig(data={"train": "pairs.tsv"})).config.training.epochs
     30
     """
@@ -109,7 +109,7 @@ def save(config: Config, path: str | Path) -> None:
 def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
     """The keys whose values differ, as (dotted path, left value, right value), in the order of the schema.
 
-    >>> from regard.config.tasks.text_to_text import TextToTextConfig
+    >>> from regard.tasks.text_to_text.config import TextToTextConfig
     >>> a = TextToTextConfig(data={"train": "/a.tsv"})
     >>> differences(a, a.model_copy(update={"seed": 2}))
     [('seed', 1, 2)]

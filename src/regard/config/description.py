@@ -10,7 +10,7 @@ from regard.config.keys import Key, keys_of, places
 from regard.config.place import cut, dotted
 from regard.config.schema import Config
 from regard.config.spelling import suggestion
-from regard.config.tasks import SCHEMAS
+from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError
 
 

@@ -200,7 +200,7 @@ class Place:
 def places(schema: type[BaseModel]) -> Iterator[Place]:
     """Every section of a schema, those of all kinds, each before the sections within it.
 
-    >>> from regard.config.tasks.documents import DocumentsConfig
+    >>> from regard.tasks.documents.config import DocumentsConfig
     >>> [place.kind for place in places(DocumentsConfig) if place.path == ("model",)]
     ['architecture: hierarchical', 'architecture: flat']
     """

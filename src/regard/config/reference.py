@@ -13,7 +13,7 @@ from regard.config.description import default, is_listed
 from regard.config.keys import Key, Place, keys_of, places
 from regard.config.place import dotted
 from regard.config.schema import Config, Section
-from regard.config.tasks import SCHEMAS
+from regard.config.schemas import SCHEMAS
 
 Schema = type[BaseModel]
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"

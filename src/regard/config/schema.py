@@ -473,7 +473,7 @@ class TokenTrainingConfig(SmoothedTrainingConfig):
 
 
 class Config(Section):
-    """A whole configuration. Every task has its own sections (`regard.config.tasks`)."""
+    """A whole configuration. Every task has its own sections (`regard.tasks`)."""
 
     task: str = Field(description="what is learned")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(default=1, description="the only source of randomness")

@@ -32,6 +32,13 @@ Texts = str | Annotated[tuple[str, ...], Strict(False)]
 Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
 
 
+class ParallelFiles(Section):
+    """Two text files whose lines belong together."""
+
+    source: File = Field(description="a text file with one input per line")
+    target: File = Field(description="a text file with the output of each line")
+
+
 class SideConfig(Section):
     """How the text of one side becomes symbols."""
 

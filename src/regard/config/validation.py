@@ -16,7 +16,7 @@ from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
 from regard.config.search import Search
 from regard.config.spelling import did_you_mean, nearest
-from regard.config.tasks import SCHEMAS
+from regard.config.schemas import SCHEMAS
 
 _SIGNS = ("#", "!", "&")
 

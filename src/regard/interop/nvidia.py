@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.audio import FRONT_ENDS, Standardisation
-from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
 from regard.interop.options import validated

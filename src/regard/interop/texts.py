@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.interop.contract import UNKNOWN_DATA, Converted
 from regard.interop.options import validated
 from regard.interop.symbols import Symbols

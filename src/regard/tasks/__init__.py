@@ -3,22 +3,38 @@
 from typing import TYPE_CHECKING
 
 from regard.lazy import on_demand
-from regard.tasks.catalogue import catalogue, describe, explain
-from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
-from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
-from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
-from regard.tasks.image_to_text import ImagePrediction, ImageToText
-from regard.tasks.language_modelling import LanguageModel
-from regard.tasks.loading import load
-from regard.tasks.table import TASKS
-from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.writing import Evaluation, ensemble
 
 if TYPE_CHECKING:
+    from regard.tasks.listing import catalogue, describe, explain
+    from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
+    from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
+    from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
+    from regard.tasks.image_to_text import ImagePrediction, ImageToText
+    from regard.tasks.language_modelling import LanguageModel
+    from regard.tasks.loading import load
     from regard.tasks.run import train
+    from regard.tasks.table import TASKS
+    from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
+    from regard.tasks.text_to_text import TextToText
+    from regard.tasks.writing import Evaluation, ensemble
 
-__getattr__ = on_demand(__name__, {"run": ["train"]})
+__getattr__ = on_demand(
+    __name__,
+    {
+        "listing": ["catalogue", "describe", "explain"],
+        "contract": ["AbstractModel", "AbstractTask", "DataFile", "Metric"],
+        "documents": ["DocumentEvaluation", "DocumentModel", "DocumentPrediction"],
+        "forecasting": ["FileForecasts", "ForecastEvaluation", "Forecaster"],
+        "image_to_text": ["ImagePrediction", "ImageToText"],
+        "language_modelling": ["LanguageModel"],
+        "loading": ["load"],
+        "run": ["train"],
+        "table": ["TASKS"],
+        "text_to_speech": ["Speech", "SpeechEvaluation", "SpeechModel"],
+        "text_to_text": ["TextToText"],
+        "writing": ["Evaluation", "ensemble"],
+    },
+)
 
 __all__ = [
     "TASKS",

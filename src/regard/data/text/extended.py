@@ -47,7 +47,7 @@ class ExtendedVocabulary:
     Args:
         source, target: the fields of both sides.
 
-    >>> from regard.config.tasks.text_to_text import SideConfig
+    >>> from regard.tasks.text_to_text.config import SideConfig
     >>> side = Field.build(SideConfig(units="word", case="lower"), ["call the office"])
     >>> vocabulary = ExtendedVocabulary(side, side)
     >>> extension = vocabulary.extend("Call Ulrike, the ULRIKE")

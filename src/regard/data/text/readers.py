@@ -16,7 +16,7 @@ from regard.data.text_file import TABLES, suffix_of
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.config.tasks.text_to_text import ParallelFiles
+    from regard.config.texts import ParallelFiles
 
 Format = Literal["auto", "tsv", "csv", "jsonl", "parallel"]
 

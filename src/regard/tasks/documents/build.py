@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.config.place import KeyPath
-from regard.config.tasks.documents import FlatConfig, HierarchicalConfig, LevelConfig
+from regard.tasks.documents.config import FlatConfig, HierarchicalConfig, LevelConfig
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack, TokenEmbedding
 from regard.models import DocumentClassifier, Level, Pooling

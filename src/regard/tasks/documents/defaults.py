@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.documents import DocumentsConfig
+from regard.tasks.documents.config import DocumentsConfig
 from regard.data import bucket
 from regard.errors import counted
 from regard.tasks.open_keys import OpenKeys, two_digits

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config.tasks.documents import DocumentsConfig
+from regard.tasks.documents.config import DocumentsConfig
 from regard.data.documents import DocumentField, EncodedDocument, Labels, read_documents
 from regard.data.text import Vocabulary
 from regard.data import bucket

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.config.tasks.documents import DocumentDataConfig
+from regard.tasks.documents.config import DocumentDataConfig
 from regard.data.documents import Document, DocumentField, Documents, Labels, Sentences, hold_out_documents, read_documents
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data.documents.files import SUFFIXES

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from regard.config.tasks.documents import DocumentsConfig
+from regard.tasks.documents.config import DocumentsConfig
 from regard.data.documents import DocumentField, Labels
 from regard.data import Findings
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
@@ -83,3 +83,6 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         except (RegardError, TypeError) as error:
             raise DataError(f"{folder}: {error}\n  {DAMAGED}") from None
         return DocumentModel.build(config, field, labels, name=name)
+
+
+TASK = DocumentsTask()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from regard.config.tasks.forecasting import ForecastingConfig
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.data.series.checks import counted_targets
 from regard.errors import counted
 from regard.tasks.forecasting.baselines import Baselines, baseline_text

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.config.tasks.forecasting import SeriesDataConfig
+from regard.tasks.forecasting.config import SeriesDataConfig
 from regard.data.series import TIME_FEATURES, SeriesTable, Step, TimeSplit
 from regard.data.text_file import reason
 from regard.data.series.zones import DAY, UNNAMED, zone_named

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config.tasks.forecasting import ForecastingConfig
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.data.series import Forecast, LinearForecast, SeriesBatch, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, alignment_rows, find_step, forecast_rows, forecasts_of
 from regard.metrics import ForecastTally
 from regard.data.csv_fields import csv_line

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.config.tasks.forecasting import RecurrentForecasterConfig
+from regard.tasks.forecasting.config import RecurrentForecasterConfig
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import QuantileHead, ValueEmbedding, ValueHead
 from regard.models import ChangeDecoder, RecurrentEncoder

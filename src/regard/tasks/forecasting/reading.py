@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.config.tasks.forecasting import ForecastingConfig, SeriesDataConfig, SplitConfig
+from regard.tasks.forecasting.config import ForecastingConfig, SeriesDataConfig, SplitConfig
 from regard.data import Finding, Findings
 from regard.data.series import LinearForecast, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, WindowScale, read_series, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.finding import NUM_EXAMPLES, by_severity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config.tasks.forecasting import ForecastingConfig
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.data.series import TIME_FEATURES, LinearForecast, StandardScale
 from regard.data import Findings
 from regard.errors import ConfigError, DataError
@@ -106,3 +106,6 @@ def _linear(path: Path, shape: tuple[int, ...]) -> LinearForecast:
         return LinearForecast(weights)
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path}: not the weights of the linear baseline ({error!s:.99}).\n  {DAMAGED}") from None
+
+
+TASK = ForecastingTask()

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.config.tasks.image_to_text import (
-    DenseConfig,
-    EfficientNetConfig,
-    ModelConfig,
-    ModelEncoder,
-    RecurrentConfig,
-)
+from regard.tasks.image_to_text.config import DenseConfig, EfficientNetConfig, ModelConfig, ModelEncoder, RecurrentConfig
 from regard.data.text import BOS, PAD, UNKNOWN
 from regard.errors import ConfigError, RegardError
 from regard.models import EncoderDecoder, RecurrentDecoder, captioner

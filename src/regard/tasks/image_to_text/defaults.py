@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.config.texts import TransformerDecoderConfig
 from regard.errors import counted
 from regard.tasks.image_to_text.batches import bucket_pictures

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config.search import Search
-from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
+from regard.tasks.image_to_text.config import DecodingConfig, ImageToTextConfig
 from regard.data.text import Field, Vocabulary
 from regard.data.pictures import Picture, Pictures
 from regard.data import text_file

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.image_to_text import ImageConfig
+from regard.tasks.image_to_text.config import ImageConfig
 from regard.errors import ConfigError, DataError, RegardError
 from regard.image import Fitting, Rendering, Strokes, image_size, pixel_strokes, read_image
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.data.text import Field
 from regard.data import Finding, Findings
 from regard.data.pictures import Pictures, check_pictures, open_pictures

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Findings
 from regard.metrics.translation import TRANSLATION_METRICS
@@ -120,3 +120,6 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
 
     def restore(self, config: ImageToTextConfig, folder: Path, *, name: str) -> ImageToText:
         return ImageToText.build(config, load_field(folder, "target"), name=name, published=False)
+
+
+TASK = ImageToTextTask()

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.config.tasks.image_to_text import AugmentationConfig
+from regard.tasks.image_to_text.config import AugmentationConfig
 from regard.data.text import BOS, EOS
 from regard.data.pictures.tables import SelectedPictures
 from regard.data.split import chosen_evenly

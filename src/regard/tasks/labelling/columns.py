@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Self, get_args
 
-from regard.config.tasks.labelling import ConlluColumn
+from regard.tasks.labelling.config import ConlluColumn
 from regard.data.text.columns import TAB
 from regard.data.defects import item_or_defect
 from regard.errors import ConfigError, DataError, counted

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config.tasks.labelling import LabellingConfig
+from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import PAD, Vocabulary
 from regard.metrics import SpanScheme
 from regard.data.input_rows import InputTable

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Mechanism
-from regard.config.tasks.labelling import LabellingModel
+from regard.tasks.labelling.config import LabellingModel
 from regard.data.text import BOS, EOS, PAD
 from regard.data.text.vocabulary import UNKNOWN
 from regard.layers import Dropout, RecurrentStack, TokenEmbedding, TokenHead, items

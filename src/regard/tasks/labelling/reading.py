@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config.tasks.labelling import LabellingData
+from regard.tasks.labelling.config import LabellingData
 from regard.data import Finding, Findings
 from regard.metrics import RecognisedScheme, recognise_scheme
 from regard.data.text import Vocabulary

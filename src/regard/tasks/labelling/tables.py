@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from regard.config.tasks.labelling import LabellingData
+from regard.tasks.labelling.config import LabellingData
 from regard.data.text import Vocabulary
 from regard.data.text.columns import TAB
 from regard.data.input_rows import InputRow, InputTable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config.tasks.labelling import LabellingConfig
+from regard.tasks.labelling.config import LabellingConfig
 from regard.data import Findings, bucket
 from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
@@ -99,3 +99,6 @@ class LabellingTask(AbstractTask[LabellingConfig]):
     def restore(self, config: LabellingConfig, folder: Path, *, name: str) -> Tagger:
         saved = [Vocabulary.load(folder / file) for file in Tagger.assets]
         return Tagger.build(config, *saved, name=name)
+
+
+TASK = LabellingTask()

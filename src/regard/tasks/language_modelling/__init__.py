@@ -1,6 +1,13 @@
 """Language modelling: running text, and a model that says what follows."""
 
-from regard.tasks.language_modelling.evaluation import Evaluation
-from regard.tasks.language_modelling.model import LanguageModel
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
+
+if TYPE_CHECKING:
+    from regard.tasks.language_modelling.evaluation import Evaluation
+    from regard.tasks.language_modelling.model import LanguageModel
+
+__getattr__ = on_demand(__name__, {"evaluation": ["Evaluation"], "model": ["LanguageModel"]})
 
 __all__ = ["Evaluation", "LanguageModel"]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.config.tasks.language_modelling import (
-    LanguageModellingConfig,
-    RecurrentLanguageConfig,
-    TransformerLanguageConfig,
-)
+from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig, TransformerLanguageConfig
 from regard.data.text import BOS, EOS, PAD
 from regard.errors import ConfigError, counted
 from regard.layers import TokenEmbedding, TokenHead

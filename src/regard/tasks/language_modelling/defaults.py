@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig
+from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.errors import counted
 from regard.tasks.language_modelling.build import parts_of
 from regard.tasks.open_keys import OpenKeys, two_digits

@@ -15,11 +15,7 @@ from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
-from regard.config.tasks.language_modelling import (
-    ContinuationConfig,
-    LanguageModellingConfig,
-    TransformerLanguageConfig,
-)
+from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig, TransformerLanguageConfig
 from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.metrics import Likelihood
 from regard.data.text.running_text import decode, line_end, split_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.language_modelling import Files, RunningTextConfig
+from regard.tasks.language_modelling.config import Files, RunningTextConfig
 from regard.data import Finding, Findings
 from regard.data.text import Normalisation, RunningText, TextSpan, Units
 from regard.data.text.field import PLAIN_UNITS

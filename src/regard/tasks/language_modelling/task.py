@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig
+from regard.tasks.language_modelling.config import LanguageModellingConfig
 from regard.data import Findings
 from regard.data.text import RunningText
 from regard.data.text.vocabulary import SPECIALS
@@ -75,3 +75,6 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
 
     def restore(self, config: LanguageModellingConfig, folder: Path, *, name: str) -> LanguageModel:
         return LanguageModel.build(config, load_field(folder, "text"), name=name)
+
+
+TASK = LanguageModellingTask()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.metrics.speech import SpeechScores
 from regard.training import Milestone
 

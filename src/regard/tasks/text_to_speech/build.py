@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.verbs import AbstractAttention
 from regard.audio import FRONT_ENDS, FrontEnd
-from regard.config.tasks.text_to_speech import TacotronConfig
+from regard.tasks.text_to_speech.config import TacotronConfig
 from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2
 from regard.tasks.build import build_mechanism

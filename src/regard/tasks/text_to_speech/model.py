@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Standardisation, griffin_lim, write_wave
-from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.data.text import EOS, Field, Vocabulary
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech

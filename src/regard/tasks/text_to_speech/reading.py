@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.audio import FrontEnd, Standardisation, read_wave, sounding
-from regard.config.tasks.text_to_speech import SpeechDataConfig, TextToSpeechConfig
+from regard.tasks.text_to_speech.config import SpeechDataConfig, TextToSpeechConfig
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data import Finding, Findings
 from regard.data.speech import Intervals, read_intervals

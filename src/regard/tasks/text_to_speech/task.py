@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
@@ -162,3 +162,6 @@ def _vocoders(front_end: str) -> str:
         f"by Griffin-Lim; HiFi-GAN's published vocoders cannot read spectrograms of data.front_end={front_end}. For "
         "them train with data.front_end=regard-22k (--preset speech-22k)"
     )
+
+
+TASK = TextToSpeechTask()

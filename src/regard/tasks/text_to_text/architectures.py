@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from regard.config.tasks.text_to_text import ModelConfig
+from regard.tasks.text_to_text.config import ModelConfig
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import TokenEmbedding
 from regard.models import (

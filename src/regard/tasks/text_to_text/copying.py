@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import EOS, ExtendedVocabulary, Extension, Report
 from regard.data import Finding

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.config.texts import TextDecodingConfig
 from regard.data import Pair, Pairs
 from regard.data.text import BOS, EOS, UNKNOWN, Encoding, ExtendedVocabulary, Extension, Field, ParallelText, Vocabulary, open_pairs

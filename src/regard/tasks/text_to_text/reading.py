@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.config.tasks.text_to_text import DataConfig
+from regard.tasks.text_to_text.config import DataConfig
 from regard.data import Pairs
 from regard.data.text import Field, Report, check, open_pairs
 from regard.data import Finding

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
+from regard.config.texts import ParallelFiles
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.config.texts import SideConfig, check_directions
 from regard.data.text import Field, Report
 from regard.metrics.translation import TRANSLATION_METRICS
@@ -178,3 +179,6 @@ def _check_direction(config: TextToTextConfig) -> None:
                 "(data.target.direction); leave out one of them",
                 ("training", "alignment_losses", name),
             )
+
+
+TASK = TextToTextTask()

@@ -23,7 +23,7 @@ from regard.config.schema import (
     TrainingConfig,
     Weight,
 )
-from regard.config.tasks.tacotron_forms import FORMS, check_form, completed
+from regard.tasks.text_to_speech.forms import FORMS, check_form, completed
 from regard.errors import ConfigError
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]

@@ -24,6 +24,7 @@ from regard.config.schema import (
 )
 from regard.config.search import Natural
 from regard.config.texts import (
+    ParallelFiles,
     MultiHeadConfig,
     RecurrentDecoderConfig,
     RecurrentKind,
@@ -35,13 +36,6 @@ from regard.config.texts import (
     WriterTrainingConfig,
 )
 from regard.errors import ConfigError
-
-
-class ParallelFiles(Section):
-    """Two text files whose lines belong together."""
-
-    source: File = Field(description="a text file with one input per line")
-    target: File = Field(description="a text file with the output of each line")
 
 
 class DataConfig(DataSection):
