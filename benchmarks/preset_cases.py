@@ -41,7 +41,7 @@ def builder(preset: str | Path, data: Path, **settings: object) -> Callable[...,
     Keyword arguments of that are keys of the section `training`, beside those that the data decide.
     """
     from regard.config import from_preset, load
-    from regard.tasks.table import task_of
+    from regard.runs.table import task_of
 
     overrides = {"data.train": data, "training.device": "cpu", **settings}
     read = load if isinstance(preset, Path) else from_preset

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from regard.data.text import synthetic
-from regard.tasks.table import TASKS
+from regard.runs.table import TASKS
 
 LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 0, "device": "cpu", "threads": 1}
 

@@ -13,7 +13,7 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
 from regard.decoding import symmetrise
 from regard.tasks import TextToText, load
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.viz import load_alignment
 
 LINES = ["ab cab\tca bb\tx", "", "a b\tabc a\ty", "c c c\tb c\tz"]
@@ -141,7 +141,7 @@ def test_references_give_the_error_rate(model: str, capsys: pytest.CaptureFixtur
 
 
 def test_files_of_the_training_give_no_error_rate(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from regard.tasks.fingerprints import fingerprint
+    from regard.runs.fingerprints import fingerprint
 
     Path("r.links").write_text("0-0\n" * 4)
     for name, path in (("train", "p.tsv"), ("alignments", "r.links")):

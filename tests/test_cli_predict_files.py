@@ -19,7 +19,7 @@ from regard.cli import run
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field
 from regard.tasks import TextToText
-from regard.tasks.store import save
+from regard.runs.store import save
 
 TAGS = {"units": ["character", "separator"], "separator": ";"}
 

@@ -53,7 +53,7 @@ def test_names_that_are_imported_late_are_there_and_others_are_not():
     from regard.tasks import train
     from regard.training import Outcome
 
-    assert (train.__module__, Outcome.__module__) == ("regard.tasks.run", "regard.training.outcome")
+    assert (train.__module__, Outcome.__module__) == ("regard.runs.training", "regard.training.outcome")
     for package in (tasks, regard.training):
         with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'tarin'"):
             _ = package.tarin

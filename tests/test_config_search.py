@@ -17,7 +17,7 @@ from regard.config.search import Search
 from regard.config.schemas import SCHEMAS
 from regard.decoding import Search as SearchOfDecoding
 from regard.errors import ConfigError
-from regard.tasks.store import save
+from regard.runs.store import save
 from test_tasks_limits import untrained
 
 TASKS = [task for task, schema in SCHEMAS.items() if issubclass(schema.model_fields["decoding"].annotation, Search)]

@@ -17,7 +17,7 @@ from regard.data.text import ByteUnits, CharacterUnits, ColumnUnits, Field, Sepa
 from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.text_to_text.reading import read_data
 
 LINES = "gehen\tging\tV;PST;3;SG\nlaufen\tlief\tV;PST\ngehen\tgeht\tV;3;SG\n"

@@ -22,7 +22,8 @@ from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.programs import forced_program, step_program, worst
 from regard.interop.export.refusals import require_plain_search
-from regard.tasks import load, store
+from regard.tasks import load
+from regard.runs import store
 from regard.tasks.text_to_text import TextToText
 
 TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]

@@ -22,7 +22,7 @@ ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "training", "tasks", "interop", "serve", "cli"]
+ORDER += ["decoding", "training", "runs", "tasks", "interop", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
@@ -53,7 +53,7 @@ def allowed(room):
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
         beside = beside | ({"config"} if room == "decoding" else set())
-        front = {"__init__"} if room in ("tasks", "cli", "training", "serve") else set()
+        front = {"__init__"} if room in ("runs", "tasks", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None
 

@@ -25,8 +25,8 @@ from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
 from regard.tasks import ImageToText, TextToText, load, train
-from regard.tasks.open_keys import is_set, value_of
-from regard.tasks.table import TASKS
+from regard.runs.open_keys import is_set, value_of
+from regard.runs.table import TASKS
 from task_cases import TASK_CASES, configured, interrupt, near
 
 NAMES = sorted(TASK_CASES)

@@ -19,7 +19,7 @@ from regard.data.text import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
 from regard.tasks import TextToText
-from regard.tasks.store import save
+from regard.runs.store import save
 from test_tasks_limits import untrained
 from test_tasks_pointer import untrained as pointing
 

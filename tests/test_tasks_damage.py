@@ -15,7 +15,7 @@ from regard import weights
 from regard.decoding import Search
 from regard.errors import DataError, RegardError
 from regard.tasks import load, train
-from regard.tasks.store import save
+from regard.runs.store import save
 from test_tasks import SMALL, configuration, small, trained, untrained
 from test_training_resume import assert_same_run
 

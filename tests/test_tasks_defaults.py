@@ -17,9 +17,9 @@ from regard.config.keys import keys
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
-from regard.tasks.open_keys import adopt, is_set
-from regard.tasks.plan import FEW_STEPS
-from regard.tasks.table import TASKS
+from regard.runs.open_keys import adopt, is_set
+from regard.runs.plan import FEW_STEPS
+from regard.runs.table import TASKS
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_data
 from task_cases import TASK_CASES
@@ -245,7 +245,7 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     def begin(*arguments: object, **options: object) -> None:
         raise Begun(capsys.readouterr().err)
 
-    monkeypatch.setattr("regard.tasks.run.run_loop", begin)
+    monkeypatch.setattr("regard.runs.training.run_loop", begin)
     with pytest.raises(Begun) as begun:
         train(from_preset("g2p", given), Path("run"))
     assert checked in str(begun.value)

@@ -20,7 +20,7 @@ from regard.decoding import GnmtPenalty, Hypothesis, NoPenalty, force_align, joi
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
 from regard.tasks import load, train
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.tasks.writing.directions import turned_round

@@ -28,7 +28,7 @@ from regard.tasks.documents.encoded import EncodedDocuments, SplitDocuments
 from regard.tasks.documents.evaluation import evaluation
 from regard.tasks.documents.reading import read_file
 from regard.tasks.documents.trainee import DocumentTrainee, without_words
-from regard.tasks.store import save
+from regard.runs.store import save
 
 NOISE = ["The bus was late.", "It rained all day!", "We sat by the window.", "Lunch is at noon.", "A dog barked."]
 TELLING = {"good": ["It was a joy.", "What a fine meal."], "bad": ["It was awful.", "A waste of money."]}

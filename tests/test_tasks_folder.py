@@ -23,9 +23,9 @@ from regard.config.texts import ParallelFiles
 from regard.data.text import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train
-from regard.tasks.fingerprints import fingerprint
-from regard.tasks.run import closing
-from regard.tasks.store import save
+from regard.runs.fingerprints import fingerprint
+from regard.runs.training import closing
+from regard.runs.store import save
 from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock

@@ -171,7 +171,7 @@ def test_all_verbs_of_a_trained_model(series: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_is_restored_to_the_same_forecasts(shops: Path, tmp_path: Path) -> None:
-    from regard.tasks.store import save
+    from regard.runs.store import save
 
     model, _ = untrained(shops, *SHOPS)
     save(model, tmp_path)
@@ -424,7 +424,7 @@ def test_a_rolling_evaluation_equals_direct_computation(series: Path) -> None:
 
 
 def _fingerprint(path: Path) -> str:
-    from regard.tasks.fingerprints import fingerprint
+    from regard.runs.fingerprints import fingerprint
 
     return fingerprint(path)
 
@@ -673,7 +673,7 @@ def zoned(folder: Path, start: str, rows: int, form: str = "offset", name: str =
 
 
 def test_a_model_keeps_the_calendar_of_its_series_whatever_the_form_of_a_file(tmp_path: Path) -> None:
-    from regard.tasks.store import save
+    from regard.runs.store import save
 
     model, _ = untrained(zoned(tmp_path, "2025-03-26", 200))
     save(model, tmp_path / "run")

@@ -29,7 +29,7 @@ from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.image_to_text.trainee import Augmenter
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.writing.evaluation import Scored
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}

@@ -18,7 +18,7 @@ from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, check, read_sentences, scheme_of
-from regard.tasks.table import TASKS
+from regard.runs.table import TASKS
 
 
 def written(folder: Path, text: str) -> Path:

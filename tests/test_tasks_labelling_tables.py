@@ -17,7 +17,7 @@ from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import Vocabulary
 from regard.tasks import load
 from regard.tasks.labelling.model import Tagger
-from regard.tasks.store import save
+from regard.runs.store import save
 
 CONLL = "-DOCSTART- -X- O\n\n\nAnna NNP B-per\nvan  NN\tI-per\n# X O\n10\u00a0km CD O\n\n# id = 2\nOslo NNP S\n\n\n"
 CONLLU = (

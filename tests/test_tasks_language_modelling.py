@@ -21,7 +21,7 @@ from regard.tasks import TASKS, LanguageModel, compilation, explain, load, train
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.reading import check, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
-from regard.tasks.store import save
+from regard.runs.store import save
 
 LINES = [
     f"{a} {b} {c}." for a in ("the", "a", "no") for b in ("cat", "dog", "owl", "fox") for c in ("sat", "ran", "hid")

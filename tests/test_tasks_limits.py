@@ -12,7 +12,7 @@ from regard.data.text import Field
 from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError
 from regard.tasks import TextToText
-from regard.tasks.store import save
+from regard.runs.store import save
 
 
 def untrained(**decoding: object) -> TextToText:

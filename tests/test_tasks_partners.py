@@ -19,7 +19,7 @@ from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText, ensemble
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.trainee import EncodedPairs
 from regard.tasks.writing.partners import scored_by, unknown_to
@@ -327,7 +327,7 @@ def test_an_ensemble_is_not_evaluated_on_what_a_member_was_trained_on(tmp_path):
     file = tmp_path / "pairs.tsv"
     file.write_text("ab\tba\n")
     first, second = made(0), made(1)
-    from regard.tasks.fingerprints import fingerprint
+    from regard.runs.fingerprints import fingerprint
 
     second.fingerprints["train"] = fingerprint(file)
     save(second, tmp_path / "second")
@@ -340,7 +340,7 @@ def test_an_ensemble_is_not_evaluated_on_what_a_member_was_trained_on(tmp_path):
 
 
 def test_losses_towards_the_diagonal_are_refused_from_right_to_left():
-    from regard.tasks.table import task_of
+    from regard.runs.table import task_of
 
     config = TextToTextConfig(
         data={"train": "x.tsv", "target": {"direction": "right_to_left"}},

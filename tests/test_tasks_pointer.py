@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 from regard.models import PointerDecoder
 from regard.tasks import TextToText, train
 from regard.tasks.decoder_losses import forced_outputs
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import TextTrainee
 

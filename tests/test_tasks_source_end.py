@@ -14,7 +14,7 @@ from regard.data import Pair
 from regard.data.text import EOS, Field
 from regard.errors import ConfigError, UnsupportedError
 from regard.tasks import TextToText
-from regard.tasks.table import TASKS
+from regard.runs.table import TASKS
 from regard.tasks.text_to_text.trainee import EncodedPairs
 from regard.tasks.writing.partners import ensemble_of
 

@@ -14,7 +14,7 @@ from regard.data.text.normalisation import Normalisation
 from regard.decoding import Prediction
 from regard.errors import ConfigError
 from regard.tasks import LanguageModel, TextToText
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.streaming import Pieces
 
 torch.set_num_threads(1)

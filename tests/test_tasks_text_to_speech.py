@@ -39,10 +39,10 @@ from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.metrics.speech import reading_errors
 from regard.layers import items
 from regard.tasks import SpeechModel, explain, load, train
-from regard.tasks.fingerprints import fingerprints
-from regard.tasks.folder import check_data
-from regard.tasks.material import check_all
-from regard.tasks.table import TASKS
+from regard.runs.fingerprints import fingerprints
+from regard.runs.folder import check_data
+from regard.runs.material import check_all
+from regard.runs.table import TASKS
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
 from regard.tasks.text_to_speech.evaluation import heard, log_magnitudes, read_joined, step_times, validation_scores

@@ -14,9 +14,9 @@ from regard.config import from_preset
 from regard.config import load as load_configuration
 from regard.errors import DataError
 from regard.tasks import load, train
-from regard.tasks.store import save
-from regard.tasks.table import TASKS
-from regard.tasks.trained_items import DataItem, TrainedItems
+from regard.runs.store import save
+from regard.runs.table import TASKS
+from regard.runs.trained_items import DataItem, TrainedItems
 from task_cases import TASK_CASES
 
 SMALL = [

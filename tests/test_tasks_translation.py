@@ -20,9 +20,9 @@ from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
-from regard.tasks.fingerprints import fingerprint
-from regard.tasks.run import _select
-from regard.tasks.store import save
+from regard.runs.fingerprints import fingerprint
+from regard.runs.training import _select
+from regard.runs.store import save
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -170,7 +170,7 @@ def test_the_command_evaluates_and_predicts_parallel_files(
 
 def test_bleu_chooses_the_best_validation_and_larger_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.config import from_preset
-    from regard.tasks import run as tasks_run
+    from regard.runs import training as tasks_run
 
     written(tmp_path, "a", ["abc", "bca", "cab"] * 4)
     written(tmp_path, "b", ["one two", "two three", "three one"] * 4)

@@ -22,7 +22,7 @@ from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import Padding
 from regard.ops.recording import MOST, Recordings
 from regard.shapes import trusted
-from regard.tasks.table import task_of
+from regard.runs.table import task_of
 from regard.training.accumulation import LocalBatch
 from regard.training.grid import on_grid
 from regard.training.step import Stepper

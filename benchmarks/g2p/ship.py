@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import regard
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.training import Outcome
 
 CARD = """\

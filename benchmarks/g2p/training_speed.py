@@ -25,7 +25,7 @@ def serve(train: str, dev: str, precision: str) -> None:
     import torch
 
     from regard.config import load
-    from regard.tasks import run as training
+    from regard.runs import training
     from regard.tasks.text_to_text.model import TextToText
     from regard.tasks.text_to_text.trainee import TextTrainee
     from regard.training.step import Stepper

@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import PAD
 from regard.tasks.labelling.network import CHARACTER_SIZE
-from regard.tasks.table import TASKS
+from regard.runs.table import TASKS
 from regard.training.accumulation import LocalBatch
 from regard.training.allocator import keep_memory
 from regard.training.step import Stepper

@@ -61,7 +61,7 @@ def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str
 
     Args:
         package: the package's `__name__`.
-        homes: for each module of the package, the public names that it defines. No public name may equal the name of
+        homes: for each module of the package, or with its whole name, the public names that it defines. No public name may equal the name of
             a module: once imported, the module would hide it.
 
     >>> find = on_demand("regard.viz", {"labels": ["shortened"]})
@@ -76,6 +76,7 @@ def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str
     def find(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home[name]}"), name)
+        module = home[name] if home[name].startswith("regard.") else f"{package}.{home[name]}"
+        return getattr(import_module(module), name)
 
     return find

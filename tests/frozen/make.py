@@ -22,7 +22,7 @@ import torch
 
 import regard
 from regard.data.text import synthetic
-from regard.tasks.store import save
+from regard.runs.store import save
 
 COMMON = "data: {train: train.tsv, dev: dev.tsv, source: {units: whitespace}, target: {units: whitespace}}\n"
 CONFIGS = {

@@ -19,7 +19,7 @@ from hostile.trial import Refused, command, inside
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
 from regard.tasks import TextToText
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.tasks.text_to_text.trainee import TextTrainee
 
 TINY = {

@@ -167,11 +167,11 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
 
 
 def _check(configuration: Configuration) -> int:
-    from regard.tasks.fingerprints import fingerprints
-    from regard.tasks.material import check_all
-    from regard.tasks.start import WarmStart
-    from regard.tasks.table import task_of
-    from regard.tasks.trained_items import TrainedItems
+    from regard.runs.fingerprints import fingerprints
+    from regard.runs.material import check_all
+    from regard.runs.warm_start import WarmStart
+    from regard.runs.table import task_of
+    from regard.runs.trained_items import TrainedItems
 
     config = configuration.config
     task = task_of(config)

@@ -11,7 +11,7 @@ from regard.cli.standard import check_output
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.tasks.contract import AbstractModel
+    from regard.runs.contract import AbstractModel
 
 LONGEST_NAME = 40
 """Letters of the text in the name of a file."""

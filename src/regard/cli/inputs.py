@@ -14,7 +14,7 @@ from regard.errors import ConfigError, DataError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import Fields, InputFormat, InputRow, InputTable
-    from regard.tasks.contract import AbstractModel
+    from regard.runs.contract import AbstractModel
 
 STDIN = Path("-")
 CHUNK_ROWS = 2000

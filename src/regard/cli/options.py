@@ -15,7 +15,7 @@ import typer
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.tasks.contract import AbstractModel
+    from regard.runs.contract import AbstractModel
 
 SETTINGS = "regard.settings"
 SMALL_WORK = 2000

@@ -14,7 +14,7 @@ from regard.cli.standard import check_output, lines, say, show
 from regard.errors import DataError, RegardError, UnsupportedError
 
 if TYPE_CHECKING:
-    from regard.tasks.contract import AbstractModel
+    from regard.runs.contract import AbstractModel
 
 MOST_DRAWN = 50
 """Inputs of a file that are drawn if no number is chosen."""

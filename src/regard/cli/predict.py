@@ -22,7 +22,7 @@ from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow, InputTable
-    from regard.tasks.contract import AbstractModel, Prediction
+    from regard.runs.contract import AbstractModel, Prediction
 
 
 def predict(

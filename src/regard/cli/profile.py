@@ -54,7 +54,7 @@ SYMBOLS = "inputs to symbols and back"
 ROOMS = {START: "", IMPORTS: "", WRITING: "cli", SYMBOLS: "data"} | {
     stage: room for stage, (room, *_) in STAGES.items()
 }
-NEEDED = ("regard.tasks", "regard.tasks.table", "regard.training.allocator", "regard.training.processes")
+NEEDED = ("regard.tasks", "regard.runs.table", "regard.training.allocator", "regard.training.processes")
 """What a command imports in any case."""
 
 
@@ -124,7 +124,7 @@ def profiled() -> Iterator[None]:
 
 def _predictions() -> list[str]:
     """The method `predict` of the models of every task."""
-    from regard.tasks.contract import AbstractModel
+    from regard.runs.contract import AbstractModel
 
     return [f"{kind.__module__}:{kind.__qualname__}.predict" for kind in AbstractModel.__subclasses__()]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ConfigError
-from regard.tasks.contract import AbstractModel
+from regard.runs.contract import AbstractModel
 
 UNKNOWN_DATA = Path("unknown")
 """The training data of a converted model (`data.train`), which its files do not name."""

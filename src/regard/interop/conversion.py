@@ -18,7 +18,7 @@ from regard.interop.tfa.converter import TensorFlowAddons
 from regard.interop.torch_transformer import TorchTransformer
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.files import checksum, create_folder
-from regard.tasks import store
+from regard.runs import store
 
 KINDS: Mapping[str, AbstractKind] = {
     "eole": Eole(),

@@ -6,14 +6,14 @@ from regard.lazy import on_demand
 
 if TYPE_CHECKING:
     from regard.tasks.listing import catalogue, describe, explain
-    from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
+    from regard.runs.contract import AbstractModel, AbstractTask, DataFile, Metric
     from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
     from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
     from regard.tasks.image_to_text import ImagePrediction, ImageToText
     from regard.tasks.language_modelling import LanguageModel
-    from regard.tasks.loading import load
-    from regard.tasks.run import train
-    from regard.tasks.table import TASKS
+    from regard.runs.loading import load
+    from regard.runs.training import train
+    from regard.runs.table import TASKS
     from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
     from regard.tasks.text_to_text import TextToText
     from regard.tasks.writing import Evaluation, ensemble
@@ -22,14 +22,14 @@ __getattr__ = on_demand(
     __name__,
     {
         "listing": ["catalogue", "describe", "explain"],
-        "contract": ["AbstractModel", "AbstractTask", "DataFile", "Metric"],
+        "regard.runs.contract": ["AbstractModel", "AbstractTask", "DataFile", "Metric"],
         "documents": ["DocumentEvaluation", "DocumentModel", "DocumentPrediction"],
         "forecasting": ["FileForecasts", "ForecastEvaluation", "Forecaster"],
         "image_to_text": ["ImagePrediction", "ImageToText"],
         "language_modelling": ["LanguageModel"],
-        "loading": ["load"],
-        "run": ["train"],
-        "table": ["TASKS"],
+        "regard.runs.loading": ["load"],
+        "regard.runs.training": ["train"],
+        "regard.runs.table": ["TASKS"],
         "text_to_speech": ["Speech", "SpeechEvaluation", "SpeechModel"],
         "text_to_text": ["TextToText"],
         "writing": ["Evaluation", "ensemble"],

@@ -16,9 +16,9 @@ from regard.config.reading import preset_text
 from regard.decoding import recorded
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
-from regard.tasks.contract import AbstractModel
-from regard.tasks.loading import shipped
-from regard.tasks.table import TASKS
+from regard.runs.contract import AbstractModel
+from regard.runs.loading import shipped
+from regard.runs.table import TASKS
 
 PARTS = {
     "score": attention.AbstractScore,

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from regard.tasks.documents.config import DocumentsConfig
 from regard.data import bucket
 from regard.errors import counted
-from regard.tasks.open_keys import OpenKeys, two_digits
-from regard.tasks.plan import Plan, choose_steps, falling_dropout
+from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 500_000
 """Words of the collection that the numbers were tuned on, called the reference."""

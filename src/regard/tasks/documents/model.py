@@ -21,12 +21,12 @@ from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
 from regard.models import DocumentClassifier
-from regard.tasks.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_texts
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.encoded import EncodedDocuments
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, evaluation
 from regard.tasks.documents.reading import data_item, read_file
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 from regard.viz import WeightedDocument, plot_document, save_documents
 
 LONGEST_TITLE = 60

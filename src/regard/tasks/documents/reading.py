@@ -15,7 +15,7 @@ from regard.data.text.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
 from regard.errors import ConfigError, DataError
 from regard.tasks.documents.encoded import SplitDocuments
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from regard.errors import ConfigError, UnsupportedError
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
 from regard.tasks.documents.reading import TrainingData
-from regard.tasks.trainee import AbstractArrayTrainee, without_words
+from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_document
 

@@ -15,7 +15,7 @@ from regard.data.series import TIME_FEATURES, SeriesTable, Step, TimeSplit
 from regard.data.text_file import reason
 from regard.data.series.zones import DAY, UNNAMED, zone_named
 from regard.errors import DataError
-from regard.tasks.fingerprints import DAMAGED
+from regard.runs.fingerprints import DAMAGED
 from regard.tasks.forecasting.reading import SeriesData
 
 FORMAT = "regard.series.1"

@@ -22,8 +22,8 @@ from regard.data.series.file import PARQUET
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
-from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import fingerprint
+from regard.runs.contract import AbstractModel
+from regard.runs.fingerprints import fingerprint
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries
 from regard.tasks.forecasting.facts import SeriesFacts

@@ -16,7 +16,7 @@ from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.series.checks import check_minimum, check_values
 from regard.data.series.split import Subset
 from regard.errors import ConfigError, DataError, counted, first_of
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 
 WINDOW_SCALES = {
     "none": None,

@@ -22,7 +22,7 @@ from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
 from regard.tasks.forecasting.reading import SeriesData
-from regard.tasks.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_forecast
 

@@ -18,7 +18,7 @@ from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
 from regard.tasks.image_to_text.pixels import Image
-from regard.tasks.trained_items import DataItem, content
+from regard.runs.trained_items import DataItem, content
 from regard.tasks.writing.evaluation import Scored
 from regard.tasks.writing.model import output_symbols
 

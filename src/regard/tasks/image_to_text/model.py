@@ -45,7 +45,7 @@ from regard.tasks.image_to_text.evaluation import (
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.reading import open_table
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field

@@ -17,14 +17,14 @@ from regard.data.text import PAD, Vocabulary
 from regard.metrics import SpanScheme
 from regard.data.input_rows import InputTable
 from regard.errors import DataError
-from regard.tasks.contract import AbstractModel
+from regard.runs.contract import AbstractModel
 from regard.tasks.encoded import pad
 from regard.tasks.labelling import tables
 from regard.tasks.labelling.columns import Sentence, tokens_of
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import cased, data_item, form_options, read_sentences, scheme_of
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 from regard.viz import plot_alignment
 
 DECIMALS = 6

@@ -18,7 +18,7 @@ from regard.metrics.spans import TITLES
 from regard.data.split import held_out_indices
 from regard.errors import DataError, counted, first_of
 from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 
 FEW_SENTENCES = 200
 NO_SPANS = RecognisedScheme(None)

@@ -17,7 +17,7 @@ from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial
-from regard.tasks.trainee import AbstractArrayTrainee, without_words
+from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation
 
 HELD_OUT_ROWS = 64

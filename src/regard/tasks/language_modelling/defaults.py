@@ -17,8 +17,8 @@ from types import MappingProxyType
 from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.errors import counted
 from regard.tasks.language_modelling.build import parts_of
-from regard.tasks.open_keys import OpenKeys, two_digits
-from regard.tasks.plan import Plan, choose_steps, falling_dropout
+from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 100_000
 """Tokens of the text that the numbers are relative to, called the reference."""

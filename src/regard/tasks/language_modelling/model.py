@@ -24,7 +24,7 @@ from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, m
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import AbstractLanguageModel, Encoded
-from regard.tasks.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_texts
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches

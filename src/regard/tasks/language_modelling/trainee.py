@@ -18,7 +18,7 @@ from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
-from regard.tasks.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_alignment
 

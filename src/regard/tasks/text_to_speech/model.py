@@ -29,13 +29,13 @@ from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
-from regard.tasks.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_texts
 from regard.tasks.encoded import pad
-from regard.tasks.fingerprints import DAMAGED
+from regard.runs.fingerprints import DAMAGED
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
 from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation, Synthesis, evaluate
 from regard.tasks.text_to_speech.reading import data_item
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 from regard.viz import AlignedSpeech
 from regard.viz.files import numbered_files
 

@@ -27,7 +27,7 @@ from regard.errors import ConfigError, DataError, RegardError, counted
 from regard.files import read_array
 from regard.metrics.speech import MeanDurations
 from regard.tasks.text_to_speech.build import front_end_of, has_linear
-from regard.tasks.trained_items import DataItem, content
+from regard.runs.trained_items import DataItem, content
 
 CACHE_VERSION = 2
 """Is part of the names of kept spectrograms; another one when what they have changes."""

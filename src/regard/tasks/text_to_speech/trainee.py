@@ -24,7 +24,7 @@ from regard.tasks.text_to_speech.advice import milestone
 from regard.tasks.text_to_speech.evaluation import Speech, validation_metrics, validation_scores
 from regard.tasks.text_to_speech.model import SpeechModel, as_picture
 from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
-from regard.tasks.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_speech
 

@@ -24,8 +24,8 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
 from regard.errors import counted
-from regard.tasks.open_keys import OpenKeys, two_digits
-from regard.tasks.plan import Plan, choose_steps, falling_dropout
+from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""

@@ -30,12 +30,12 @@ from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.decoding.recorded import capture_for
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
-from regard.tasks.contract import check_texts
+from regard.runs.contract import check_texts
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import padded
-from regard.tasks.trained_items import DataItem
+from regard.runs.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field

@@ -14,7 +14,7 @@ from regard.data.text import Field
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder
-from regard.tasks.fingerprints import DAMAGED
+from regard.runs.fingerprints import DAMAGED
 from regard.tasks.teaching import check_layer, check_teachable
 
 

@@ -36,7 +36,7 @@ from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
-from regard.tasks.contract import AbstractModel
+from regard.runs.contract import AbstractModel
 from regard.tasks.encoded import numbered
 from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.writing.constraints import backwards, with_room, within
@@ -459,7 +459,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def _partner(self, path: Path, key: str) -> Self:
         """The model that a key of `decoding` names, which is loaded once."""
-        from regard.tasks.loading import find_named, load_of_task
+        from regard.runs.loading import find_named, load_of_task
 
         if (path, self.device) not in self._partners:
             place = ("decoding", key)

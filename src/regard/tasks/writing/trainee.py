@@ -20,7 +20,7 @@ from regard.metrics.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
-from regard.tasks.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.writing.decoders import NEVER
 from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem

@@ -11,12 +11,12 @@ from regard.config import load as load_configuration
 from regard.config.place import cut
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
-from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import fingerprints
-from regard.tasks.open_keys import adopt
-from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
-from regard.tasks.table import task_of
-from regard.tasks.trained_items import ITEMS
+from regard.runs.contract import AbstractModel
+from regard.runs.fingerprints import fingerprints
+from regard.runs.open_keys import adopt
+from regard.runs.store import FINGERPRINTS, load_fingerprints, save_fingerprints
+from regard.runs.table import task_of
+from regard.runs.trained_items import ITEMS
 from regard.training import Outcome, archive, lock, read_state
 from regard.training.checkpoint import Checkpoints
 from regard.training.manifest import Manifest, is_run

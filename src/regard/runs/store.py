@@ -10,9 +10,9 @@ from regard import weights as files
 from regard.config import save as save_configuration
 from regard.errors import DataError
 from regard.files import checksum
-from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import DAMAGED
-from regard.tasks.trained_items import ITEMS
+from regard.runs.contract import AbstractModel
+from regard.runs.fingerprints import DAMAGED
+from regard.runs.trained_items import ITEMS
 
 WEIGHTS = "model.safetensors"
 CONFIGURATION = "config.yaml"

@@ -16,7 +16,7 @@ from regard.data.text import UNKNOWN
 from regard.errors import UnsupportedError
 from regard.layers import items
 from regard.shapes import Bool, Int
-from regard.tasks.store import save
+from regard.runs.store import save
 from regard.training import Trainee
 from regard.training.grid import padded
 

@@ -17,12 +17,12 @@ from regard.data.text import Vocabulary
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.errors import DataError, UnsupportedError
-from regard.tasks.fingerprints import fingerprint, training_files
-from regard.tasks.plan import Plan
-from regard.tasks.trained_items import DataItem, Seen, TrainedItems, shared_items
+from regard.runs.fingerprints import fingerprint, training_files
+from regard.runs.plan import Plan
+from regard.runs.trained_items import DataItem, Seen, TrainedItems, shared_items
 
 if TYPE_CHECKING:
-    from regard.tasks.trainee import AbstractTrainee
+    from regard.runs.trainee import AbstractTrainee
 
 
 @dataclass(frozen=True, slots=True)

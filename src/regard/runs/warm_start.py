@@ -18,13 +18,13 @@ from regard.data.text.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead
-from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import training_files
-from regard.tasks.loading import find_named, load_of_task
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, value_of
-from regard.tasks.plan import WARMUP, Plan, planned_steps
-from regard.tasks.store import WEIGHTS
-from regard.tasks.trained_items import TrainedItems
+from regard.runs.contract import AbstractModel
+from regard.runs.fingerprints import training_files
+from regard.runs.loading import find_named, load_of_task
+from regard.runs.open_keys import OpenKeys, adopted, open_keys, value_of
+from regard.runs.plan import WARMUP, Plan, planned_steps
+from regard.runs.store import WEIGHTS
+from regard.runs.trained_items import TrainedItems
 
 KEY_PATH = ("training", "start_from")
 SMALL_SHARE = 0.5

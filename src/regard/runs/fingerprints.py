@@ -12,7 +12,7 @@ from regard.errors import DataError
 from regard.files import checksum
 
 if TYPE_CHECKING:
-    from regard.tasks.contract import DataFile
+    from regard.runs.contract import DataFile
 
 TRAINED = {"train", "alignments"}
 """Names of files that a model learns from, as a whole or before or after a point."""

@@ -7,7 +7,7 @@ from typing import Any
 from regard.config import Config
 from regard.config.schemas import SCHEMAS
 from regard.lazy import OnDemand
-from regard.tasks.contract import AbstractTask
+from regard.runs.contract import AbstractTask
 
 TASKS: OnDemand[AbstractTask[Any]] = OnDemand({name: f"regard.tasks.{name}.task:TASK" for name in SCHEMAS})
 """A task is imported when it is asked for."""

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.data import Finding, Findings, collecting
 from regard.errors import DataError, counted
-from regard.tasks.contract import AbstractTask
-from regard.tasks.plan import Plan
+from regard.runs.contract import AbstractTask
+from regard.runs.plan import Plan
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 

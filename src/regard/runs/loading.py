@@ -20,11 +20,11 @@ from regard.config.schema import is_set
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import checksum
-from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import DAMAGED
-from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
-from regard.tasks.table import task_of
-from regard.tasks.trained_items import ITEMS, TrainedItems
+from regard.runs.contract import AbstractModel
+from regard.runs.fingerprints import DAMAGED
+from regard.runs.store import CARD, WEIGHTS, load_fingerprints, tied
+from regard.runs.table import task_of
+from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.training import archive
 from regard.training.device import choose as choose_device
 

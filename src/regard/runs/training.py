@@ -19,14 +19,14 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
-from regard.tasks.contract import AbstractTask, Metric
-from regard.tasks.fingerprints import fingerprints
-from regard.tasks.folder import Decision, check_data, inspect, take
-from regard.tasks.material import read_and_check
-from regard.tasks.start import WarmStart
-from regard.tasks.store import load_fingerprints
-from regard.tasks.table import task_of
-from regard.tasks.trained_items import ITEMS, TrainedItems
+from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import fingerprints
+from regard.runs.folder import Decision, check_data, inspect, take
+from regard.runs.material import read_and_check
+from regard.runs.warm_start import WarmStart
+from regard.runs.store import load_fingerprints
+from regard.runs.table import task_of
+from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
