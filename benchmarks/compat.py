@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import bahdanau, luong
-from regard.interop import tfa
 from regard.decoding import Search, search
+from regard.interop import tfa
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder
 

@@ -26,7 +26,6 @@ import torch
 
 import regard
 from regard.attention import RECIPES
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.config.texts import SideConfig, TransformerSideConfig
 from regard.data.text import Field
 from regard.errors import RegardError
@@ -34,6 +33,7 @@ from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.programs import worst
 from regard.tasks.text_to_text import TextToText
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 COUNT, BEAM, TURNS = 200, 5, 7
 MOST = 40

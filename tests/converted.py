@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from regard.interop import convert
 from regard.data.text import BOS
 from regard.data.text.vocabulary import SPECIALS
+from regard.interop import convert
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
 from regard.decoding import symmetrise
-from regard.tasks import TextToText, load
 from regard.runs.store import save
+from regard.tasks import TextToText, load
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.viz import load_alignment
 
 LINES = ["ab cab\tca bb\tx", "", "a b\tabc a\ty", "c c c\tb c\tz"]

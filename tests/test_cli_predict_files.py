@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field
-from regard.tasks import TextToText
 from regard.runs.store import save
+from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 
 TAGS = {"units": ["character", "separator"], "separator": ";"}
 

@@ -15,10 +15,10 @@ import pytest
 
 import regard
 from regard.cli import inputs, run
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.writing.evaluation import Evaluation, Scored
 

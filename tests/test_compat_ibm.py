@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 import torch
 
-from regard.interop.ibm import Attention, DecoderRNN, EncoderRNN, Seq2seq, TopKDecoder
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
+from regard.interop.ibm import Attention, DecoderRNN, EncoderRNN, Seq2seq, TopKDecoder
 
 B, S, D, N, SOS, EOS = 2, 5, 4, 5, 1, 2
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

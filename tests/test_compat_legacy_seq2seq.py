@@ -9,9 +9,16 @@ import torch
 from torch import nn
 
 from regard import tree
-from regard.interop import tfa
-from regard.interop.legacy_seq2seq import AttentionDecoder, EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq, attention_decoder, embedding_attention_decoder, embedding_attention_seq2seq
 from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
+from regard.interop import tfa
+from regard.interop.legacy_seq2seq import (
+    AttentionDecoder,
+    EmbeddingAttentionDecoder,
+    EmbeddingAttentionSeq2Seq,
+    attention_decoder,
+    embedding_attention_decoder,
+    embedding_attention_seq2seq,
+)
 
 B, T, S, I, D, M, O = 2, 4, 5, 3, 4, 6, 7  # noqa: E741
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

@@ -29,8 +29,8 @@ from regard.attention import (
 )
 from regard.attention.peers import argmax_window
 from regard.attention.windows import InEvaluation
-from regard.interop import ibm, legacy_seq2seq
 from regard.decoding import Search, free_run, search
+from regard.interop import ibm, legacy_seq2seq
 from regard.layers import (
     FeedForward,
     PositionedEmbedding,

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.interop import tfa
 from regard.errors import RegardError, ShapeError, UnsupportedError
+from regard.interop import tfa
 from regard.layers import Prenet
 
 B, S, T, N, E, D = 3, 6, 5, 10, 4, 5

@@ -11,8 +11,8 @@ from torch import nn
 
 from regard import record_attention, tree
 from regard.attention import luong
-from regard.interop import tfa
 from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
+from regard.interop import tfa
 
 MECHANISMS = {
     "luong": lambda **options: tfa.LuongAttention(4, **options),

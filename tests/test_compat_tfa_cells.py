@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from regard import tree
-from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
+from regard.interop import tfa
 
 CELLS = {
     "rnn": tfa.BasicRNNCell,

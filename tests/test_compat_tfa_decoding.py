@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.interop import tfa
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
+from regard.interop import tfa
 from tfa_models import END, START, STEPS, Cell, attentive, case_of, close, first_state, golden, layer
 
 torch.set_num_threads(1)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError
+from regard.interop import tfa
 from tfa_models import close, golden
 
 torch.set_num_threads(1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.interop import tfa
 from regard.errors import ConfigError, DataError, RegardError, ShapeError
+from regard.interop import tfa
 from tfa_models import case_of, close, golden
 
 torch.set_num_threads(1)

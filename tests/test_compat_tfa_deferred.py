@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.interop import tfa
 from regard.errors import UnsupportedError
+from regard.interop import tfa
 
 MECHANISMS = {
     "luong": lambda: tfa.LuongAttention(4, scale=True),

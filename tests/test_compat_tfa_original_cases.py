@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.interop import tfa
 from regard.errors import RegardError
+from regard.interop import tfa
 
 
 def by_step(rows):

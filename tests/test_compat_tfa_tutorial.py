@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.interop import tfa
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
+from regard.interop import tfa
 
 GOLDEN = Path(__file__).parent / "golden" / "tensorflow_addons" / "tutorial"
 KINDS = pytest.mark.parametrize("kind", ["luong", "bahdanau"])

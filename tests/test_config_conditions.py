@@ -18,10 +18,10 @@ from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, Place, keys_of, places
 from regard.config.schema import TrainingConfig
 from regard.config.schemas import SCHEMAS
+from regard.errors import ConfigError
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_text.config import TextToTextConfig
-from regard.errors import ConfigError
 from task_cases import LOOP, TASK_CASES
 
 Condition = tuple[str, list[Any], bool, Any]

@@ -12,8 +12,8 @@ import regard.config as config
 from regard.config import Configuration, from_preset
 from regard.config.changed import changed
 from regard.config.reading import preset_text
-from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.errors import ConfigError
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import regard.config as config
 from regard.config.description import key_list
 from regard.config.keys import keys_of, places
 from regard.config.schemas import SCHEMAS
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.errors import ConfigError
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 PRESETS = [
     "autoencoder",

@@ -20,13 +20,20 @@ from safetensors.torch import save_file
 from torch import nn
 
 from regard.cli import run
-from regard.interop import KINDS, Origin
-from regard.interop import convert
-from regard.interop.files import read_arrays, read_checkpoint, read_json, read_lines, read_safetensors, read_yaml, tensors
-from regard.interop.options import Options
-from regard.interop.symbols import Symbols, ordered
 from regard.data.text.vocabulary import BOS, PAD
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.interop import KINDS, Origin, convert
+from regard.interop.files import (
+    read_arrays,
+    read_checkpoint,
+    read_json,
+    read_lines,
+    read_safetensors,
+    read_yaml,
+    tensors,
+)
+from regard.interop.options import Options
+from regard.interop.symbols import Symbols, ordered
 from regard.models.named_weights import load_named
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.interop import KINDS, Converted
-from regard.interop import convert
 from regard.errors import DataError, UnsupportedError
+from regard.interop import KINDS, Converted, convert
 from test_conversion_tfa import made
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
-from regard.interop.symbols import LEAST, Symbols
 from regard.data.text import Field, Normalisation
 from regard.data.text.pieces import SentencePieceUnits
 from regard.errors import DataError
+from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
+from regard.interop.symbols import LEAST, Symbols
 
 SPECIALS = {"padding": "<pad>", "begin": "<pad>", "end": "</s>", "unknown": "<unk>"}
 

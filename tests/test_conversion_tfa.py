@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.interop import tfa
-from regard.interop import Origin
-from regard.interop import convert
-from regard.interop.arrays import Arrays, plain
-from regard.interop.tfa.cell_weights import CELLS, size_of
-from regard.interop.tfa.converter import TensorFlowAddons
 from regard.data.text import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
+from regard.interop import Origin, convert, tfa
+from regard.interop.arrays import Arrays, plain
+from regard.interop.tfa.cell_weights import CELLS, size_of
+from regard.interop.tfa.converter import TensorFlowAddons
 from regard.layers import RecurrentStack
 from regard.models import Encoded
 from regard.tasks import load

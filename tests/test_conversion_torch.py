@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 import converted as c
-from regard.interop import convert
 from regard.data.text import BOS, EOS
 from regard.errors import DataError
+from regard.interop import convert
 
 SOURCE = ["<unk>", "<pad>", "<bos>", "<eos>", "a", "b", "c", "d"]
 TARGET = ["<pad>", "<bos>", "<eos>", "<unk>", "x", "y", "z"]

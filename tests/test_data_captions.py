@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden.archive import FOLDER
-from regard.metrics import captions as caption_scores, caption_words, each_caption_scores, edit_distance, expression_rates
-from regard.metrics.captions import longest_common_subsequence
 from regard.errors import RegardError
+from regard.metrics import caption_words, each_caption_scores, edit_distance, expression_rates
+from regard.metrics import captions as caption_scores
+from regard.metrics.captions import longest_common_subsequence
 
 GOLDEN = json.loads((FOLDER / "pycocoevalcap" / "captions.json").read_text(encoding="utf-8"))
 CANDIDATES, REFERENCES = GOLDEN["candidates"], GOLDEN["references"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from regard.tasks.text_to_text.config import SideConfig
 from regard.data import Pairs
 from regard.data.text import Field, ParallelText, Report, check, open_pairs
+from regard.tasks.text_to_text.config import SideConfig
 
 Rows = list[tuple[str, str]]
 CLEAN = [(f"{a} {b}", f"{b.upper()} {a.upper()}") for b in "abcdef" for a in "abcdef" if a != b]

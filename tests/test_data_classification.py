@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.metrics import score_labels
 from regard.errors import RegardError
+from regard.metrics import score_labels
 
 
 def counted(outputs, references, num_labels):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from regard.cli import run
 from regard.config import from_preset, load
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import ByteUnits, CharacterUnits, ColumnUnits, Field, SeparatorUnits, WhitespaceUnits, open_pairs
 from regard.errors import ConfigError, DataError
+from regard.runs.store import save
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
-from regard.runs.store import save
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.reading import read_data
 
 LINES = "gehen\tging\tV;PST;3;SG\nlaufen\tlief\tV;PST\ngehen\tgeht\tV;3;SG\n"

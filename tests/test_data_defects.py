@@ -14,9 +14,9 @@ import regard
 from regard.audio import read_wave, synthetic_speech, write_wave
 from regard.config import from_preset
 from regard.data import collecting
-from regard.data.text import open_pairs
-from regard.data.speech import read_ljspeech
 from regard.data.pictures import write_synthetic_pictures
+from regard.data.speech import read_ljspeech
+from regard.data.text import open_pairs
 from regard.errors import DataError
 from regard.runs.material import check_all, read_and_check
 from regard.runs.table import task_of

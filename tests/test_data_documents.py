@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.documents import Document, DocumentField, Documents, EncodedDocument, Labels, Sentences, document_findings, hold_out_documents, pad_documents, read_documents
-from regard.data.text import Normalisation, Vocabulary, WhitespaceUnits
 from regard.data import bucket
+from regard.data.documents import (
+    Document,
+    DocumentField,
+    Documents,
+    EncodedDocument,
+    Labels,
+    Sentences,
+    document_findings,
+    hold_out_documents,
+    pad_documents,
+    read_documents,
+)
+from regard.data.text import Normalisation, Vocabulary, WhitespaceUnits
 from regard.data.text.units import ByteUnits
 from regard.errors import ConfigError, DataError, RegardError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import ExtendedVocabulary, Field
 from regard.data.text.extended import comparable
+from regard.tasks.text_to_text.config import SideConfig
 
 
 def field(texts: list[str], num_columns: int = 1, **options: Any) -> Field:

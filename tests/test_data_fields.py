@@ -20,9 +20,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.text_to_text.config import SideConfig
-from regard.data.text import BOS, EOS, PAD, UNKNOWN, ByteUnits, CharacterUnits, Field, Normalisation, SentencePieceUnits, Units, Vocabulary, WhitespaceUnits, WordUnits
+from regard.data.text import (
+    BOS,
+    EOS,
+    PAD,
+    UNKNOWN,
+    ByteUnits,
+    CharacterUnits,
+    Field,
+    Normalisation,
+    SentencePieceUnits,
+    Units,
+    Vocabulary,
+    WhitespaceUnits,
+    WordUnits,
+)
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.tasks.text_to_text.config import SideConfig
 
 CASES = ("keep", "upper", "lower")
 FORMS = ("keep", "NFC", "NFD", "NFKC", "NFKD")

@@ -9,10 +9,24 @@ import numpy as np
 import pytest
 import torch
 
-from regard.metrics import ForecastTally, pinball
-from regard.data.series import LinearForecast, RepeatLast, Seasonal, Series, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale, alignment_rows, forecast_rows, forecasts_of, write_rows
+from regard.data.series import (
+    LinearForecast,
+    RepeatLast,
+    Seasonal,
+    Series,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    Step,
+    WindowScale,
+    alignment_rows,
+    forecast_rows,
+    forecasts_of,
+    write_rows,
+)
 from regard.data.series.calendar import HOUR
 from regard.errors import DataError, ShapeError
+from regard.metrics import ForecastTally, pinball
 
 
 def table_of(*targets: np.ndarray) -> SeriesTable:

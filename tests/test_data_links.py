@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import Field, Links, SentencePieceUnits, alignment_errors, parse_links, read_links
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.vocabulary import Vocabulary
 from regard.errors import DataError, UnsupportedError
+from regard.tasks.text_to_text.config import SideConfig
 
 TEXTS = ["the cat sat on a mat", "Don't say (3.14), say it!", "größe  und\u00a0maß", "a"]
 SETTINGS = {

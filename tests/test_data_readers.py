@@ -20,11 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data import Lines, text_file
-from regard.data import Pairs
-from regard.data.text import ParallelText, open_pairs
+from regard.data import Lines, Pairs, text_file
 from regard.data import lines as lines_module
 from regard.data.csv_fields import csv_line, csv_rows
+from regard.data.text import ParallelText, open_pairs
 from regard.errors import ConfigError, DataError
 
 

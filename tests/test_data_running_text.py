@@ -7,7 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.text import BOS, UNKNOWN, ByteUnits, CharacterUnits, Field, Normalisation, RunningText, TextSpan, TextWindows, Vocabulary, WhitespaceUnits, WordUnits, running_text
+from regard.data.text import (
+    BOS,
+    UNKNOWN,
+    ByteUnits,
+    CharacterUnits,
+    Field,
+    Normalisation,
+    RunningText,
+    TextSpan,
+    TextWindows,
+    Vocabulary,
+    WhitespaceUnits,
+    WordUnits,
+    running_text,
+)
 from regard.errors import DataError, RegardError
 
 VERSE = "  To be, or not to be:\nthat is the question.\n\nWhether 'tis nobler\tin the mind \nto suffer é.\n"

@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import Pair
-
 from regard.data.text import Normalisation, group
-from regard.metrics import character_error_rate, edit_distance, sequence_accuracy, sequence_error_rate, symbol_error_rate, symbol_errors
 from regard.errors import RegardError
+from regard.metrics import (
+    character_error_rate,
+    edit_distance,
+    sequence_accuracy,
+    sequence_error_rate,
+    symbol_error_rate,
+    symbol_errors,
+)
 
 words = st.text("abc", max_size=9)
 

@@ -10,7 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.series import Series, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale, find_step, read_series, rolling_splits, split_by_counts, split_by_dates, split_by_fractions, time_features
+from regard.data.series import (
+    Series,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    Step,
+    WindowScale,
+    find_step,
+    read_series,
+    rolling_splits,
+    split_by_counts,
+    split_by_dates,
+    split_by_fractions,
+    time_features,
+)
 from regard.data.series.calendar import DAY, HOUR, MINUTE, SECOND, WEEK
 from regard.data.series.checks import check_values
 from regard.errors import DataError, UnsupportedError

@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import Pairs
-
+from regard.data import Pairs, hold_out, share
 from regard.data.text import cmudict, open_pairs, synthetic
-from regard.data import hold_out, share
 from regard.errors import DataError, RegardError
 
 

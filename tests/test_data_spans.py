@@ -11,10 +11,10 @@ from typing import get_args
 
 import pytest
 
-from regard.tasks.labelling.config import SchemeName
+from regard.errors import RegardError
 from regard.metrics import SpanScheme, recognise_scheme, score_spans
 from regard.metrics.spans import ALIASES, LETTERS, TITLES
-from regard.errors import RegardError
+from regard.tasks.labelling.config import SchemeName
 
 Spans = set[tuple[str, int, int]]
 GOLDEN = json.loads(Path(__file__).with_name("golden").joinpath("seqeval/spans.json").read_text(encoding="utf-8"))

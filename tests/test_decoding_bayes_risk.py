@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, outputs, sources
-from regard.metrics.edit_distance import edit_distance
 from regard.decoding import Search, minimum_bayes_risk, rescore, search, utilities
 from regard.errors import ConfigError, ShapeError
+from regard.metrics.edit_distance import edit_distance
 
 torch.set_num_threads(1)
 NAMES = ["chrf", "bleu", "exact_match", "edit_distance"]

@@ -13,18 +13,18 @@ import torch
 
 from regard import UnsupportedError
 from regard.cli import run
-from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
-from regard.interop import convert
 from regard.data.text import Field
 from regard.errors import RegardError
+from regard.interop import convert
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.programs import forced_program, step_program, worst
 from regard.interop.export.refusals import require_plain_search
-from regard.tasks import load
 from regard.runs import store
+from regard.tasks import load
 from regard.tasks.text_to_text import TextToText
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 
 TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]
 RECURRENT = {

@@ -9,8 +9,8 @@ import torch
 import yaml
 
 import converted as c
-from regard.interop import convert
 from regard.errors import DataError, UnsupportedError
+from regard.interop import convert
 
 FOLDER = c.GOLDEN / "joeynmt_models"
 CASES = sorted(path.parent.name for path in FOLDER.glob("*/config.yaml"))

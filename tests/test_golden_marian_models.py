@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import converted as c
-from regard.interop import convert
 from regard.errors import DataError, UnsupportedError
+from regard.interop import convert
 
 FOLDER = c.GOLDEN / "marian_models"
 LONGEST = 9

@@ -9,9 +9,9 @@ import torch
 
 import converted as c
 from regard.cli import run
-from regard.interop import convert
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.interop import convert
 
 FOLDER = c.GOLDEN / "nvidia_models"
 TEXTS = ("is it so?", "yes")

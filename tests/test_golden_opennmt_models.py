@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.interop import convert
 from regard.data.text import BOS
 from regard.data.text.vocabulary import SPECIALS
 from regard.errors import DataError, UnsupportedError
+from regard.interop import convert
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

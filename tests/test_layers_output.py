@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.layers import TokenEmbedding, TokenHead
 from regard.losses import cross_entropy
 from regard.ops.over_steps import Loop
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 FORBIDDEN = (0, 3)
 

@@ -200,12 +200,16 @@ def test_an_alignment_on_its_labels_has_no_errors_and_a_late_one_has_a_lag():
     ends = steps.edges(10)[durations.cumsum()]
     labels = Intervals(tuple("abcd"), np.array([-0.005, *ends[:-1]]), ends)
     path = np.repeat(np.arange(4), durations)
-    errors = metrics.speech.timing_errors([metrics.speech.timing_differences(metrics.speech.unit_times(hard(*path, size=4), steps), labels)])
+    errors = metrics.speech.timing_errors(
+        [metrics.speech.timing_differences(metrics.speech.unit_times(hard(*path, size=4), steps), labels)]
+    )
     assert errors.boundary_ms == pytest.approx(0, abs=1e-9)
     assert errors.lag_ms == pytest.approx(0, abs=1e-9)
     assert errors.centre_ms == pytest.approx(0, abs=1e-9)
     late = hard(0, 0, *path, size=4)
-    errors = metrics.speech.timing_errors([metrics.speech.timing_differences(metrics.speech.unit_times(late, steps), labels)])
+    errors = metrics.speech.timing_errors(
+        [metrics.speech.timing_differences(metrics.speech.unit_times(late, steps), labels)]
+    )
     assert errors.lag_ms == errors.boundary_ms == pytest.approx(20)
     assert errors.lagless_ms == pytest.approx(0, abs=1e-9)
 
@@ -246,10 +250,14 @@ def test_the_figures_of_timing_rank_alignments_as_their_speech_is_heard():
         "without the pauses": no_pauses,
     }
     errors = {
-        name: metrics.speech.timing_errors([metrics.speech.timing_differences(metrics.speech.unit_times(weights, steps), labels)])
+        name: metrics.speech.timing_errors(
+            [metrics.speech.timing_differences(metrics.speech.unit_times(weights, steps), labels)]
+        )
         for name, weights in alignments.items()
     }
-    baseline = metrics.speech.timing_errors([metrics.speech.timing_differences(metrics.speech.diagonal_times(size, seconds), labels)])
+    baseline = metrics.speech.timing_errors(
+        [metrics.speech.timing_differences(metrics.speech.diagonal_times(size, seconds), labels)]
+    )
     formed = [name for name, each in errors.items() if each.is_better_than(baseline)]
     assert formed == ["perfect", "soft", "reading 60 ms ahead", "lagging by two steps"]
     centres = [errors[name].centre_ms for name in ("perfect", "lagging by two steps", "lagging mixture")]
@@ -420,7 +428,9 @@ def test_durations_are_compared_by_unit_and_in_sum():
     assert errors.num_units == 4
     assert math.isnan(metrics.speech.duration_errors([]).ratio)
     with pytest.raises(ShapeError, match="at least the 4 units"):
-        metrics.speech.duration_differences(metrics.speech.diagonal_times(1, 1.0), LABELS, seconds=1, reference_seconds=1)
+        metrics.speech.duration_differences(
+            metrics.speech.diagonal_times(1, 1.0), LABELS, seconds=1, reference_seconds=1
+        )
 
 
 def test_pitch_is_compared_pair_by_pair():
@@ -462,7 +472,9 @@ def test_nan_is_not_voiced_and_shapes_are_checked():
 
 def sentence(id, shift, **options):
     return metrics.speech.SpokenSentence(
-        id=id, timing=metrics.speech.TimingDifferences(np.array([0.01, 0.02]), np.array([shift, shift + 0.02])), **options
+        id=id,
+        timing=metrics.speech.TimingDifferences(np.array([0.01, 0.02]), np.array([shift, shift + 0.02])),
+        **options,
     )
 
 
@@ -474,7 +486,9 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
         sentence("b", 0.05, reading=reading[1], pitch=pitch[1], distortion=7.0),
     ]
     sentences[0] = metrics.speech.SpokenSentence(
-        **{name: getattr(sentences[0], name) for name in metrics.speech.SpokenSentence.__slots__ if name != "alignment"},
+        **{
+            name: getattr(sentences[0], name) for name in metrics.speech.SpokenSentence.__slots__ if name != "alignment"
+        },
         alignment=metrics.summary(np.eye(3)),
     )
     diagonal = metrics.speech.TimingErrors(4, 0, 100.0, 100.0, 0.2, 0.0, 100.0)
@@ -508,7 +522,9 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
 
 
 def test_scores_say_when_an_alignment_is_no_better_than_a_baseline():
-    scores = metrics.speech.SpeechScores([sentence("a", 0.0)], {"means": metrics.speech.TimingErrors(4, 0, 1.0, 1.0, 0.9, 0.0, 1.0)})
+    scores = metrics.speech.SpeechScores(
+        [sentence("a", 0.0)], {"means": metrics.speech.TimingErrors(4, 0, 1.0, 1.0, 0.9, 0.0, 1.0)}
+    )
     assert scores.is_aligned is False
     assert "NOT nearer to the labels in centres and boundaries than means" in str(scores)
 

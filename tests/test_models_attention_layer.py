@@ -10,12 +10,12 @@ import torch
 from torch.nn.functional import linear
 
 from regard import attention as a
-from regard.tasks.text_to_text.config import RecurrentConfig
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models import Bridge, DeepReadout, RecurrentDecoder
 from regard.ops import plain
 from regard.ops.over_steps import Loop
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import RecurrentConfig
 from regard.testing.source import encode
 from support import tiny
 

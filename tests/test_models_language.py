@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from regard import tree
-from regard.metrics import Likelihood
 from regard.data.text import Normalisation, RunningText, TextSpan, TextWindows, Vocabulary
 from regard.data.text.field import Field
 from regard.data.text.units import CharacterUnits
 from regard.decoding import Search, search
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.metrics import Likelihood
 from regard.models import (
     Encoded,
     LookBack,

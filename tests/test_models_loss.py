@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from regard import losses
-from regard.tasks.text_to_text.config import RecurrentConfig
 from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder
 from regard.tasks.decoder_losses import forced_cross_entropy
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import RecurrentConfig
 
 N = 11
 

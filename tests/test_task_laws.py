@@ -24,9 +24,9 @@ from regard.config.keys import keys
 from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
-from regard.tasks import ImageToText, TextToText, load, train
 from regard.runs.open_keys import is_set, value_of
 from regard.runs.table import TASKS
+from regard.tasks import ImageToText, TextToText, load, train
 from task_cases import TASK_CASES, configured, interrupt, near
 
 NAMES = sorted(TASK_CASES)

@@ -15,17 +15,17 @@ from regard.attention import RECIPES
 from regard.config import Configuration
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
-from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
 from regard.data.text import Field, synthetic
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, RegardError
+from regard.runs.store import save
 from regard.tasks import TextToText, catalogue, describe, explain, load, train
 from regard.tasks.build import build_mechanism
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.encoded import pad
-from regard.runs.store import save
 from regard.tasks.teaching import check_teachable
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
 
 SMALL = {
     "encoder": {"size": 8, "embedding_size": 6, "dropout": 0.0},

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, Field
 from regard.decoding import AlignedPair, force_align, merge_words
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.tasks import TextToText
 from regard.tasks.text_to_text import aligning
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.viz import load_alignment, save_alignment
 
 PAIRS = [

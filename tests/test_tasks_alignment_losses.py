@@ -18,7 +18,6 @@ import regard
 from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
-from regard.tasks.text_to_text.config import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
 from regard.data import Pair
 from regard.data.text import Field
 from regard.errors import ConfigError, DataError, ShapeError
@@ -34,6 +33,7 @@ from regard.tasks.decoder_losses import (
     most_probable_positions,
 )
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import TextTrainee

@@ -14,12 +14,12 @@ from regard.cli import run
 from regard.cli.options import load as load_with
 from regard.config import load
 from regard.config.keys import keys
-from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data.text import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
-from regard.tasks import TextToText
 from regard.runs.store import save
+from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 from test_tasks_limits import untrained
 from test_tasks_pointer import untrained as pointing
 

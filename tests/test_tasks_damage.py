@@ -14,8 +14,8 @@ import regard
 from regard import weights
 from regard.decoding import Search
 from regard.errors import DataError, RegardError
-from regard.tasks import load, train
 from regard.runs.store import save
+from regard.tasks import load, train
 from test_tasks import SMALL, configuration, small, trained, untrained
 from test_training_resume import assert_same_run
 

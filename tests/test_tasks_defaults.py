@@ -14,12 +14,12 @@ from regard.cli import run
 from regard.config import from_preset, presets
 from regard.config import load as load_configuration
 from regard.config.keys import keys
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import bucket
-from regard.tasks import train
 from regard.runs.open_keys import adopt, is_set
 from regard.runs.plan import FEW_STEPS
 from regard.runs.table import TASKS
+from regard.tasks import train
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_data
 from task_cases import TASK_CASES

@@ -12,15 +12,15 @@ from torch.nn.functional import log_softmax
 from regard.cli import run
 from regard.config import from_preset
 from regard.config import load as read_config
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Pair
 from regard.data.text import BOS, EOS, PAD, Field
 from regard.decoding import GnmtPenalty, Hypothesis, NoPenalty, force_align, join_directions
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
-from regard.tasks import load, train
 from regard.runs.store import save
+from regard.tasks import load, train
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.tasks.writing.directions import turned_round

@@ -16,19 +16,19 @@ from torch.nn import functional
 import regard
 from regard.cli import run
 from regard.config import Configuration, from_preset, load
-from regard.tasks.documents.config import DocumentsConfig, FlatConfig, HierarchicalConfig
 from regard.data.documents import Document, DocumentField, Labels, pad_documents
 from regard.data.text import Normalisation
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing
+from regard.runs.store import save
 from regard.tasks import TASKS, DocumentModel, DocumentPrediction, train
 from regard.tasks.documents.build import build_classifier
+from regard.tasks.documents.config import DocumentsConfig, FlatConfig, HierarchicalConfig
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.encoded import EncodedDocuments, SplitDocuments
 from regard.tasks.documents.evaluation import evaluation
 from regard.tasks.documents.reading import read_file
 from regard.tasks.documents.trainee import DocumentTrainee, without_words
-from regard.runs.store import save
 
 NOISE = ["The bus was late.", "It rained all day!", "We sat by the window.", "Lunch is at noon.", "A dog barked."]
 TELLING = {"good": ["It was a joy.", "What a fine meal."], "bad": ["It was awful.", "A waste of money."]}

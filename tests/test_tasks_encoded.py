@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks.text_to_text.config import SideConfig
 from regard.data.text import BOS, EOS, PAD, UNKNOWN, Field
 from regard.tasks.encoded import EncodedTexts, pad
+from regard.tasks.text_to_text.config import SideConfig
 
 TEXTS = ["ab", "", "cab", "b?a", "c" * 9]
 

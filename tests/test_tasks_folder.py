@@ -22,10 +22,10 @@ from regard.config import load as read_config
 from regard.config.texts import ParallelFiles
 from regard.data.text import synthetic
 from regard.errors import ConfigError, DataError, RegardError
-from regard.tasks import load, train
 from regard.runs.fingerprints import fingerprint
-from regard.runs.training import closing
 from regard.runs.store import save
+from regard.runs.training import closing
+from regard.tasks import load, train
 from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock

@@ -15,21 +15,21 @@ import yaml
 from regard.cli import run
 from regard.config import Config
 from regard.config import load as read_config
-from regard.tasks.image_to_text.config import ImageConfig, ImageToTextConfig, TargetConfig
-from regard.data.text import Field, Normalisation, Vocabulary, WordUnits
-from regard.metrics import expression_rates
 from regard.data.pictures import open_pictures
+from regard.data.text import Field, Normalisation, Vocabulary, WordUnits
 from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes
+from regard.metrics import expression_rates
+from regard.runs.store import save
 from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text import model as image_model
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
+from regard.tasks.image_to_text.config import ImageConfig, ImageToTextConfig, TargetConfig
 from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.image_to_text.trainee import Augmenter
-from regard.runs.store import save
 from regard.tasks.writing.evaluation import Scored
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from regard.tasks.labelling.config import LabellingConfig, LabellingModel
 from regard.data.text import PAD, Vocabulary
-from regard.metrics import SpanScheme
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing, sites
+from regard.metrics import SpanScheme
+from regard.runs.table import TASKS
 from regard.tasks.labelling.columns import Sentence
+from regard.tasks.labelling.config import LabellingConfig, LabellingModel
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, check, read_sentences, scheme_of
-from regard.runs.table import TASKS
 
 
 def written(folder: Path, text: str) -> Path:

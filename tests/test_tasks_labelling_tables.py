@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import Vocabulary
-from regard.tasks import load
-from regard.tasks.labelling.model import Tagger
 from regard.runs.store import save
+from regard.tasks import load
+from regard.tasks.labelling.config import LabellingConfig
+from regard.tasks.labelling.model import Tagger
 
 CONLL = "-DOCSTART- -X- O\n\n\nAnna NNP B-per\nvan  NN\tI-per\n# X O\n10\u00a0km CD O\n\n# id = 2\nOslo NNP S\n\n\n"
 CONLLU = (

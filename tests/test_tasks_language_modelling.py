@@ -13,15 +13,15 @@ import torch
 
 from regard.config import Configuration
 from regard.config import load as read_config
-from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig
 from regard.data.text import RunningText, WordUnits
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError
+from regard.runs.store import save
 from regard.tasks import TASKS, LanguageModel, compilation, explain, load, train
 from regard.tasks.language_modelling.build import build_model
+from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig
 from regard.tasks.language_modelling.reading import check, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
-from regard.runs.store import save
 
 LINES = [
     f"{a} {b} {c}." for a in ("the", "a", "no") for b in ("cat", "dog", "owl", "fox") for c in ("sat", "ran", "hid")

@@ -7,12 +7,12 @@ import torch
 
 from regard.cli import run
 from regard.config.search import told
-from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data.text import Field
 from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError
-from regard.tasks import TextToText
 from regard.runs.store import save
+from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import DecodingConfig, SideConfig, TextToTextConfig
 
 
 def untrained(**decoding: object) -> TextToText:

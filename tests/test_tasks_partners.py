@@ -12,14 +12,14 @@ import torch
 
 from regard import Search, load
 from regard.cli import run
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, UNKNOWN, Field
 from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError
-from regard.tasks import TextToText, ensemble
 from regard.runs.store import save
+from regard.tasks import TextToText, ensemble
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.trainee import EncodedPairs
 from regard.tasks.writing.partners import scored_by, unknown_to

@@ -12,15 +12,15 @@ import torch
 import regard
 from regard.cli import run
 from regard.config import Configuration, load
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import Search
 from regard.errors import ConfigError
 from regard.models import PointerDecoder
+from regard.runs.store import save
 from regard.tasks import TextToText, train
 from regard.tasks.decoder_losses import forced_outputs
-from regard.runs.store import save
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import TextTrainee
 

@@ -9,12 +9,12 @@ import torch
 
 from regard.attention import bahdanau, multi_head
 from regard.config.search import Search
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import EOS, Field
 from regard.errors import ConfigError, UnsupportedError
-from regard.tasks import TextToText
 from regard.runs.table import TASKS
+from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.trainee import EncodedPairs
 from regard.tasks.writing.partners import ensemble_of
 

@@ -10,8 +10,8 @@ import torch
 
 from regard.cli import run
 from regard.config import from_preset
-from regard.tasks import load, train
 from regard.runs.store import save
+from regard.tasks import load, train
 from test_tasks_documents import configuration as of_documents
 from test_tasks_documents import made, table
 from test_tasks_trained_items import SMALL, words, written

@@ -7,15 +7,15 @@ import torch
 
 from regard import Search
 from regard.cli import run
-from regard.tasks.language_modelling.config import LanguageModellingConfig
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import CharacterUnits, Field, Vocabulary
 from regard.data.text.normalisation import Normalisation
 from regard.decoding import Prediction
 from regard.errors import ConfigError
-from regard.tasks import LanguageModel, TextToText
 from regard.runs.store import save
+from regard.tasks import LanguageModel, TextToText
+from regard.tasks.language_modelling.config import LanguageModellingConfig
 from regard.tasks.streaming import Pieces
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 
 torch.set_num_threads(1)
 INPUTS = ["abcd", "", "f", "aab, cd", "fedcba"]

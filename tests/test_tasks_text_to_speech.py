@@ -32,19 +32,19 @@ from regard.audio import (
 from regard.audio.vocoder import Generator, GeneratorOptions
 from regard.cli import run
 from regard.config import load as read_config
-from regard.tasks.text_to_speech.config import FrontEndName, TextToSpeechConfig
-from regard.data.text import Field
 from regard.data.speech.ljspeech import read_ljspeech
+from regard.data.text import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.metrics.speech import reading_errors
 from regard.layers import items
-from regard.tasks import SpeechModel, explain, load, train
+from regard.metrics.speech import reading_errors
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import check_data
 from regard.runs.material import check_all
 from regard.runs.table import TASKS
+from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
+from regard.tasks.text_to_speech.config import FrontEndName, TextToSpeechConfig
 from regard.tasks.text_to_speech.evaluation import heard, log_magnitudes, read_joined, step_times, validation_scores
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
 from regard.training import Milestone

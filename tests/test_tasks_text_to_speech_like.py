@@ -14,13 +14,13 @@ import yaml
 
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
-from regard.tasks.text_to_speech.forms import FORMS
-from regard.tasks.text_to_speech.config import SpeechPostnetConfig, TacotronConfig
 from regard.errors import ConfigError
 from regard.models.peers import TACOTRONS
 from regard.tasks import load, train
 from regard.tasks.build import build_mechanism
 from regard.tasks.text_to_speech.build import OPTIONS
+from regard.tasks.text_to_speech.config import SpeechPostnetConfig, TacotronConfig
+from regard.tasks.text_to_speech.forms import FORMS
 from task_cases import LOOP, recordings
 
 

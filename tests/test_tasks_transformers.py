@@ -15,7 +15,6 @@ from torch import nn
 import laws
 from regard.attention import RECIPES, Mechanism, Projected, multi_head
 from regard.config import load as read_config
-from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig, TransformerConfig
 from regard.data.text import synthetic
 from regard.errors import ConfigError
 from regard.layers import FeedForward, GatedFeedForward, items
@@ -24,6 +23,7 @@ from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder, 
 from regard.models.peers import AnnotatedLayerNorm
 from regard.tasks import explain, load, train
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig, TransformerConfig
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.writing.trainee import smoothing_over_all

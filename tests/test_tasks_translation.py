@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.data.text import Field, ParallelText, open_pairs
-from regard.metrics import corpus_score
 from regard.data.text.references import parallel
 from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.metrics import corpus_score
+from regard.runs.fingerprints import fingerprint
+from regard.runs.store import save
+from regard.runs.training import _select
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
-from regard.runs.fingerprints import fingerprint
-from regard.runs.training import _select
-from regard.runs.store import save
+from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 
 sacrebleu = pytest.importorskip("sacrebleu")
 

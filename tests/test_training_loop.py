@@ -14,8 +14,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.tasks.text_to_text.config import TextTrainingConfig
 from regard.errors import ConfigError, RegardError
+from regard.tasks.text_to_text.config import TextTrainingConfig
 from regard.training import Loss, Outcome, Validation, train
 from regard.training.manifest import Manifest
 from regard.training.progress import Display

@@ -21,8 +21,8 @@ from regard.layers.cells.layer import GRU, LSTM, run_in_torch
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import Padding
 from regard.ops.recording import MOST, Recordings
-from regard.shapes import trusted
 from regard.runs.table import task_of
+from regard.shapes import trusted
 from regard.training.accumulation import LocalBatch
 from regard.training.grid import on_grid
 from regard.training.step import Stepper

@@ -22,13 +22,13 @@ from torch import Tensor
 import regard
 from hostile import models
 from hostile.trial import inside
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import BOS, EOS, open_pairs
 from regard.decoding import Search
 from regard.layers import RecurrentStack
 from regard.losses import cross_entropy
 from regard.models import RecurrentDecoder
 from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.trainee import TextTrainee
 from support.cases import DECODERS, ENCODERS
 

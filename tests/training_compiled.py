@@ -21,12 +21,12 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from regard.config import from_preset
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair, Pairs
 from regard.data.text import Field
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, transformer_decoder, transformer_encoder
 from regard.tasks import compilation
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 

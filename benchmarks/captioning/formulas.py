@@ -34,8 +34,8 @@ import numpy as np
 import torch
 
 from regard import load
-from regard.metrics import expression_rates
 from regard.image import Strokes
+from regard.metrics import expression_rates
 from regard.models.vision import multiply_adds
 
 SETTINGS = (

@@ -24,10 +24,10 @@ import sys
 from pathlib import Path
 
 from regard import load
-from regard.metrics import captions as caption_scores
 from regard.data.pictures import read_boxes, write_synthetic_pictures
 from regard.decoding import Search
 from regard.metrics import CaptionMaps, map_scores
+from regard.metrics import captions as caption_scores
 
 PARTS = {"train": (30_000, 1), "dev": (300, 3), "test": (500, 2)}
 """How many pictures, and the seed."""

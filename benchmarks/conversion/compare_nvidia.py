@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import load
-from regard.interop import convert
 from regard.decoding import free_run
+from regard.interop import convert
 
 TOLERANCE = 1e-4
 

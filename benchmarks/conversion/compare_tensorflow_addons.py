@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 from environments import ENVIRONMENTS, python
 from numerals import pairs, write
 
-from regard.interop import convert
 from regard.data.text import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
+from regard.interop import convert
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 from environments import ENVIRONMENTS, python
 from numerals import pairs, write
 
-from regard.interop import convert
 from regard.data.text import BOS
+from regard.interop import convert
 from regard.tasks import load
 from regard.tasks.encoded import pad
 

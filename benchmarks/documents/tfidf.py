@@ -3,8 +3,9 @@
     pip install scikit-learn
     python benchmarks/documents/tfidf.py TRAIN [TEST] [--ngrams 1] [--strength 10] [--separator ';']
 
-Without TEST the documents are held out that `regard train` would hold out. Files as `regard.data.documents.read_documents` reads
-them. Words, weights and the regression are scikit-learn's; only the strength of the regression is not its default.
+Without TEST the documents are held out that `regard train` would hold out. Files are those that
+`regard.data.documents.read_documents` reads. Words, weights and the regression are scikit-learn's; only the strength of
+the regression is not its default.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from regard.data.documents import Labels, hold_out_documents, read_documents
-from regard.metrics import score_labels
 from regard.data.split import suggested_fraction
+from regard.metrics import score_labels
 
 
 def main() -> None:

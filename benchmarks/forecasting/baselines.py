@@ -16,8 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.series import (
+    LinearForecast,
+    RepeatLast,
+    Seasonal,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    WindowScale,
+    read_series,
+    split_by_counts,
+    split_by_fractions,
+)
 from regard.metrics import ForecastTally
-from regard.data.series import LinearForecast, RepeatLast, Seasonal, SeriesTable, SeriesWindows, StandardScale, WindowScale, read_series, split_by_counts, split_by_fractions
 
 SEED = 1
 

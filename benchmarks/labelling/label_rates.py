@@ -20,10 +20,10 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.tasks.labelling.config import LabellingConfig
 from regard.data.text import PAD
-from regard.tasks.labelling.network import CHARACTER_SIZE
 from regard.runs.table import TASKS
+from regard.tasks.labelling.config import LabellingConfig
+from regard.tasks.labelling.network import CHARACTER_SIZE
 from regard.training.accumulation import LocalBatch
 from regard.training.allocator import keep_memory
 from regard.training.step import Stepper

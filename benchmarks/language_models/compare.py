@@ -18,9 +18,9 @@ import torch
 from parameters import count, size_for
 
 from regard.data.text import BOS, EOS, PAD, CharacterUnits, RunningText, TextSpan, TextWindows, WordUnits
-from regard.metrics import Likelihood
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
+from regard.metrics import Likelihood
 from regard.models import (
     AbstractLanguageModel,
     negative_log_likelihood,

@@ -18,12 +18,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.tasks.text_to_text.config import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.data.text import BOS, EOS
 from regard.decoding import Search, search
 from regard.models import EncoderDecoder
 from regard.tasks.decoder_losses import forced_cross_entropy
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.training.allocator import keep_memory
 
 FIRST = 4

@@ -1,4 +1,4 @@
-"""What is imported on first use: public names of a package (PEP 562), tables, and packages that need not be installed."""
+"""What is imported on first use: public names of a package (PEP 562), tables, packages that need not be installed."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str
 
     Args:
         package: the package's `__name__`.
-        homes: for each module of the package, or with its whole name, the public names that it defines. No public name may equal the name of
-            a module: once imported, the module would hide it.
+        homes: for each module, by its name in the package or its whole name, the public names that it defines. No
+            public name may equal the name of a module of the package: once imported, the module would hide it.
 
     >>> find = on_demand("regard.viz", {"labels": ["shortened"]})
     >>> find("shortened")("incomprehensibilities", 8)

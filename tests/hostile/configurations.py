@@ -14,9 +14,9 @@ from hostile.trial import CANARY, Trial, command
 from regard.config import dump, from_preset, load
 from regard.config.keys import Key, keys
 from regard.config.place import dotted
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.errors import ConfigError
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 KEYS = keys(TextToTextConfig)
 LEAVES = [dotted(key.path) for key in KEYS.values() if key.section is None]

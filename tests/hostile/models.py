@@ -16,10 +16,10 @@ from unittest.mock import patch
 import torch
 
 from hostile.trial import Refused, command, inside
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data.text import Field
-from regard.tasks import TextToText
 from regard.runs.store import save
+from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.trainee import TextTrainee
 
 TINY = {

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from regard.config import from_preset
 from regard.config.schema import AttentionConfig, DecoderConfig
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.data import Pair
 from regard.data.text import BOS, EOS, Field
 from regard.decoding import Search, free_run, search
@@ -20,6 +19,7 @@ from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
 from regard.models import Encoded, EncoderDecoder
 from regard.tasks.build import build_decoder
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training.accumulation import LocalBatch

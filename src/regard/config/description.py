@@ -9,8 +9,8 @@ from pydantic_core import PydanticUndefined
 from regard.config.keys import Key, keys_of, places
 from regard.config.place import cut, dotted
 from regard.config.schema import Config
-from regard.config.spelling import suggestion
 from regard.config.schemas import SCHEMAS
+from regard.config.spelling import suggestion
 from regard.errors import ConfigError
 
 

@@ -19,8 +19,8 @@ from regard.config.configuration import Configuration, written
 from regard.config.document import Document, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
-from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.schemas import SCHEMAS
+from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import unread_settings, validate, value_at
 from regard.errors import ConfigError
 

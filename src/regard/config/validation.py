@@ -14,9 +14,9 @@ from regard.config.document import holds_text, is_integer
 from regard.config.keys import Key, keys, kinds
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
+from regard.config.schemas import SCHEMAS
 from regard.config.search import Search
 from regard.config.spelling import did_you_mean, nearest
-from regard.config.schemas import SCHEMAS
 
 _SIGNS = ("#", "!", "&")
 

@@ -9,4 +9,17 @@ from regard.data.lines import Lines
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.split import hold_out, share
 
-__all__ = ["Defects", "Finding", "Findings", "Lines", "Pair", "Pairs", "Selection", "bucket", "collecting", "hold_out", "padding", "share"]
+__all__ = [
+    "Defects",
+    "Finding",
+    "Findings",
+    "Lines",
+    "Pair",
+    "Pairs",
+    "Selection",
+    "bucket",
+    "collecting",
+    "hold_out",
+    "padding",
+    "share",
+]

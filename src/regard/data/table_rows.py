@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from regard.data.text.columns import TAB
 from regard.data.csv_fields import DELIMITERS, csv_rows, is_blank, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
+from regard.data.text.columns import TAB
 
 
 class Rows(ABC):

@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 from regard.config.spelling import suggestion
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.files import checksum, create_folder
 from regard.interop.contract import AbstractKind, Converted, Origin
-from regard.interop.opennmt.eole import Eole
 from regard.interop.joeynmt.converter import JoeyNMT
 from regard.interop.marian import Marian
 from regard.interop.nvidia import Nvidia
 from regard.interop.opennmt.converter import OpenNMT
+from regard.interop.opennmt.eole import Eole
 from regard.interop.tfa.converter import TensorFlowAddons
 from regard.interop.torch_transformer import TorchTransformer
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.files import checksum, create_folder
 from regard.runs import store
 
 KINDS: Mapping[str, AbstractKind] = {

@@ -8,6 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.text import Field, Normalisation
+from regard.data.text.pieces import SentencePieceUnits
+from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_json, read_safetensors, require, require_folder, tensors
 from regard.interop.options import Options
@@ -15,9 +18,6 @@ from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
 from regard.interop.transformers import layer_names
-from regard.data.text import Field, Normalisation
-from regard.data.text.pieces import SentencePieceUnits
-from regard.errors import DataError, UnsupportedError
 from regard.models.weights import ACTIVATIONS, MARIAN_DECODER, MARIAN_ENCODER
 
 PROGRAM = "Marian in transformers"

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from regard.audio import FRONT_ENDS, Standardisation
-from regard.tasks.text_to_speech.config import TextToSpeechConfig
-from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
-from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
-from regard.interop.options import validated
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data.text.units import CharacterUnits
 from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
+from regard.interop.options import validated
 from regard.models.peers import load_tacotron
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.model import SpeechModel
 
 PROGRAM = "NVIDIA's Tacotron 2"

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from regard.interop.symbols import LEAST, Symbols
 from regard.data.text import Vocabulary
 from regard.data.text.pieces import SentencePieceUnits
 from regard.data.text.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
 from regard.errors import DataError
+from regard.interop.symbols import LEAST, Symbols
 
 PIECE, NAME, TYPE = 1, 1, 3
 """Numbers of fields: of a piece in a model, and of its name and its type in the piece."""

@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.tasks.text_to_text.config import TextToTextConfig
+from regard.data.text import Field, Normalisation
+from regard.data.text.units import WhitespaceUnits
 from regard.interop.contract import UNKNOWN_DATA, Converted
 from regard.interop.options import validated
 from regard.interop.symbols import Symbols
-from regard.data.text import Field, Normalisation
-from regard.data.text.units import WhitespaceUnits
 from regard.models.named_weights import Names, load_named
 from regard.tasks import TextToText
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 SIDE: Mapping[str, Any] = {"units": "whitespace", "case": "keep", "unicode": "keep"}
 """How texts become symbols that were split into them before."""

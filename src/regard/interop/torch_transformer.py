@@ -12,6 +12,11 @@ from pydantic import Field as Key
 from torch import Tensor
 
 from regard.config.schema import Section, Size
+from regard.data.text import Field, Normalisation
+from regard.data.text.field import PLAIN_UNITS
+from regard.data.text.pieces import SentencePieceUnits
+from regard.data.text.units import Units
+from regard.errors import DataError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
 from regard.interop.options import validated
@@ -19,11 +24,6 @@ from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
 from regard.interop.transformers import layer_names
-from regard.data.text import Field, Normalisation
-from regard.data.text.field import PLAIN_UNITS
-from regard.data.text.pieces import SentencePieceUnits
-from regard.data.text.units import Units
-from regard.errors import DataError
 from regard.layers import SinusoidalPositions
 from regard.models.weights import TORCH_DECODER, TORCH_ENCODER, unstacked
 

@@ -22,10 +22,31 @@ Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` ha
 | `ink_share` | how much weight is on ink and not on paper | 0 to 1, beside uniform attention |
 """
 
-from regard.metrics.alignment import AlignmentHealth, coverage, diagonality, entropy, focus_rate, monotonicity, normalised_entropy, repeats, skips, soft_coverage, summary
+from regard.metrics.alignment import (
+    AlignmentHealth,
+    coverage,
+    diagonality,
+    entropy,
+    focus_rate,
+    monotonicity,
+    normalised_entropy,
+    repeats,
+    skips,
+    soft_coverage,
+    summary,
+)
 from regard.metrics.captions import CaptionScores, caption_scores, caption_words, each_caption_scores
 from regard.metrics.classification import LabelScores, score_labels
-from regard.metrics.edit_distance import ExpressionRates, character_error_rate, edit_distance, expression_rates, sequence_accuracy, sequence_error_rate, symbol_error_rate, symbol_errors
+from regard.metrics.edit_distance import (
+    ExpressionRates,
+    character_error_rate,
+    edit_distance,
+    expression_rates,
+    sequence_accuracy,
+    sequence_error_rate,
+    symbol_error_rate,
+    symbol_errors,
+)
 from regard.metrics.forecasts import ForecastErrors, ForecastTally, pinball
 from regard.metrics.likelihood import Likelihood
 from regard.metrics.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
@@ -35,4 +56,52 @@ from regard.metrics.padding import Padding
 from regard.metrics.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
 from regard.metrics.translation import CorpusScore, corpus_score
 
-__all__ = ["AlignmentHealth", "CaptionMaps", "CaptionScores", "CorpusScore", "ExpressionRates", "ForecastErrors", "ForecastTally", "InkShare", "LabelScores", "Likelihood", "MapScores", "MeasuredMaps", "Padding", "Pointing", "RecognisedScheme", "SpanScheme", "SpanScores", "caption_scores", "caption_words", "character_error_rate", "corpus_score", "coverage", "diagonality", "each_caption_scores", "edit_distance", "entropy", "expression_rates", "focus_rate", "ink_share", "map_divergence", "map_scores", "monotonic_path", "monotonicity", "normalised_entropy", "pinball", "pointing", "recognise_scheme", "repeats", "score_labels", "score_spans", "sequence_accuracy", "sequence_error_rate", "skips", "soft_coverage", "summary", "symbol_error_rate", "symbol_errors"]
+__all__ = [
+    "AlignmentHealth",
+    "CaptionMaps",
+    "CaptionScores",
+    "CorpusScore",
+    "ExpressionRates",
+    "ForecastErrors",
+    "ForecastTally",
+    "InkShare",
+    "LabelScores",
+    "Likelihood",
+    "MapScores",
+    "MeasuredMaps",
+    "Padding",
+    "Pointing",
+    "RecognisedScheme",
+    "SpanScheme",
+    "SpanScores",
+    "caption_scores",
+    "caption_words",
+    "character_error_rate",
+    "corpus_score",
+    "coverage",
+    "diagonality",
+    "each_caption_scores",
+    "edit_distance",
+    "entropy",
+    "expression_rates",
+    "focus_rate",
+    "ink_share",
+    "map_divergence",
+    "map_scores",
+    "monotonic_path",
+    "monotonicity",
+    "normalised_entropy",
+    "pinball",
+    "pointing",
+    "recognise_scheme",
+    "repeats",
+    "score_labels",
+    "score_spans",
+    "sequence_accuracy",
+    "sequence_error_rate",
+    "skips",
+    "soft_coverage",
+    "summary",
+    "symbol_error_rate",
+    "symbol_errors",
+]

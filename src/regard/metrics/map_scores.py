@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RegardError, ShapeError
-from regard.metrics.maps import Pointing, ink_share, map_divergence, pointing, read_cells
 from regard.metrics.alignment import focus_rate, normalised_entropy
+from regard.metrics.maps import Pointing, ink_share, map_divergence, pointing, read_cells
 from regard.metrics.table import AbstractScores, Row, mean_of_known
 
 IDENTICAL = 0.01

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.tasks.listing import catalogue, describe, explain
     from regard.runs.contract import AbstractModel, AbstractTask, DataFile, Metric
+    from regard.runs.loading import load
+    from regard.runs.table import TASKS
+    from regard.runs.training import train
     from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
     from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
     from regard.tasks.image_to_text import ImagePrediction, ImageToText
     from regard.tasks.language_modelling import LanguageModel
-    from regard.runs.loading import load
-    from regard.runs.training import train
-    from regard.runs.table import TASKS
+    from regard.tasks.listing import catalogue, describe, explain
     from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
     from regard.tasks.text_to_text import TextToText
     from regard.tasks.writing import Evaluation, ensemble

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.documents.files import Document
-from regard.data.text.field import Field
-from regard.data.finding import NUM_EXAMPLES, Finding
-from regard.data.text.normalisation import Normalisation
 from regard.data.documents.sentences import Sentences
+from regard.data.finding import NUM_EXAMPLES, Finding
+from regard.data.text.field import Field
+from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import Units, WordUnits
 from regard.data.text.vocabulary import PAD, Vocabulary
 from regard.errors import DataError, RegardError, counted

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from regard.config.spelling import suggestion
-from regard.data.text.columns import TAB
 from regard.data.csv_fields import csv_rows, is_blank
 from regard.data.defects import is_collecting, item_or_defect
-from regard.data.text.jsonl import entry, parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import held_out_indices
+from regard.data.text.columns import TAB
+from regard.data.text.jsonl import entry, parse
 from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
 

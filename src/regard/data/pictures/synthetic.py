@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
+from regard.data.text.jsonl import parse
 from regard.errors import DataError, RegardError
 from regard.files import replace_text, writing
 

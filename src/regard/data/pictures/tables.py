@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import suggestion
-from regard.data.text.columns import TAB
 from regard.data.defects import item_or_defect, readable
-from regard.data.text.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
+from regard.data.text.columns import TAB
+from regard.data.text.jsonl import parse
 from regard.data.text_file import TABLES, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
 from regard.image import Strokes, image_size, read_image, read_inkml

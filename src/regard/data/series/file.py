@@ -11,16 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import suggestion
-from regard.data.series.calendar import Step, find_step, parse_step
 from regard.data.defects import item_or_defect, readable
 from regard.data.finding import Finding
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.series.series import VALUE, Series, SeriesTable, Values
+from regard.data.series.calendar import Step, find_step, parse_step
 from regard.data.series.cells import Decimal, NumberReader, Table, is_number, open_table
-from regard.data.text_file import reason, regular
+from regard.data.series.series import VALUE, Series, SeriesTable, Values
 from regard.data.series.time_texts import INTEGER, Clock, TimeForm, finest, formats_of, read_moment
-from regard.data.series.zones import HOUR, UNNAMED, Offsets, Times, Zone, find_zone, fixed_zone, offset_text, some_of, zone_named, zones_repeating
+from regard.data.series.zones import (
+    HOUR,
+    UNNAMED,
+    Offsets,
+    Times,
+    Zone,
+    find_zone,
+    fixed_zone,
+    offset_text,
+    some_of,
+    zone_named,
+    zones_repeating,
+)
+from regard.data.text_file import reason, regular
 from regard.errors import DataError, counted, first_of
 from regard.lazy import optional
 

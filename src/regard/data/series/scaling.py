@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from regard.data.series.series import SeriesTable, Values
-from regard.data.text_file import reason
 from regard.data.series.split import TimeSplit
+from regard.data.text_file import reason
 from regard.errors import DataError
 
 FORMAT = "regard.scale.1"

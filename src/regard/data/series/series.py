@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.series.calendar import Step
 from regard.data.finding import Finding
+from regard.data.series.calendar import Step
 from regard.data.series.time_texts import NAIVE, Clock, TimeForm
 from regard.data.series.zones import Times, zone_named
 from regard.errors import DataError, counted

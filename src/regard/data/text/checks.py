@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text.columns import ColumnUnits
-from regard.data.text.field import Field
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
 from regard.data.pairs import Pair, Pairs, shorten
+from regard.data.text.columns import ColumnUnits
+from regard.data.text.field import Field
 from regard.data.text.pieces import BLANK, SentencePieceUnits
 from regard.data.text.survey import Affix, SideSurvey, Survey, survey
-from regard.data.text_file import suffix_of
 from regard.data.text.units import CharacterUnits
+from regard.data.text_file import suffix_of
 from regard.errors import counted
 
 EXTREME_RATIO = 5.0

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.spelling import suggestion
-from regard.data.text.columns import TAB
 from regard.data.pairs import LinePairs, Pair, shorten
+from regard.data.text.columns import TAB
 from regard.errors import DataError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from regard.data.defects import is_collecting, readable
-from regard.data.text.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair, Pairs, readable_pairs
+from regard.data.text.jsonl import JsonlPairs
 from regard.data.text.table_pairs import open_table
 from regard.data.text_file import TABLES, suffix_of
 from regard.errors import ConfigError

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.defects import is_collecting, item_or_defect
-from regard.data.text.field import Field
 from regard.data.lines import Lines
-from regard.data.text.normalisation import Normalisation
 from regard.data.tally import MOST_NAMES
-from regard.data.text_file import not_utf8, open_text
+from regard.data.text.field import Field
+from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import CharacterUnits, Units
 from regard.data.text.vocabulary import BOS, PAD, UNKNOWN, Vocabulary
+from regard.data.text_file import not_utf8, open_text
 from regard.errors import DataError, RegardError, counted
 
 BLOCK_BYTES = 1 << 18

@@ -12,8 +12,8 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text.field import Field
 from regard.data.pairs import Pairs
+from regard.data.text.field import Field
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 

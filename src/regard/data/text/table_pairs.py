@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config.spelling import suggestion
-from regard.data.text.columns import TAB
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.table_rows import CsvRows, Rows, SeparatedRows
+from regard.data.text.columns import TAB
 from regard.errors import DataError, counted
 
 BARS = "|||"

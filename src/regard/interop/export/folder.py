@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from regard.errors import RegardError, UnsupportedError
-from regard.interop.export.refusals import require_text_to_text
 from regard.files import create_folder
+from regard.interop.export.refusals import require_text_to_text
 
 Format = Literal["onnx", "ctranslate2", "torch"]
 WRITERS: Mapping[str, tuple[str, str]] = {

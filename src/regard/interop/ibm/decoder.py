@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Memory
+from regard.errors import ConfigError, ShapeError
 from regard.interop.ibm.attention import Attention
 from regard.interop.ibm.recurrent import BaseRNN, Hidden
-from regard.errors import ConfigError, ShapeError
 from regard.layers.linear import Linear
 from regard.shapes import Bool, Float, Int, describe
 

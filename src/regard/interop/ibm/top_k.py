@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from regard import tree
 from regard.attention import Memory
-from regard.interop.ibm.decoder import DecoderRNN, Function
-from regard.interop.ibm.recurrent import Hidden
 from regard.config.search import Search
 from regard.decoding import Hypothesis, SimpleDecoder, search
 from regard.errors import ConfigError, UnsupportedError
+from regard.interop.ibm.decoder import DecoderRNN, Function
+from regard.interop.ibm.recurrent import Hidden
 from regard.shapes import Bool, Float, Int
 
 

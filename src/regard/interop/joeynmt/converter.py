@@ -8,18 +8,19 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from regard.interop.joeynmt import recurrent as joeynmt_recurrent, transformer as joeynmt_transformer
-from regard.interop.contract import AbstractKind, Converted, Origin
-from regard.interop.files import mapping, read_checkpoint, read_text, read_yaml, require, require_folder, tensors
-from regard.interop.joeynmt import PROGRAM
-from regard.interop.options import Options
-from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
-from regard.interop.symbols import Symbols
-from regard.interop.texts import text_model
 from regard.data.text import Field, Normalisation
 from regard.data.text.pieces import BLANK, SentencePieceUnits
 from regard.data.text.units import CharacterUnits, Units, WhitespaceUnits
 from regard.errors import DataError, UnsupportedError
+from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.files import mapping, read_checkpoint, read_text, read_yaml, require, require_folder, tensors
+from regard.interop.joeynmt import PROGRAM
+from regard.interop.joeynmt import recurrent as joeynmt_recurrent
+from regard.interop.joeynmt import transformer as joeynmt_transformer
+from regard.interop.options import Options
+from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
+from regard.interop.symbols import Symbols
+from regard.interop.texts import text_model
 
 SIDES = {"src": "source", "trg": "target"}
 SPECIALS: Mapping[str, str] = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import DataError, UnsupportedError
 from regard.interop.joeynmt import PROGRAM, side_options
 from regard.interop.options import Options
-from regard.errors import DataError, UnsupportedError
 
 ENCODER: Mapping[str, Any] = {"rnn_type": "gru", "num_layers": 1, "dropout": 0.0, "bidirectional": True}
 DECODER: Mapping[str, Any] = {

@@ -10,7 +10,11 @@ The functions with TensorFlow's names and arguments take that module as their `s
 
 from regard.interop.legacy_seq2seq.attention import AttentionDecoder
 from regard.interop.legacy_seq2seq.embedding import EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq
-from regard.interop.legacy_seq2seq.functions import attention_decoder, embedding_attention_decoder, embedding_attention_seq2seq
+from regard.interop.legacy_seq2seq.functions import (
+    attention_decoder,
+    embedding_attention_decoder,
+    embedding_attention_seq2seq,
+)
 
 __all__ = [
     "AttentionDecoder",

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import ShapeError, UnsupportedError
 from regard.interop.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
 from regard.interop.tfa.cells import OutputProjectionWrapper, as_cell
 from regard.interop.tfa.unrolling import dynamic_rnn
-from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, Int, keep_right_padding
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.errors import ConfigError, UnsupportedError
 from regard.interop.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
 from regard.interop.legacy_seq2seq.embedding import EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq
 from regard.interop.tfa.cells import TorchCell
-from regard.errors import ConfigError, UnsupportedError
 from regard.shapes import Bool, Float, Int
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)

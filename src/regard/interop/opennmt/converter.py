@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_safetensors, tensors
 from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
@@ -16,7 +17,6 @@ from regard.interop.options import OPENNMT, Options, search_section
 from regard.interop.symbols import Symbols, ordered
 from regard.interop.texts import SIDE, split_field, text_model
 from regard.interop.transformers import Naming, Positions, PreNormTransformer
-from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "OpenNMT-py"
 DEFAULTS: Mapping[str, Any] = {

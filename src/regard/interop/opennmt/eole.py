@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_json, read_safetensors, require_folder
 from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
@@ -16,7 +17,6 @@ from regard.interop.options import EOLE, Options, search_section
 from regard.interop.symbols import Symbols, ordered
 from regard.interop.texts import SIDE, split_field, text_model
 from regard.interop.transformers import Naming, Positions, PreNormTransformer
-from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "eole"
 CONFIGURATION, VOCABULARIES, WEIGHTS = "config.json", "vocab.json", "model.00.safetensors"

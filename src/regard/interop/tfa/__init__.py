@@ -9,22 +9,75 @@ known from the memory and the cell. They are parameters from the beginning, so a
 """
 
 from regard.interop.tfa.arrays import TensorArray
-from regard.interop.tfa.cells import BasicLSTMCell, BasicRNNCell, DropoutWrapper, GRUCell, InputProjectionWrapper, KerasGRUCell, KerasLSTMCell, LSTMCell, LSTMStateTuple, MultiRNNCell, OutputProjectionWrapper, ResidualWrapper, RNNCell, TorchCell
+from regard.interop.tfa.cells import (
+    BasicLSTMCell,
+    BasicRNNCell,
+    DropoutWrapper,
+    GRUCell,
+    InputProjectionWrapper,
+    KerasGRUCell,
+    KerasLSTMCell,
+    LSTMCell,
+    LSTMStateTuple,
+    MultiRNNCell,
+    OutputProjectionWrapper,
+    ResidualWrapper,
+    RNNCell,
+    TorchCell,
+)
 from regard.interop.tfa.decoders.basic import BasicDecoder, BasicDecoderOutput
-from regard.interop.tfa.decoders.beam_search import BeamSearchDecoder, BeamSearchDecoderOutput, BeamSearchDecoderState, FinalBeamSearchDecoderOutput
+from regard.interop.tfa.decoders.beam_search import (
+    BeamSearchDecoder,
+    BeamSearchDecoderOutput,
+    BeamSearchDecoderState,
+    FinalBeamSearchDecoderOutput,
+)
 from regard.interop.tfa.decoders.beams import gather_tree, gather_tree_from_array, tile_batch
 from regard.interop.tfa.decoders.contract import BaseDecoder, Decoder
 from regard.interop.tfa.decoders.loop import dynamic_decode
 from regard.interop.tfa.keras import Bidirectional, KerasGRU, KerasLSTM, KerasRNN
 from regard.interop.tfa.layers import Dense, Embedding
 from regard.interop.tfa.loss import SequenceLoss, sequence_loss
-from regard.interop.tfa.mechanisms import AttentionMechanism, BahdanauAttention, BahdanauMonotonicAttention, LuongAttention, LuongMonotonicAttention, hardmax, monotonic_attention, safe_cumprod
+from regard.interop.tfa.mechanisms import (
+    AttentionMechanism,
+    BahdanauAttention,
+    BahdanauMonotonicAttention,
+    LuongAttention,
+    LuongMonotonicAttention,
+    hardmax,
+    monotonic_attention,
+    safe_cumprod,
+)
 from regard.interop.tfa.samplers.contract import Sampler
-from regard.interop.tfa.samplers.contrib import CustomHelper, GreedyEmbeddingHelper, GumbelSoftmaxEmbeddingHelper, Helper, InferenceHelper, SampleEmbeddingHelper, ScheduledEmbeddingTrainingHelper, ScheduledOutputTrainingHelper, SoftmaxEmbeddingHelper, TopKSampleEmbeddingHelper, TopPSampleEmbeddingHelper, TrainingHelper
+from regard.interop.tfa.samplers.contrib import (
+    CustomHelper,
+    GreedyEmbeddingHelper,
+    GumbelSoftmaxEmbeddingHelper,
+    Helper,
+    InferenceHelper,
+    SampleEmbeddingHelper,
+    ScheduledEmbeddingTrainingHelper,
+    ScheduledOutputTrainingHelper,
+    SoftmaxEmbeddingHelper,
+    TopKSampleEmbeddingHelper,
+    TopPSampleEmbeddingHelper,
+    TrainingHelper,
+)
 from regard.interop.tfa.samplers.custom import CustomSampler, InferenceSampler
-from regard.interop.tfa.samplers.embedding import GreedyEmbeddingSampler, GumbelSoftmaxEmbeddingSampler, SampleEmbeddingSampler, SoftmaxEmbeddingSampler, TopKSampleEmbeddingSampler, TopPSampleEmbeddingSampler
+from regard.interop.tfa.samplers.embedding import (
+    GreedyEmbeddingSampler,
+    GumbelSoftmaxEmbeddingSampler,
+    SampleEmbeddingSampler,
+    SoftmaxEmbeddingSampler,
+    TopKSampleEmbeddingSampler,
+    TopPSampleEmbeddingSampler,
+)
 from regard.interop.tfa.samplers.tacotron import TacoTestHelper, TacoTrainingHelper
-from regard.interop.tfa.samplers.training import ScheduledEmbeddingTrainingSampler, ScheduledOutputTrainingSampler, TrainingSampler
+from regard.interop.tfa.samplers.training import (
+    ScheduledEmbeddingTrainingSampler,
+    ScheduledOutputTrainingSampler,
+    TrainingSampler,
+)
 from regard.interop.tfa.state import AlignmentHistory, AttentionWrapperState
 from regard.interop.tfa.structure import flatten, map_structure
 from regard.interop.tfa.unrolling import bidirectional_dynamic_rnn, dynamic_rnn, reverse_sequence

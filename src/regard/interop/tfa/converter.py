@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from regard.config.spelling import suggestion
+from regard.data.text import Vocabulary
+from regard.errors import DataError, UnsupportedError
 from regard.interop.arrays import Arrays
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
 from regard.interop.symbols import LEAST, Symbols
-from regard.interop.tfa.cell_weights import CELLS, size_of
 from regard.interop.texts import SIDE, split_field, text_model
-from regard.data.text import Vocabulary
-from regard.errors import DataError, UnsupportedError
+from regard.interop.tfa.cell_weights import CELLS, size_of
 
 PROGRAM = "tensorflow-addons"
 KEYS: Mapping[str, Sequence[str]] = {

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.interop.tfa.layers.deferred import tensors
 from regard.errors import ConfigError, DataError, ShapeError
+from regard.interop.tfa.layers.deferred import tensors
 from regard.shapes import Float, describe
 
 LossFunction = Callable[..., Tensor]

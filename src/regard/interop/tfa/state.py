@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import Tree
+from regard.errors import ShapeError
 from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.cells import check_order, with_tuples
-from regard.errors import ShapeError
 
 AlignmentHistory = TensorArray
 """The alignments (R, S) of the steps so far.

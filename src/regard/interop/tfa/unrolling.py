@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
+from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells import as_cell, with_tuples
 from regard.interop.tfa.cells import initial_state as zero_state
 from regard.interop.tfa.layers.deferred import Type, tensors
 from regard.interop.tfa.state import carry
-from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import describe
 
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
+from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells import RNNCell, as_cell, check_order, initial_state, with_tuples
 from regard.interop.tfa.layers import Dense
 from regard.interop.tfa.layers.deferred import Type, tensors, type_of
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
 from regard.interop.tfa.mechanisms import AttentionMechanism
 from regard.interop.tfa.state import AlignmentHistory, AttentionWrapperState
-from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import describe
 
 AttentionFunction = Callable[[Any, Tensor, Tree, Any], tuple[Tensor, Tensor, Tree]]

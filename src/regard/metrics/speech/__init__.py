@@ -14,6 +14,40 @@ from regard.metrics.speech.pitch_errors import PitchErrors, pitch_errors
 from regard.metrics.speech.reading import ReadingErrors, reading_errors
 from regard.metrics.speech.scores import SpeechScores, SpokenSentence
 from regard.metrics.speech.timing import MeanDurations, StepTimes, UnitTimes, diagonal_times, unit_times
-from regard.metrics.speech.timing_errors import DurationDifferences, DurationErrors, TimingDifferences, TimingErrors, duration_differences, duration_errors, timing_differences, timing_errors
+from regard.metrics.speech.timing_errors import (
+    DurationDifferences,
+    DurationErrors,
+    TimingDifferences,
+    TimingErrors,
+    duration_differences,
+    duration_errors,
+    timing_differences,
+    timing_errors,
+)
 
-__all__ = ["Clarity", "ClarityScores", "DurationDifferences", "DurationErrors", "MeanDurations", "PitchErrors", "ReadingErrors", "SpeechScores", "SpokenSentence", "StepTimes", "TimingDifferences", "TimingErrors", "UnitTimes", "clarity", "clarity_scores", "diagonal_times", "duration_differences", "duration_errors", "pitch_errors", "reading_errors", "spectral_contrast", "timing_differences", "timing_errors", "unit_times"]
+__all__ = [
+    "Clarity",
+    "ClarityScores",
+    "DurationDifferences",
+    "DurationErrors",
+    "MeanDurations",
+    "PitchErrors",
+    "ReadingErrors",
+    "SpeechScores",
+    "SpokenSentence",
+    "StepTimes",
+    "TimingDifferences",
+    "TimingErrors",
+    "UnitTimes",
+    "clarity",
+    "clarity_scores",
+    "diagonal_times",
+    "duration_differences",
+    "duration_errors",
+    "pitch_errors",
+    "reading_errors",
+    "spectral_contrast",
+    "timing_differences",
+    "timing_errors",
+    "unit_times",
+]

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regard.metrics.speech.clarity import Clarity, ClarityScores, clarity_scores
 from regard.metrics.alignment import AlignmentHealth
+from regard.metrics.speech.clarity import Clarity, ClarityScores, clarity_scores
 from regard.metrics.speech.pitch_errors import PitchErrors
 from regard.metrics.speech.reading import ReadingErrors
+from regard.metrics.speech.timing_errors import (
+    DurationDifferences,
+    DurationErrors,
+    TimingDifferences,
+    TimingErrors,
+    duration_errors,
+    timing_errors,
+)
 from regard.metrics.table import AbstractScores, Row, mean_of_known
-from regard.metrics.speech.timing_errors import DurationDifferences, DurationErrors, TimingDifferences, TimingErrors, duration_errors, timing_errors
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from regard.config.place import KeyPath
-from regard.tasks.documents.config import FlatConfig, HierarchicalConfig, LevelConfig
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack, TokenEmbedding
 from regard.models import DocumentClassifier, Level, Pooling
+from regard.tasks.documents.config import FlatConfig, HierarchicalConfig, LevelConfig
 
 DEFAULT = LevelConfig()
 ENCODER = ("size", "layers", "bidirectional")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from regard.data.documents import Document, Documents, document_findings
 from regard.data import Finding, Findings
+from regard.data.documents import Document, Documents, document_findings
 from regard.data.finding import NUM_EXAMPLES, Severity, by_severity
 from regard.errors import counted
 from regard.tasks.documents.encoded import SplitDocuments

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.documents.config import DocumentsConfig
 from regard.data import bucket
 from regard.errors import counted
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
+from regard.tasks.documents.config import DocumentsConfig
 
 REFERENCE = 500_000
 """Words of the collection that the numbers were tuned on, called the reference."""

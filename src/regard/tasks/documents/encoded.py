@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.data.text import PAD, Vocabulary
 from regard.data.documents import DocumentField, EncodedDocument
 from regard.data.documents.field import Extent
+from regard.data.text import PAD, Vocabulary
 
 
 class EncodedDocuments:

@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from regard.data.documents import Document, Labels
-from regard.metrics import LabelScores, score_labels
 from regard.data.pairs import shorten
 from regard.data.tally import Tally
 from regard.errors import counted
+from regard.metrics import LabelScores, score_labels
 from regard.shapes import Float
 
 DECIMALS = 6

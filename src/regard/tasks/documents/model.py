@@ -11,22 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.tasks.documents.config import DocumentsConfig
-from regard.data.documents import DocumentField, EncodedDocument, Labels, read_documents
-from regard.data.text import Vocabulary
 from regard.data import bucket
-from regard.data.text.columns import TAB
+from regard.data.documents import DocumentField, EncodedDocument, Labels, read_documents
 from regard.data.documents.files import NAMED, NUMBERED, SUFFIXES
 from regard.data.input_rows import InputRow, InputTable, separated_table
+from regard.data.text import Vocabulary
+from regard.data.text.columns import TAB
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
 from regard.models import DocumentClassifier
 from regard.runs.contract import AbstractModel, check_texts
+from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
+from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.encoded import EncodedDocuments
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, evaluation
 from regard.tasks.documents.reading import data_item, read_file
-from regard.runs.trained_items import DataItem
 from regard.viz import WeightedDocument, plot_document, save_documents
 
 LONGEST_TITLE = 60

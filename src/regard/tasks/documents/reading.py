@@ -7,15 +7,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.documents.config import DocumentDataConfig
-from regard.data.documents import Document, DocumentField, Documents, Labels, Sentences, hold_out_documents, read_documents
-from regard.data.text import Field, Normalisation, Vocabulary
+from regard.data.documents import (
+    Document,
+    DocumentField,
+    Documents,
+    Labels,
+    Sentences,
+    hold_out_documents,
+    read_documents,
+)
 from regard.data.documents.files import SUFFIXES
-from regard.data.text.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
+from regard.data.text import Field, Normalisation, Vocabulary
+from regard.data.text.field import PLAIN_UNITS
 from regard.errors import ConfigError, DataError
-from regard.tasks.documents.encoded import SplitDocuments
 from regard.runs.trained_items import DataItem
+from regard.tasks.documents.config import DocumentDataConfig
+from regard.tasks.documents.encoded import SplitDocuments
 
 
 @dataclass(frozen=True, slots=True)

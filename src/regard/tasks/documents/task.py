@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from regard.tasks.documents.config import DocumentsConfig
-from regard.data.documents import DocumentField, Labels
 from regard.data import Findings
+from regard.data.documents import DocumentField, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
 from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import DAMAGED
+from regard.runs.plan import Plan
+from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.checking import check_documents
+from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
-from regard.runs.fingerprints import DAMAGED
-from regard.runs.plan import Plan
-from regard.runs.trained_items import DataItem
 
 DRAFT_SIZE = 8
 """Words and labels before there are any."""

@@ -15,10 +15,10 @@ from torch.nn import functional
 from regard.data import bucket
 from regard.data.pairs import shorten
 from regard.errors import ConfigError, UnsupportedError
+from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
 from regard.tasks.documents.reading import TrainingData
-from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_document
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from regard.tasks.forecasting.config import ForecastingConfig
 from regard.data.series import AbstractBaseline, LinearForecast, RepeatLast, Seasonal, SeriesBatch, SeriesWindows, Step
 from regard.metrics import ForecastErrors, ForecastTally
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.reading import SeriesData
 
 

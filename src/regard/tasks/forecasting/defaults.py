@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 
-from regard.tasks.forecasting.config import ForecastingConfig
 from regard.data.series.checks import counted_targets
 from regard.errors import counted
-from regard.tasks.forecasting.baselines import Baselines, baseline_text
-from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps
+from regard.tasks.forecasting.baselines import Baselines, baseline_text
+from regard.tasks.forecasting.config import ForecastingConfig
+from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
 
 REFERENCE = 60_000
 BATCH, BATCH_GROWTH, SMALLEST_BATCH, LARGEST_BATCH = 128, 0.5, 4, 256

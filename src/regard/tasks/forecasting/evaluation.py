@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from regard.data.series import Forecast
-from regard.metrics import ForecastErrors
 from regard.errors import counted
+from regard.metrics import ForecastErrors
 from regard.tasks.forecasting.baselines import baseline_text
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.tasks.forecasting.config import SeriesDataConfig
 from regard.data.series import TIME_FEATURES, SeriesTable, Step, TimeSplit
-from regard.data.text_file import reason
 from regard.data.series.zones import DAY, UNNAMED, zone_named
+from regard.data.text_file import reason
 from regard.errors import DataError
 from regard.runs.fingerprints import DAMAGED
+from regard.tasks.forecasting.config import SeriesDataConfig
 from regard.tasks.forecasting.reading import SeriesData
 
 FORMAT = "regard.series.1"

@@ -12,19 +12,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.tasks.forecasting.config import ForecastingConfig
-from regard.data.series import Forecast, LinearForecast, SeriesBatch, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, alignment_rows, find_step, forecast_rows, forecasts_of
-from regard.metrics import ForecastTally
 from regard.data.csv_fields import csv_line
-from regard.data.series import Series
-from regard.data.series.series import Values, title_of
+from regard.data.series import (
+    Forecast,
+    LinearForecast,
+    Series,
+    SeriesBatch,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    Step,
+    TimeSplit,
+    alignment_rows,
+    find_step,
+    forecast_rows,
+    forecasts_of,
+)
 from regard.data.series.file import PARQUET
+from regard.data.series.series import Values, title_of
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
+from regard.metrics import ForecastTally
 from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import fingerprint
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.network import ForecastNetwork, build_network

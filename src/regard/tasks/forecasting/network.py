@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.tasks.forecasting.config import RecurrentForecasterConfig
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import QuantileHead, ValueEmbedding, ValueHead
 from regard.models import ChangeDecoder, RecurrentEncoder
 from regard.shapes import Bool, Float
 from regard.tasks.build import build_decoder, build_encoder
+from regard.tasks.forecasting.config import RecurrentForecasterConfig
 
 Batch = Mapping[str, Tensor]
 """The tensors of `SeriesBatch.tensors`."""

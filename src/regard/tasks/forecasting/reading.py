@@ -9,14 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from regard.tasks.forecasting.config import ForecastingConfig, SeriesDataConfig, SplitConfig
 from regard.data import Finding, Findings
-from regard.data.series import LinearForecast, SeriesTable, SeriesWindows, StandardScale, Step, TimeSplit, WindowScale, read_series, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.series import (
+    LinearForecast,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    Step,
+    TimeSplit,
+    WindowScale,
+    read_series,
+    split_by_counts,
+    split_by_dates,
+    split_by_fractions,
+)
 from regard.data.series.checks import check_minimum, check_values
 from regard.data.series.split import Subset
 from regard.errors import ConfigError, DataError, counted, first_of
 from regard.runs.trained_items import DataItem
+from regard.tasks.forecasting.config import ForecastingConfig, SeriesDataConfig, SplitConfig
 
 WINDOW_SCALES = {
     "none": None,

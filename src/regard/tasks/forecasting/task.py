@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.tasks.forecasting.config import ForecastingConfig
-from regard.data.series import TIME_FEATURES, LinearForecast, StandardScale
 from regard.data import Findings
+from regard.data.series import TIME_FEATURES, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.files import read_array
-from regard.tasks.compilation import check_compilable
 from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import DAMAGED
+from regard.runs.plan import Plan
+from regard.runs.trained_items import DataItem
+from regard.tasks.compilation import check_compilable
+from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import SeriesData, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
-from regard.runs.plan import Plan
 from regard.tasks.teaching import check_teachable
-from regard.runs.trained_items import DataItem
 
 PINBALL = "pinball_loss"
 

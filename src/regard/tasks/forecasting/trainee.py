@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.metrics import ForecastTally
 from regard.data.series import RepeatLast, SeriesBatch, forecasts_of
 from regard.data.series.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
+from regard.metrics import ForecastTally
 from regard.models import DecoderOutput
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
 from regard.tasks.forecasting.reading import SeriesData
-from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_forecast
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.tasks.image_to_text.config import DenseConfig, EfficientNetConfig, ModelConfig, ModelEncoder, RecurrentConfig
 from regard.data.text import BOS, PAD, UNKNOWN
 from regard.errors import ConfigError, RegardError
 from regard.models import EncoderDecoder, RecurrentDecoder, captioner
 from regard.models.vision import AbstractBackbone, ImageEncoder, backbone_named
+from regard.tasks.image_to_text.config import (
+    DenseConfig,
+    EfficientNetConfig,
+    ModelConfig,
+    ModelEncoder,
+    RecurrentConfig,
+)
 from regard.tasks.writing.decoders import NEVER, build_text_decoder
 
 KEY_PATH = ("model", "encoder")

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.config.texts import TransformerDecoderConfig
 from regard.errors import counted
-from regard.tasks.image_to_text.batches import bucket_pictures
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
+from regard.tasks.image_to_text.batches import bucket_pictures
+from regard.tasks.image_to_text.config import ImageToTextConfig
 
 REFERENCE = 9_000
 """Texts of the data that the numbers are relative to."""

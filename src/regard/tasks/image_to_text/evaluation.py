@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text import Field
 from regard.data.pictures import Pictures
-from regard.metrics import captions as caption_scores, expression_rates
+from regard.data.text import Field
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
-from regard.tasks.image_to_text.pixels import Image
+from regard.metrics import captions as caption_scores
+from regard.metrics import expression_rates
 from regard.runs.trained_items import DataItem, content
+from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.writing.evaluation import Scored
 from regard.tasks.writing.model import output_symbols
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.text import Field
-from regard.data.pictures import PictureBoxes, read_boxes
 from regard.data.pairs import shorten
+from regard.data.pictures import PictureBoxes, read_boxes
+from regard.data.text import Field
 from regard.decoding import merge_words
 from regard.errors import DataError
 from regard.metrics import CaptionMaps, MapScores

@@ -16,22 +16,23 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config.search import Search
-from regard.tasks.image_to_text.config import DecodingConfig, ImageToTextConfig
-from regard.data.text import Field, Vocabulary
-from regard.data.pictures import Picture, Pictures
 from regard.data import text_file
 from regard.data.csv_fields import csv_line
+from regard.data.pictures import Picture, Pictures
 from regard.data.pictures.tables import SUFFIXES, is_divided
-from regard.metrics.translation import Metric, scorer_of
+from regard.data.text import Field, Vocabulary
 from regard.decoding import Prediction, SearchSource
 from regard.errors import ConfigError, DataError, UnsupportedError
-from regard.metrics import CaptionMaps, map_scores
 from regard.image import Strokes, pad_images, read_image, read_inkml
 from regard.image.read import is_pillow
+from regard.metrics import CaptionMaps, map_scores
+from regard.metrics.translation import Metric, scorer_of
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
+from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
+from regard.tasks.image_to_text.config import DecodingConfig, ImageToTextConfig
 from regard.tasks.image_to_text.evaluation import (
     CAPTION_FIGURES,
     Entry,
@@ -45,7 +46,6 @@ from regard.tasks.image_to_text.evaluation import (
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.reading import open_table
-from regard.runs.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
@@ -269,8 +269,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
             search: as in `predict`.
             boxes: a file that says where in the pictures of the table the things are that words name
-                (`regard.data.pictures.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are compared
-                with those of the output, and the words that both have in common count.
+                (`regard.data.pictures.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are
+                compared with those of the output, and the words that both have in common count.
 
         Raises:
             DataError: for a file without pictures or that the model was trained on, or boxes of other pictures.

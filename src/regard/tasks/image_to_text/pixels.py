@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.image_to_text.config import ImageConfig
 from regard.errors import ConfigError, DataError, RegardError
 from regard.image import Fitting, Rendering, Strokes, image_size, pixel_strokes, read_image
+from regard.tasks.image_to_text.config import ImageConfig
 
 KEY_PATH = ("data", "image")
 Image = Path | Strokes | NDArray[np.uint8]

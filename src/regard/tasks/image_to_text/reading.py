@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.image_to_text.config import ImageToTextConfig
-from regard.data.text import Field
 from regard.data import Finding, Findings
-from regard.data.pictures import Pictures, check_pictures, open_pictures
 from regard.data.defects import is_collecting, readable
-from regard.data.text.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.pictures import Pictures, check_pictures, open_pictures
 from regard.data.pictures.tables import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import held_out_indices, suggested_fraction
+from regard.data.text import Field
+from regard.data.text.field import open_pieces
 from regard.errors import DataError, counted
 from regard.image import Strokes
+from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.tasks.image_to_text.pixels import PictureReader
 
 FEW, FEW_HELD_OUT = 200, 20

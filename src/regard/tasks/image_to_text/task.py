@@ -8,21 +8,21 @@ from pathlib import Path
 
 import torch
 
-from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.config.texts import check_directions
 from regard.data import Findings
-from regard.metrics.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
+from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder
 from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.plan import Plan
+from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.build import build_model
+from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.tasks.image_to_text.defaults import resolve
 from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES, data_items, items_of
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
-from regard.runs.plan import Plan
-from regard.runs.trained_items import DataItem
 from regard.tasks.writing.checks import check_attentions, check_decoder_learns, load_field
 
 DRAFT_SYMBOLS = 8

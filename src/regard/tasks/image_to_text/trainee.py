@@ -12,16 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.tasks.image_to_text.config import AugmentationConfig
-from regard.data.text import BOS, EOS
 from regard.data.pictures.tables import SelectedPictures
 from regard.data.split import chosen_evenly
+from regard.data.text import BOS, EOS
 from regard.decoding import Prediction
 from regard.errors import DataError
-from regard.metrics import ink_share, map_divergence
 from regard.image import ImageAugmentation, StrokeAugmentation, Strokes, item_generator, pad_images
+from regard.metrics import ink_share, map_divergence
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
+from regard.tasks.image_to_text.config import AugmentationConfig
 from regard.tasks.image_to_text.evaluation import ImagePrediction
 from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText

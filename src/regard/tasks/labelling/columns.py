@@ -10,10 +10,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Self, get_args
 
-from regard.tasks.labelling.config import ConlluColumn
-from regard.data.text.columns import TAB
 from regard.data.defects import item_or_defect
+from regard.data.text.columns import TAB
 from regard.errors import ConfigError, DataError, counted
+from regard.tasks.labelling.config import ConlluColumn
 
 BYTE_ORDER_MARK = "\ufeff"
 BLANKS = re.compile("[ \t]+")

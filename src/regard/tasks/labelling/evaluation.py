@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
-from regard.metrics.spans import TITLES
 from regard.data.tally import Tally
 from regard.errors import counted
+from regard.metrics import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
+from regard.metrics.spans import TITLES
 from regard.tasks.labelling.columns import Sentence
 
 

@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.tasks.labelling.config import LabellingConfig
-from regard.data.text import PAD, Vocabulary
-from regard.metrics import SpanScheme
 from regard.data.input_rows import InputTable
+from regard.data.text import PAD, Vocabulary
 from regard.errors import DataError
+from regard.metrics import SpanScheme
 from regard.runs.contract import AbstractModel
+from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
 from regard.tasks.labelling import tables
 from regard.tasks.labelling.columns import Sentence, tokens_of
+from regard.tasks.labelling.config import LabellingConfig
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import cased, data_item, form_options, read_sentences, scheme_of
-from regard.runs.trained_items import DataItem
 from regard.viz import plot_alignment
 
 DECIMALS = 6

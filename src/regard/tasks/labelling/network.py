@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Mechanism
-from regard.tasks.labelling.config import LabellingModel
 from regard.data.text import BOS, EOS, PAD
 from regard.data.text.vocabulary import UNKNOWN
 from regard.layers import Dropout, RecurrentStack, TokenEmbedding, TokenHead, items
 from regard.models import Encoded, Pooling, RecurrentEncoder
 from regard.shapes import Bool, Float, Int
 from regard.tasks.build import build_encoder, build_mechanism
+from regard.tasks.labelling.config import LabellingModel
 
 CHARACTER_SIZE = 32
 """The size of the vector of a character."""

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.labelling.config import LabellingData
 from regard.data import Finding, Findings
-from regard.metrics import RecognisedScheme, recognise_scheme
-from regard.data.text import Vocabulary
 from regard.data.defects import item_or_defect
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
-from regard.metrics.spans import TITLES
 from regard.data.split import held_out_indices
+from regard.data.text import Vocabulary
 from regard.errors import DataError, counted, first_of
-from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
+from regard.metrics import RecognisedScheme, recognise_scheme
+from regard.metrics.spans import TITLES
 from regard.runs.trained_items import DataItem
+from regard.tasks.labelling.columns import INVISIBLE, Columns, Sentence
+from regard.tasks.labelling.config import LabellingData
 
 FEW_SENTENCES = 200
 NO_SPANS = RecognisedScheme(None)

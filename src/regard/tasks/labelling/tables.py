@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from regard.tasks.labelling.config import LabellingData
+from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
 from regard.data.text.columns import TAB
-from regard.data.input_rows import InputRow, InputTable
 from regard.tasks.labelling.columns import CONLLU, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
+from regard.tasks.labelling.config import LabellingData
 from regard.tasks.labelling.evaluation import Labelling
 
 FORMATS = ("conll", "conllu")

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.tasks.labelling.config import LabellingConfig
 from regard.data import Findings, bucket
 from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
 from regard.runs.contract import AbstractTask, Metric
+from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.plan import Plan, choose_steps
+from regard.runs.trained_items import DataItem
+from regard.tasks.labelling.config import LabellingConfig
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, check, data_item, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
-from regard.runs.open_keys import OpenKeys, two_digits
-from regard.runs.plan import Plan, choose_steps
-from regard.runs.trained_items import DataItem
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from regard.data import bucket
 from regard.data.text.vocabulary import UNKNOWN
+from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial
-from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.training import Loss, Validation
 
 HELD_OUT_ROWS = 64

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig, TransformerLanguageConfig
 from regard.data.text import BOS, EOS, PAD
 from regard.errors import ConfigError, counted
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import AbstractLanguageModel, recurrent_language_model, transformer_language_model
 from regard.tasks.build import check_heads, transformer_options
+from regard.tasks.language_modelling.config import (
+    LanguageModellingConfig,
+    RecurrentLanguageConfig,
+    TransformerLanguageConfig,
+)
 
 NEVER = (PAD, BOS, EOS)
 """Ids that are never predicted: a running text has no end."""

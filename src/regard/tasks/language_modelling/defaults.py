@@ -14,11 +14,11 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.errors import counted
-from regard.tasks.language_modelling.build import parts_of
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
+from regard.tasks.language_modelling.build import parts_of
+from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 
 REFERENCE = 100_000
 """Tokens of the text that the numbers are relative to, called the reference."""

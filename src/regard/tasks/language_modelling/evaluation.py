@@ -9,10 +9,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.metrics import Likelihood
 from regard.data.text import RunningText
 from regard.data.text.running_text import decode, line_end
 from regard.errors import counted
+from regard.metrics import Likelihood
 
 STRETCH = 64
 """Characters, about, of a stretch, of which the worst are shown."""

@@ -15,18 +15,22 @@ from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
-from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig, TransformerLanguageConfig
-from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
-from regard.metrics import Likelihood
-from regard.data.text.running_text import decode, line_end, split_text
 from regard.data.tally import unknown_symbols
+from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
+from regard.data.text.running_text import decode, line_end, split_text
 from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
+from regard.metrics import Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_texts
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
+from regard.tasks.language_modelling.config import (
+    ContinuationConfig,
+    LanguageModellingConfig,
+    TransformerLanguageConfig,
+)
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
 from regard.tasks.streaming import Pieces, Streamed
 from regard.viz import Aligned, plot_alignment

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.language_modelling.config import Files, RunningTextConfig
 from regard.data import Finding, Findings
+from regard.data.finding import Severity, by_severity
 from regard.data.text import Normalisation, RunningText, TextSpan, Units
 from regard.data.text.field import PLAIN_UNITS
-from regard.data.finding import Severity, by_severity
 from regard.data.text.running_text import line_end, suggested_share
 from regard.data.text.vocabulary import SPECIALS, UNKNOWN
 from regard.errors import counted
+from regard.tasks.language_modelling.config import Files, RunningTextConfig
 
 FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000
 MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05

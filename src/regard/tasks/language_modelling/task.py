@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.tasks.language_modelling.config import LanguageModellingConfig
 from regard.data import Findings
 from regard.data.text import RunningText
 from regard.data.text.vocabulary import SPECIALS
 from regard.models import AbstractLanguageModel
-from regard.tasks.compilation import check_compilable
 from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.plan import Plan
+from regard.tasks.compilation import check_compilable
 from regard.tasks.language_modelling.build import build_model
+from regard.tasks.language_modelling.config import LanguageModellingConfig
 from regard.tasks.language_modelling.defaults import resolve
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
-from regard.runs.plan import Plan
 from regard.tasks.writing.checks import load_field
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.metrics import Likelihood
 from regard.data.text import RunningText, TextBatch, TextWindows
 from regard.data.text.running_text import decode
+from regard.metrics import Likelihood
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
-from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, processes
 from regard.viz import plot_alignment
 

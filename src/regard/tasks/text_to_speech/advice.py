@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.metrics.speech import SpeechScores
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.training import Milestone
 
 MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5

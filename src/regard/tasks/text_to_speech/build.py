@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from regard.attention.verbs import AbstractAttention
 from regard.audio import FRONT_ENDS, FrontEnd
-from regard.tasks.text_to_speech.config import TacotronConfig
 from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2
 from regard.tasks.build import build_mechanism
+from regard.tasks.text_to_speech.config import TacotronConfig
 
 
 class SpeechNetwork(nn.Module):

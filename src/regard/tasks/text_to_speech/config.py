@@ -23,8 +23,8 @@ from regard.config.schema import (
     TrainingConfig,
     Weight,
 )
-from regard.tasks.text_to_speech.forms import FORMS, check_form, completed
 from regard.errors import ConfigError
+from regard.tasks.text_to_speech.forms import FORMS, check_form, completed
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]
 Positive = Annotated[float, Field(gt=0.0)]

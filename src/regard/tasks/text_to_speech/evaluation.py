@@ -19,8 +19,24 @@ from regard.data.speech import join_texts, join_units, read_ljspeech
 from regard.data.tally import Tally
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError
-from regard.metrics.speech import MeanDurations, PitchErrors, ReadingErrors, SpeechScores, SpokenSentence, StepTimes, TimingErrors, clarity, diagonal_times, duration_differences, pitch_errors, reading_errors, timing_differences, timing_errors, unit_times
 from regard.metrics import summary
+from regard.metrics.speech import (
+    MeanDurations,
+    PitchErrors,
+    ReadingErrors,
+    SpeechScores,
+    SpokenSentence,
+    StepTimes,
+    TimingErrors,
+    clarity,
+    diagonal_times,
+    duration_differences,
+    pitch_errors,
+    reading_errors,
+    timing_differences,
+    timing_errors,
+    unit_times,
+)
 from regard.shapes import Float
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.reading import RecordedSentence, changes, linear_spectrogram, read_sentences

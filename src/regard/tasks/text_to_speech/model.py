@@ -19,23 +19,23 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Standardisation, griffin_lim, write_wave
-from regard.tasks.text_to_speech.config import TextToSpeechConfig
-from regard.data.text import EOS, Field, Vocabulary
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
+from regard.data.text import EOS, Field, Vocabulary
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
 from regard.runs.contract import AbstractModel, check_texts
-from regard.tasks.encoded import pad
 from regard.runs.fingerprints import DAMAGED
+from regard.runs.trained_items import DataItem
+from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation, Synthesis, evaluate
 from regard.tasks.text_to_speech.reading import data_item
-from regard.runs.trained_items import DataItem
 from regard.viz import AlignedSpeech
 from regard.viz.files import numbered_files
 

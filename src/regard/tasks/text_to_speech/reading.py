@@ -14,20 +14,20 @@ import torch
 from torch import Tensor
 
 from regard.audio import FrontEnd, Standardisation, read_wave, sounding
-from regard.tasks.text_to_speech.config import SpeechDataConfig, TextToSpeechConfig
-from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data import Finding, Findings
-from regard.data.speech import Intervals, read_intervals
 from regard.data.defects import is_collecting, item_or_defect
-from regard.data.text.field import PLAIN_UNITS
 from regard.data.finding import Severity, by_severity
+from regard.data.speech import Intervals, read_intervals
 from regard.data.speech.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
+from regard.data.text import Field, Normalisation, Vocabulary
+from regard.data.text.field import PLAIN_UNITS
 from regard.errors import ConfigError, DataError, RegardError, counted
 from regard.files import read_array
 from regard.metrics.speech import MeanDurations
-from regard.tasks.text_to_speech.build import front_end_of, has_linear
 from regard.runs.trained_items import DataItem, content
+from regard.tasks.text_to_speech.build import front_end_of, has_linear
+from regard.tasks.text_to_speech.config import SpeechDataConfig, TextToSpeechConfig
 
 CACHE_VERSION = 2
 """Is part of the names of kept spectrograms; another one when what they have changes."""

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
 from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps
+from regard.runs.trained_items import DataItem
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.model import SpeechModel
 from regard.tasks.text_to_speech.reading import (
     SpeechMaterial,
@@ -28,7 +29,6 @@ from regard.tasks.text_to_speech.reading import (
     read_material,
 )
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
-from regard.runs.trained_items import DataItem
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 3_000, 8_000, 1_000

@@ -14,17 +14,17 @@ from torch import Tensor
 
 from regard.data import bucket
 from regard.decoding import chosen_heads
-from regard.metrics.speech import SpeechScores
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
+from regard.metrics.speech import SpeechScores
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.decoder_losses import alignment_loss
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.advice import milestone
 from regard.tasks.text_to_speech.evaluation import Speech, validation_metrics, validation_scores
 from regard.tasks.text_to_speech.model import SpeechModel, as_picture
 from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
-from regard.runs.trainee import AbstractArrayTrainee
 from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_speech
 

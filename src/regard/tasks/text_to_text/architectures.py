@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from regard.tasks.text_to_text.config import ModelConfig
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import TokenEmbedding
 from regard.models import (
@@ -18,6 +17,7 @@ from regard.models import (
     transformer_encoder,
 )
 from regard.tasks.build import build_encoder
+from regard.tasks.text_to_text.config import ModelConfig
 from regard.tasks.writing.decoders import (
     build_text_decoder,
     imitating,

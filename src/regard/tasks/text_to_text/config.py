@@ -24,8 +24,8 @@ from regard.config.schema import (
 )
 from regard.config.search import Natural
 from regard.config.texts import (
-    ParallelFiles,
     MultiHeadConfig,
+    ParallelFiles,
     RecurrentDecoderConfig,
     RecurrentKind,
     SideConfig,

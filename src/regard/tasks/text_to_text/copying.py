@@ -10,13 +10,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.tasks.text_to_text.config import TextToTextConfig
-from regard.data import Pair
+from regard.data import Finding, Pair
 from regard.data.text import EOS, ExtendedVocabulary, Extension, Report
-from regard.data import Finding
 from regard.data.text.extended import UNCOPYABLE, comparable
 from regard.errors import ConfigError
 from regard.tasks.encoded import EncodedIds, pad
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 KEY_PATH = ("model", "pointer")
 

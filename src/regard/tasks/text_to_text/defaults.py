@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
 from regard.errors import counted
 from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
+from regard.tasks.text_to_text.config import TextToTextConfig
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""

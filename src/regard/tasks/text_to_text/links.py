@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import Pair, Pairs, Selection
-
-from regard.data.text import Field, Links, parse_links
 from regard.data.defects import is_collecting, readable
 from regard.data.lines import Lines
+from regard.data.text import Field, Links, parse_links
 from regard.errors import DataError
 from regard.shapes import Bool
 from regard.tasks.encoded import turned

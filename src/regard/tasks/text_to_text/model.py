@@ -14,28 +14,39 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.config.texts import TextDecodingConfig
 from regard.data import Pair, Pairs
-from regard.data.text import BOS, EOS, UNKNOWN, Encoding, ExtendedVocabulary, Extension, Field, ParallelText, Vocabulary, open_pairs
+from regard.data.input_rows import InputTable, separated_table
+from regard.data.tally import Caution, unknown_symbols
+from regard.data.text import (
+    BOS,
+    EOS,
+    UNKNOWN,
+    Encoding,
+    ExtendedVocabulary,
+    Extension,
+    Field,
+    ParallelText,
+    Vocabulary,
+    open_pairs,
+)
 from regard.data.text.columns import TAB
 from regard.data.text.extended import UNCOPYABLE
-from regard.data.input_rows import InputTable, separated_table
 from regard.data.text.readers import by_suffix
 from regard.data.text.references import Item, group, parallel
 from regard.data.text.table_pairs import BARS
-from regard.data.tally import Caution, unknown_symbols
-from regard.metrics.translation import Metric
 from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.decoding.recorded import capture_for
 from regard.errors import ConfigError, DataError
+from regard.metrics.translation import Metric
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.runs.contract import check_texts
+from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.tasks.text_to_text.copying import padded
-from regard.runs.trained_items import DataItem
 from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.tasks.text_to_text.config import DataConfig
-from regard.data import Pairs
-from regard.data.text import Field, Report, check, open_pairs
-from regard.data import Finding
-from regard.data.text.field import normalisation_of, open_pieces
+from regard.data import Finding, Pairs
 from regard.data.split import hold_out, suggested_fraction
+from regard.data.text import Field, Report, check, open_pairs
+from regard.data.text.field import normalisation_of, open_pieces
 from regard.errors import DataError, counted
+from regard.tasks.text_to_text.config import DataConfig
 from regard.tasks.text_to_text.links import linked
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20

@@ -9,24 +9,23 @@ from typing import Any
 
 import torch
 
-from regard.config.texts import ParallelFiles
-from regard.tasks.text_to_text.config import TextToTextConfig
-from regard.config.texts import SideConfig, check_directions
+from regard.config.texts import ParallelFiles, SideConfig, check_directions
 from regard.data.text import Field, Report
-from regard.metrics.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
+from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
-from regard.tasks.compilation import check_compilable
 from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan
+from regard.runs.trained_items import DataItem
+from regard.tasks.compilation import check_compilable
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.copying import check_pointer
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
-from regard.runs.trained_items import DataItem
 from regard.tasks.writing.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
 
 DRAFT_SYMBOLS = 8

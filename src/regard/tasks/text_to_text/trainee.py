@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import Pair
-
+from regard.data import Pair, bucket
 from regard.data.text import BOS, EOS
-from regard.data import bucket
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.text_to_text.copying import Copies
 from regard.tasks.text_to_text.links import TrainingLinks

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from regard.metrics.translation import CorpusScore
 from regard.decoding import Prediction
 from regard.errors import counted
+from regard.metrics.translation import CorpusScore
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 

@@ -19,10 +19,8 @@ from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.texts import TextDecodingConfig, check_directions
-from regard.data.text import EOS, UNKNOWN, Field
-from regard.metrics.edit_distance import symbol_errors
 from regard.data.tally import Tally
-from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
+from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import (
     Constraints,
     Hypothesis,
@@ -35,6 +33,8 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError, DataError
+from regard.metrics.edit_distance import symbol_errors
+from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.contract import AbstractModel
 from regard.tasks.encoded import numbered

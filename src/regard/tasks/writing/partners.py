@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from regard.data.tally import unknown_symbols
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.data.text.field import described
-from regard.data.tally import unknown_symbols
 from regard.data.text.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
 from regard.errors import ConfigError

@@ -16,11 +16,11 @@ from regard import metrics
 from regard.config.search import Search
 from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
-from regard.metrics.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
+from regard.metrics.translation import TRANSLATION_METRICS
+from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
-from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.writing.decoders import NEVER
 from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem

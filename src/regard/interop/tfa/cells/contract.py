@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
+from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.layers.deferred import DeferredModule, Type, checked_width, first_weight, tensors, type_of
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool, parts_of, prefixed
-from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Float, describe
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import UnsupportedError
 from regard.interop.tfa.cells.contract import DeferredCell
 from regard.interop.tfa.layers.activations import Activation, activation_of
 from regard.interop.tfa.layers.deferred import check_type, deferred, materialize, target
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Shape
-from regard.errors import UnsupportedError
 from regard.shapes import Float
 
 

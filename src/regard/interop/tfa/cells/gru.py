@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.attention.contract import Tree
+from regard.errors import UnsupportedError
 from regard.interop.tfa.cells.gated import AbstractGatedCell, fill_jointly, refuse_keras, unless_tanh
 from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import DeferredParameter, Type, materialize
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
 from regard.interop.tfa.layers.originals import Pool, Shape
-from regard.errors import UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.layers.cells.reset_before import reset_before
 from regard.shapes import Float

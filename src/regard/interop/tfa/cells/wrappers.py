@@ -12,12 +12,19 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.interop.tfa.cells.contract import AbstractCellWrapper, DeferredCell, LSTMStateTuple, RNNCell, as_cell, initial_state
+from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
+from regard.interop.tfa.cells.contract import (
+    AbstractCellWrapper,
+    DeferredCell,
+    LSTMStateTuple,
+    RNNCell,
+    as_cell,
+    initial_state,
+)
 from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import Type, first_weight
 from regard.interop.tfa.layers.dense import Dense
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, base_of, in_order, parts_of, prefixed
-from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 from regard.layers import Dropout
 
 

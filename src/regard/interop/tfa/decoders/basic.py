@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError, UnsupportedError
 from regard.interop.tfa.cells import as_cell
 from regard.interop.tfa.decoders.contract import BaseDecoder
 from regard.interop.tfa.layers.deferred import first_weight, tensors
@@ -15,7 +16,6 @@ from regard.interop.tfa.layers.originals import FromTensorflow, Pool, parts_of, 
 from regard.interop.tfa.samplers.contract import Sampler
 from regard.interop.tfa.samplers.contrib import Helper
 from regard.interop.tfa.structure import flatten
-from regard.errors import RegardError, UnsupportedError
 
 OutputLayer = Callable[[Tensor], Tensor]
 

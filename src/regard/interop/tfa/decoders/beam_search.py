@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.decoding.expansion import accumulated, all_scores, expand
+from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
+from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.cells import as_cell
 from regard.interop.tfa.decoders.basic import OutputLayer, width_of
@@ -18,9 +21,6 @@ from regard.interop.tfa.layers.deferred import tensors
 from regard.interop.tfa.samplers.contract import tokens_and_end
 from regard.interop.tfa.samplers.embedding import embedding_of
 from regard.interop.tfa.structure import flatten, map_structure
-from regard.decoding.expansion import accumulated, all_scores, expand
-from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
-from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.ops.softmax import log_softmax
 
 TENSORFLOW_1: tuple[str, ...] = (

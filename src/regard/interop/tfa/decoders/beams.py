@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import ConfigError, RegardError, ShapeError
 from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.layers.deferred import tensors
 from regard.interop.tfa.structure import map_structure
-from regard.errors import ConfigError, RegardError, ShapeError
 from regard.shapes import Float, Int, describe
 
 

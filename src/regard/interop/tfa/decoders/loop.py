@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.decoders.contract import BaseDecoder, Decoder
 from regard.interop.tfa.structure import map_structure
-from regard.errors import ConfigError, ShapeError, UnsupportedError
 
 
 def dynamic_decode(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.interop.tfa.structure import map_structure
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
+from regard.interop.tfa.structure import map_structure
 
 Type = torch.dtype | str | None
 

@@ -8,11 +8,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from regard.errors import ShapeError
 from regard.interop.tfa.layers.activations import Activation, activation_of
-from regard.interop.tfa.layers.deferred import DeferredModule, DeferredParameter, Type, check_type, checked_width, deferred, materialize, target, tensors, type_of
+from regard.interop.tfa.layers.deferred import (
+    DeferredModule,
+    DeferredParameter,
+    Type,
+    check_type,
+    checked_width,
+    deferred,
+    materialize,
+    target,
+    tensors,
+    type_of,
+)
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool
-from regard.errors import ShapeError
 from regard.shapes import Float, describe
 
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.interop.tfa.layers.deferred import Type, checked_width, type_of
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool
-from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.shapes import Float, Int, describe
 
 

@@ -11,10 +11,19 @@ from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
 from regard.attention.contract import Look, Memory, State, Tree, initial_position
-from regard.interop.tfa.layers.deferred import DeferredModule, DeferredParameter, Type, adopt, check_type, checked_width, defer, target
+from regard.errors import DataError, ShapeError, UnsupportedError
+from regard.interop.tfa.layers.deferred import (
+    DeferredModule,
+    DeferredParameter,
+    Type,
+    adopt,
+    check_type,
+    checked_width,
+    defer,
+    target,
+)
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool, Shape
 from regard.interop.tfa.mechanisms.contract import AttentionMechanism
-from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
 from regard.shapes import Bool, Float, describe
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.interop.tfa.layers.deferred import Type, tensors, type_of
 from regard.errors import ShapeError, UnsupportedError
+from regard.interop.tfa.layers.deferred import Type, tensors, type_of
 from regard.shapes import Bool, Float, describe, keep_mask
 
 StateFunction = Callable[[Float[Tensor, "R S"], Tree], Float[Tensor, "R S"]]

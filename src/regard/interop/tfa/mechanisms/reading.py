@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor
 
 from regard.attention import Mechanism, monotonic
+from regard.errors import UnsupportedError
 from regard.interop.tfa.layers.deferred import Type, type_of
 from regard.interop.tfa.mechanisms.composed import ComposedAttention
 from regard.interop.tfa.mechanisms.functions import MonotonicMode, check_mode
-from regard.errors import UnsupportedError
 from regard.shapes import Float
 
 

@@ -10,8 +10,19 @@ from torch import Tensor
 
 from regard.interop.tfa.samplers.contract import Sampler
 from regard.interop.tfa.samplers.custom import CustomSampler, InferenceSampler
-from regard.interop.tfa.samplers.embedding import GreedyEmbeddingSampler, GumbelSoftmaxEmbeddingSampler, SampleEmbeddingSampler, SoftmaxEmbeddingSampler, TopKSampleEmbeddingSampler, TopPSampleEmbeddingSampler
-from regard.interop.tfa.samplers.training import ScheduledEmbeddingTrainingSampler, ScheduledOutputTrainingSampler, TrainingSampler
+from regard.interop.tfa.samplers.embedding import (
+    GreedyEmbeddingSampler,
+    GumbelSoftmaxEmbeddingSampler,
+    SampleEmbeddingSampler,
+    SoftmaxEmbeddingSampler,
+    TopKSampleEmbeddingSampler,
+    TopPSampleEmbeddingSampler,
+)
+from regard.interop.tfa.samplers.training import (
+    ScheduledEmbeddingTrainingSampler,
+    ScheduledOutputTrainingSampler,
+    TrainingSampler,
+)
 
 
 class Helper(Sampler):

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import embedding as looked_up
 from torch.nn.functional import gumbel_softmax
 
+from regard.errors import ConfigError, RegardError, ShapeError
 from regard.interop.tfa.layers.deferred import tensors
 from regard.interop.tfa.samplers.contract import Draws, Sampler, none_finished, tokens_and_end
-from regard.errors import ConfigError, RegardError, ShapeError
 from regard.shapes import Bool, Int
 
 Embedding = Callable[[Tensor], Any]

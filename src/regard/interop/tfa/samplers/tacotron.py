@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import ConfigError, ShapeError
 from regard.interop.tfa.samplers.contract import none_finished
 from regard.interop.tfa.samplers.contrib import Helper
-from regard.errors import ConfigError, ShapeError
 from regard.shapes import Float, describe
 
 
