@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import regard
 import regard.config
+import regard.interop
 import regard.training
 from regard import tasks
 from regard.attention import RECIPES, peers
@@ -222,6 +223,7 @@ def setup(app: Any) -> None:
     """Called by Sphinx."""
     for package in (
         regard.config,
+        regard.interop,
         regard.tasks,
         regard.training,
     ):  # autodoc finds members by `dir`, which lacks the lazy ones

@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 ROOMS = [
     info.name
     for info in pkgutil.iter_modules(regard.__path__)
-    if info.name not in ("cli", "pretrained", "lazy", "__main__")
+    if info.name not in ("cli", "pretrained", "runs", "lazy", "__main__")
 ] + [f"interop.{name}" for name in ("tfa", "legacy_seq2seq", "ibm", "export")]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "benchmarks" / "README.md"])
 

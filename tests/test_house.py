@@ -24,7 +24,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py"))
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
 ORDER += ["decoding", "training", "runs", "tasks", "interop", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
-BESIDE = {"data", "config", "viz", "health"}
+BESIDE = {"data", "config", "viz", "metrics"}
 
 
 @cache

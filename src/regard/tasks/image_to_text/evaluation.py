@@ -16,8 +16,7 @@ from regard.data.text import Field
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
-from regard.metrics import captions as caption_scores
-from regard.metrics import expression_rates
+from regard.metrics import caption_scores, expression_rates
 from regard.runs.trained_items import DataItem, content
 from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.writing.evaluation import Scored
