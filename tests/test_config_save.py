@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard.config as config
 from regard.config.description import key_list
-from regard.config.keys import keys_of, places
+from regard.config.keys import keys, keys_of, places
+from regard.config.reading import preset_text
 from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError
 from regard.tasks.text_to_text.config import TextToTextConfig
@@ -139,6 +141,27 @@ def test_the_list_of_keys_says_whose_a_key_is():
     assert "beam" not in key_list("decoding", task="documents")
     with pytest.raises(ConfigError, match=r"documents has no section or key 'decoding.beam'; "):
         key_list("decoding.beam", task="documents")
+
+
+def test_keys_of_converted_models_are_listed_on_request_only():
+    path = "model.encoder.norm_epsilon"
+    assert path not in key_list()
+    assert path not in key_list("model.encoder")
+    assert path in key_list(path)
+    assert path in key_list("model", converted=True)
+    before, _, chapter = config.describe().partition("## Keys of converted models")
+    assert "| `norm_epsilon` |" not in before
+    assert "| `norm_epsilon` |" in chapter
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_no_key_of_converted_models(name):
+    values = yaml.safe_load(preset_text(name))
+    for path, key in keys(SCHEMAS[values.get("task", "text_to_text")], values).items():
+        held = values
+        for step in path:
+            held = held.get(step) if isinstance(held, dict) else None
+        assert held is None or not key.is_of_converted_models, path
 
 
 def test_the_json_schema_knows_every_section_and_forbids_others():

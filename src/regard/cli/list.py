@@ -16,6 +16,7 @@ def list_(
     ] = None,
     section: Annotated[str | None, typer.Argument(help="With keys: a section of the configuration or a key.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="NAME", help="With keys: those of one task.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="With keys: those of converted models, too.")] = False,
 ) -> None:
     """List recipes, presets, models, tasks and keys, or describe one."""
     if task is not None and kind != "keys":
@@ -25,7 +26,7 @@ def list_(
     if kind == "keys":
         from regard.config.description import key_list
 
-        show(key_list(section, task=task))
+        show(key_list(section, task=task, converted=all_))
         return
     from regard import tasks
 

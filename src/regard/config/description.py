@@ -25,7 +25,7 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **union, "$defs": definitions}
 
 
-def key_list(section: str | None = None, *, task: str | None = None) -> str:
+def key_list(section: str | None = None, *, task: str | None = None, converted: bool = False) -> str:
     """Every key with its possible values, its default and its meaning, as plain text.
 
     A key that not all tasks have, or not all with this description, says whose it is.
@@ -33,13 +33,15 @@ def key_list(section: str | None = None, *, task: str | None = None) -> str:
     Args:
         section: a section or a key; only its keys are listed.
         task: only the keys of this task are listed.
+        converted: whether keys are listed, too, that exist so that a model of another program is a configuration. One
+            that `section` names is always.
     """
     if task is not None and task not in SCHEMAS:
         raise ConfigError(f"There is no task {cut(task)!r}; {suggestion(task, SCHEMAS)}", ("task",))
     schemas = SCHEMAS if task is None else {task: SCHEMAS[task]}
     tasks: dict[tuple[str, str, str], list[str]] = {}  # by path, kind and text
     for name, schema in schemas.items():
-        for entry in _entries(schema):
+        for entry in _entries(schema, section, converted=converted):
             tasks.setdefault(entry, []).append(name)
     shown = [entry for entry in tasks if section is None or f"{entry[0]}.".startswith(f"{section}.")]
     order = list(Config.model_fields)
@@ -56,13 +58,15 @@ def key_list(section: str | None = None, *, task: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def _entries(schema: type[Config]) -> list[tuple[str, str, str]]:
+def _entries(schema: type[Config], named: str | None, *, converted: bool) -> list[tuple[str, str, str]]:
     """The keys of a task: path, kind of the section if not all kinds have the key, and text."""
     kinds: dict[tuple[str, str], list[str]] = {}
     every: set[str] = set()
     for place in places(schema):
         every |= {place.kind} - {""}
         for key in filter(is_listed, keys_of(place.section, place.path)):
+            if key.is_of_converted_models and not converted and dotted(key.path) != named:
+                continue
             text = f"{key.expected}; default {default(key).strip('`')}\n    {key.field.description or ''}"
             kinds.setdefault((dotted(key.path), text), []).append(place.kind)
     return [

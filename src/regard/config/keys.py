@@ -92,6 +92,11 @@ class Key:
         """Whether the key is among those that the help of a command shows first."""
         return bool(self._mark("common"))
 
+    @property
+    def is_of_converted_models(self) -> bool:
+        """Whether the key exists so that a model of another program is a configuration."""
+        return bool(self._mark("of_converted_models"))
+
     def _mark(self, name: str) -> Any:
         extra = self.field.json_schema_extra
         return extra.get(name) if isinstance(extra, dict) else None

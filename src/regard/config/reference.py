@@ -18,16 +18,31 @@ from regard.config.schemas import SCHEMAS
 Schema = type[BaseModel]
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
 SHARED = "Sections that tasks share"
+CONVERTED = "Keys of converted models"
 
 
 def describe() -> str:
     """Every key with its possible values, its default and its meaning.
 
     For each task there is a list of its sections with the names of their keys, then a table for each section of its
-    own. Sections that several tasks have, or that theirs extend, come last.
+    own. Then come sections that several tasks have, or that theirs extend, and last the keys that exist so that a model
+    of another program is a configuration.
     """
     shared = [section for section in _uses() if _is_shared(section)]
-    return "\n\n".join([*map(_task, SCHEMAS), f"## {SHARED}", *map(_shared, shared)]) + "\n"
+    chapters = [*map(_task, SCHEMAS), f"## {SHARED}", *map(_shared, shared), f"## {CONVERTED}", _converted()]
+    return "\n\n".join(chapters) + "\n"
+
+
+def _converted() -> str:
+    """The keys that exist so that a model of another program is a configuration, of all sections."""
+    rows: dict[str, list[str]] = {}
+    for section, uses in _uses().items():
+        for key in filter(lambda key: key.is_of_converted_models, _own(section)):
+            rows.setdefault(_row(key), []).extend(place for held in uses.values() for place in held)
+    lines = [f"{row} {', '.join(dict.fromkeys(held))} |" for row, held in rows.items()]
+    intro = "They exist so that a model of another program is a configuration; `regard list keys --all` has them, too."
+    head = HEAD.replace("meaning |\n", "meaning | in |\n").replace("---|\n", "---|---|\n")
+    return f"{intro}\n\n{head}" + "\n".join(lines)
 
 
 @cache
@@ -76,7 +91,7 @@ def _shared(section: Schema) -> str:
 
 
 def _table(section: Schema) -> str:
-    rows = [_row(key) for key in _own(section) if is_listed(key)]
+    rows = [_row(key) for key in _own(section) if _is_shown(key)]
     bases = [base for base in _extended(section) if _is_shared(base)]
     text = HEAD + "\n".join(rows) if rows else ""
     if bases:
@@ -89,9 +104,13 @@ def _keys(section: Schema) -> str:
     """The keys of a section by name, those of shared sections by a link."""
     if _is_shared(section):
         return _link(_title(section))
-    names = " ".join(f"`{key.path[-1]}`" for key in _own(section) if is_listed(key))
+    names = " ".join(f"`{key.path[-1]}`" for key in _own(section) if _is_shown(key))
     links = [_link(_title(base)) for base in _extended(section) if _is_shared(base)]
     return " · ".join([names] * bool(names) + links)
+
+
+def _is_shown(key: Key) -> bool:
+    return is_listed(key) and not key.is_of_converted_models
 
 
 def _own(section: Schema) -> list[Key]:

@@ -29,6 +29,8 @@ FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
 without data."""
 COMMON: dict[str, JsonValue] = {"common": True}
 """Marks settings of predictions that the help of a command shows first."""
+CONVERTED: dict[str, JsonValue] = {"of_converted_models": True}
+"""Marks keys that exist so that a model of another program is a configuration; lists have them only on request."""
 
 
 class Section(BaseModel):
@@ -138,8 +140,10 @@ class DecoderConfig(Section):
         "attention comes first, W [state; input; context]); the context or the state alone; or the sum of the embedded "
         "input and maps of state and context, the deep output of Xu 2015",
     )
-    layer_size: Size | None = Field(default=None, description="size of the attention layer; null: `size`")
-    layer_bias: bool = Field(default=True, description="the attention layer has a bias")
+    layer_size: Size | None = Field(
+        default=None, description="size of the attention layer; null: `size`", json_schema_extra=CONVERTED
+    )
+    layer_bias: bool = Field(default=True, description="the attention layer has a bias", json_schema_extra=CONVERTED)
     first_context: Literal["attended", "zeros"] = Field(
         default="attended",
         description="with `attend_then_recur`: what goes into the cell in the first step, what the first state attends "
@@ -155,7 +159,7 @@ class DecoderConfig(Section):
         default="matched",
         description="which of the encoder's layers the first state of each layer follows from: the one at the same "
         "height from the top, or the top one",
-        json_schema_extra=only_with("layers", unless=1),
+        json_schema_extra=CONVERTED | only_with("layers", unless=1),
     )
     context: Literal["last", "mean", "maximum", "learned"] = Field(
         default="last", description="without attention: the fixed context vector c = q(h_1 … h_S)"
@@ -184,7 +188,9 @@ class TransformerLayersConfig(Section):
         default=False,
         description="queries and keys have length 1, and a learned number scales their products (Henry 2020)",
     )
-    projection_bias: bool = Field(default=False, description="the projections of multi-head attention have biases")
+    projection_bias: bool = Field(
+        default=False, description="the projections of multi-head attention have biases", json_schema_extra=CONVERTED
+    )
     feed_forward_size: Size | None = Field(
         default=None, description="size inside the feed-forward sublayers; null: 4 × `size`"
     )
@@ -195,12 +201,16 @@ class TransformerLayersConfig(Section):
     )
     norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
     norm_epsilon: Annotated[float, Field(gt=0.0)] = Field(
-        default=1e-5, description="is added to the variance in layer norms"
+        default=1e-5, description="is added to the variance in layer norms", json_schema_extra=CONVERTED
     )
     final_norm: bool | None = Field(
-        default=None, description="a layer norm follows the last layer; null: with `norm: pre`"
+        default=None,
+        description="a layer norm follows the last layer; null: with `norm: pre`",
+        json_schema_extra=CONVERTED,
     )
-    scaled_embeddings: bool = Field(default=True, description="embeddings are multiplied by the square root of `size`")
+    scaled_embeddings: bool = Field(
+        default=True, description="embeddings are multiplied by the square root of `size`", json_schema_extra=CONVERTED
+    )
     dropout: Fraction = Field(
         default=0.1, description="on embeddings and on the outputs of sublayers", json_schema_extra=FROM_DATA
     )

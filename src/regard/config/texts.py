@@ -10,6 +10,7 @@ from pydantic import Field, Strict, model_validator
 from regard.config.conditions import only_with
 from regard.config.schema import (
     COMMON,
+    CONVERTED,
     FROM_DATA,
     AlignmentTrainingConfig,
     AttentionConfig,
@@ -84,6 +85,7 @@ class RecurrentKind(Section):
         default=None,
         description="of a recurrent network: sinusoids that are added to embeddings times the square root of their "
         "size, as eole has them by default; null: none",
+        json_schema_extra=CONVERTED,
     )
 
 
@@ -95,6 +97,7 @@ class WritingConfig(Section):
         description="padding and the beginning of a sentence, which are never predicted: `excluded` from the softmax, "
         "or `forbidden` behind it, so that the probabilities of all others sum to less than 1, as in programs that "
         "forbid them only when they search",
+        json_schema_extra=CONVERTED,
     )
 
 
@@ -152,6 +155,7 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         default=None,
         description="as another implementation computes it (`regard.models.peers`), with its defaults: of the "
         "Annotated Transformer `projection_bias: true` and `norm_epsilon: 1e-6`",
+        json_schema_extra=CONVERTED,
     )
 
     @model_validator(mode="before")
@@ -210,7 +214,7 @@ class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrai
         default=False,
         description="`label_smoothing` is distributed over all symbols but the right one, as in the Annotated "
         "Transformer and Joey NMT",
-        json_schema_extra=only_with("label_smoothing", unless=0),
+        json_schema_extra=CONVERTED | only_with("label_smoothing", unless=0),
     )
 
 

@@ -10,6 +10,7 @@ from regard.config.conditions import only_with
 from regard.config.schema import (
     ATTENTION,
     COMMON,
+    CONVERTED,
     FROM_DATA,
     AttentionConfig,
     Config,
@@ -248,6 +249,7 @@ class CaptionDecoderConfig(RecurrentDecoderConfig):
         default=None,
         description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "
         "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",
+        json_schema_extra=CONVERTED,
     )
 
 

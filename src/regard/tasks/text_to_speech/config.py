@@ -9,6 +9,7 @@ from pydantic import Field, Strict, model_validator
 from regard.config.conditions import both, only_with
 from regard.config.schema import (
     COMMON,
+    CONVERTED,
     FROM_DATA,
     AlignmentTrainingConfig,
     AttentionConfig,
@@ -64,6 +65,7 @@ class SpeechDataConfig(DataSection):
     source_end: bool = Field(
         default=True,
         description="an end symbol follows every text; models of other programs may have learned without",
+        json_schema_extra=CONVERTED,
     )
     case: Literal["keep", "lower", "upper"] = Field(default="keep", description="the case of letters, before reading")
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
@@ -160,6 +162,7 @@ class TacotronConfig(Section):
         default=None,
         description="the network of another implementation (`regard.models.peers`): keys that are not set are then "
         "those that it published, its attention, too, and keys that its form fixes cannot be set otherwise",
+        json_schema_extra=CONVERTED,
     )
 
     @model_validator(mode="before")

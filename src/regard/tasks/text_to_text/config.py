@@ -10,6 +10,7 @@ from regard.config.conditions import only_with
 from regard.config.schema import (
     ATTENTION,
     COMMON,
+    CONVERTED,
     AlignmentLossConfig,
     AttentionConfig,
     Config,
@@ -89,10 +90,12 @@ class DataConfig(DataSection):
         default=True,
         description="an end symbol follows every input, so that the decoder can attend to it when it ends "
         "([0003](decisions/0003-sources-end-with-an-end-symbol.md)); models of other programs may have learned without",
+        json_schema_extra=CONVERTED,
     )
     source_begin: bool = Field(
         default=False,
         description="the begin symbol precedes every input, as models of other programs may have learned",
+        json_schema_extra=CONVERTED,
     )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts of outputs")
     max_length: Size = Field(
