@@ -111,13 +111,19 @@ def test_generated_parts_of_the_repositorys_pages_are_up_to_date():
     assert "`label_smoothing`" in (DOCS / "configuration.md").read_text(encoding="utf-8")
 
 
-def test_every_decision_is_listed_and_has_its_three_parts():
+def test_every_decision_is_listed_by_its_title_and_has_its_three_parts():
     records = sorted(DOCS.glob("decisions/0*.md"))
-    index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8").split()
-    assert [record.stem for record in records] == [word for word in index if word.startswith("0")]
-    assert len({record.name[:4] for record in records}) == len(records)
+    index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
+    line = re.compile(
+        r"^- \[(\d{4})\]\((\S+)\.md\): (.+?)( \*\((?:in part )?superseded by .+\)\*)?$", flags=re.M
+    )
+    listed = {stem: (f"# {number}: {title}\n", bool(mark)) for number, stem, title, mark in line.findall(index)}
+    assert [record.stem for record in records] == sorted(listed)
+    assert len({record.name[:4] for record in records}) == len(line.findall(index)) == len(records)
     for record in records:
         text = record.read_text(encoding="utf-8")
-        assert text.startswith(f"# {record.name[:4]}: ")
+        title, is_superseded = listed[record.stem]
+        assert text.startswith(title), record.name
+        assert ("uperseded by [" in text) == is_superseded, record.name
         assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), record.name
         assert len(text.split()) < 400, f"{record.name} is longer than a page"
