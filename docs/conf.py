@@ -41,7 +41,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"regard {version}"
 smartquotes = False
-html_static_path: list[str] = []
+html_static_path = ["style"]
+html_css_files = ["cards.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"

@@ -114,9 +114,7 @@ def test_generated_parts_of_the_repositorys_pages_are_up_to_date():
 def test_every_decision_is_listed_by_its_title_and_has_its_three_parts():
     records = sorted(DOCS.glob("decisions/0*.md"))
     index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
-    line = re.compile(
-        r"^- \[(\d{4})\]\((\S+)\.md\): (.+?)( \*\((?:in part )?superseded by .+\)\*)?$", flags=re.M
-    )
+    line = re.compile(r"^- \[(\d{4})\]\((\S+)\.md\): (.+?)( \*\((?:in part )?superseded by .+\)\*)?$", flags=re.M)
     listed = {stem: (f"# {number}: {title}\n", bool(mark)) for number, stem, title, mark in line.findall(index)}
     assert [record.stem for record in records] == sorted(listed)
     assert len({record.name[:4] for record in records}) == len(line.findall(index)) == len(records)
@@ -127,3 +125,12 @@ def test_every_decision_is_listed_by_its_title_and_has_its_three_parts():
         assert ("uperseded by [" in text) == is_superseded, record.name
         assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), record.name
         assert len(text.split()) < 400, f"{record.name} is longer than a page"
+
+
+def test_the_gallery_has_every_picture_with_its_command():
+    gallery = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    cards = re.findall(
+        r'<div class="card">\n\n!\[.+?\]\(pictures/(.+?)\)\n.*?\n```(?:sh|text)\n.+?\n```\n', gallery, re.DOTALL
+    )
+    there = {path.relative_to(DOCS / "pictures").as_posix() for path in (DOCS / "pictures").rglob("*.*")}
+    assert sorted(cards) == sorted(there - {"architecture.svg"})  # which is drawn by hand

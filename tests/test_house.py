@@ -284,7 +284,7 @@ def test_a_path_of_a_machine_is_noticed(line):
     assert PLACES.search(line)
 
 
-def test_the_architecture_names_every_room_and_only_files_that_are_there():
+def test_the_architecture_names_every_package_and_only_files_that_are_there():
     text = (ROOT.parents[1] / "docs/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?`) \|", text, flags=re.MULTILINE)
     rooms = {path.parent.name for path in ROOT.glob("*/*.py")}
