@@ -96,7 +96,8 @@ def test_info_explain_and_list_know_the_real_things(trained, capsys):
     assert run(["explain", str(trained)]) == 0
     printed = capsys.readouterr().out
     assert "training takes the steps of a sequence" in printed
-    assert "searches on a GPU replay recorded steps" in printed
+    assert "training on a GPU replays recorded steps" in printed
+    assert "prediction on a GPU replays recorded steps" in printed
     assert "operations on a GPU: additive_energies by triton" in printed
     assert run(["explain"]) == 0
     assert "additive" in capsys.readouterr().out

@@ -23,6 +23,7 @@ from regard.layers.packing import Padding
 from regard.ops.recording import MOST, Recordings
 from regard.runs.table import task_of
 from regard.shapes import trusted
+from regard.tasks import explain
 from regard.training.accumulation import LocalBatch
 from regard.training.grid import on_grid
 from regard.training.step import Stepper
@@ -224,6 +225,40 @@ def test_why_steps_are_not_recorded(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         with pytest.raises(UnsupportedError):
             case(task, tmp_path / str(number), **training).program(0)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "training", "prediction"),
+    [
+        ("text_to_text", {}, "replays recorded steps (CUDA graphs)", "replays recorded steps (CUDA graphs)"),
+        (
+            "text_to_speech",
+            {"graphs": "none"},
+            "records no steps: training.graphs is none",
+            "replays recorded steps (CUDA graphs)",
+        ),
+        (
+            "text_to_text",
+            {"scheduled_sampling": 0.5},
+            "records no steps: how often the decoder is fed its own outputs changes from step to step",
+            "replays recorded steps (CUDA graphs)",
+        ),
+        (
+            "documents",
+            {},
+            "records no steps: how many words and sentences documents have decides the sizes of what is computed",
+            None,
+        ),
+        ("labelling", {}, "replays recorded steps (CUDA graphs)", None),
+    ],
+)
+def test_explain_tells_without_a_gpu_what_would_be_recorded_on_one(
+    task: str, settings: Any, training: str, prediction: str | None, tmp_path: Path
+) -> None:
+    lines = explain(case(task, tmp_path, **settings).model).splitlines()
+    assert f"  training on a GPU {training}" in lines
+    told = [line for line in lines if line.startswith("  prediction on a GPU")]
+    assert told == ([] if prediction is None else [f"  prediction on a GPU {prediction}"])
 
 
 @pytest.mark.parametrize("task", RECORDED)

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config.schema import FeedbackConfig
 from regard.data.text import UNKNOWN
 from regard.errors import UnsupportedError
 from regard.layers import items
-from regard.shapes import Bool, Int
+from regard.runs.contract import unrecorded
 from regard.runs.store import save
+from regard.shapes import Bool, Int
 from regard.training import Trainee
 from regard.training.grid import padded
 
@@ -63,11 +63,8 @@ class AbstractArrayTrainee(AbstractTrainee):
         Raises:
             UnsupportedError: if it is, or if a loss waits for the device.
         """
-        training = self.config.training
-        if "forward_sum" in getattr(training, "alignment_weights", ()):
-            raise UnsupportedError("torch's CTC, by which forward_sum is computed, reads lengths on the CPU")
-        if isinstance(training, FeedbackConfig) and training.feeds_back:
-            raise UnsupportedError("how often the decoder is fed its own outputs changes from step to step")
+        if (reason := unrecorded(self.config.training)) is not None:
+            raise UnsupportedError(reason)
         return ()
 
     def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -23,10 +23,10 @@ from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.material import read_and_check
-from regard.runs.warm_start import WarmStart
 from regard.runs.store import load_fingerprints
 from regard.runs.table import task_of
 from regard.runs.trained_items import ITEMS, TrainedItems
+from regard.runs.warm_start import WarmStart
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose

@@ -9,16 +9,18 @@ from typing import Any
 import torch
 
 from regard import attention, ops
-from regard.attention import RECIPES, cite
+from regard.attention import RECIPES, AbstractAttention, cite
 from regard.attention.citation import bibliography
 from regard.config import presets
 from regard.config.reading import preset_text
 from regard.decoding import recorded
+from regard.models import Decoder
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
 from regard.runs.contract import AbstractModel
 from regard.runs.loading import shipped
-from regard.runs.table import TASKS
+from regard.runs.table import TASKS, task_of
+from regard.training.step import unrecorded
 
 PARTS = {
     "score": attention.AbstractScore,
@@ -68,22 +70,31 @@ def _documented(name: str, thing: Any) -> str:
 
 
 def explain(model: AbstractModel[Any] | None = None) -> str:
-    """How a model's training takes its steps, and what large inputs of operations are given to on the CPU and on a GPU.
+    """How a model's training takes its steps, what is recorded on a GPU, and what large inputs are given to.
 
-    Without a model: which implementation of every operation is taken here, and why.
+    Of inputs without gradients the implementation of each operation on the CPU and on a GPU. Without a model: which
+    implementation of every operation is taken here, and why.
     """
     if model is None:
         return ops.explain()
-    modules: Iterator[Any] = model.module.modules()
+    modules: list[Any] = list(model.module.modules())
     reasons: dict[str, None] = {part.feeds_back: None for part in modules if getattr(part, "feeds_back", None)}
     how = f"one by one: {'; '.join(reasons)}" if reasons else "all at once"
-    decoders = (part for part in model.module.modules() if hasattr(part, "step") and hasattr(part, "initial_state"))
-    found = next(decoders, None)
-    unrecorded = None if found is None else recorded.refuse(found)
-    searches = f"  searches on a GPU {f'call every step: {unrecorded}' if unrecorded else 'replay recorded steps'}"
+    lines = [model.name, f"  training takes the steps of a sequence {how}"]
+    training: Any = model.config.training
+    lines.append(_on_gpu("training", unrecorded(training) or task_of(model.config).unrecorded(training)))
+    decoder = next((x for x in modules if isinstance(x, Decoder) and not isinstance(x, AbstractAttention)), None)
+    if decoder is not None:
+        has_bytes = getattr(getattr(model.config, "decoding", None), "weights", "float32") != "float32"
+        lines.append(_on_gpu("prediction", "decoding.weights is int8" if has_bytes else recorded.refuse(decoder)))
     operations = (f"  operations on {name}: {', '.join(_operations(device))}" for device, name in DEVICES.items())
-    training = f"  training takes the steps of a sequence {how}"
-    return "\n".join([model.name, training, *[searches] * (found is not None), *operations])
+    return "\n".join([*lines, *operations])
+
+
+def _on_gpu(what: str, reason: str | None) -> str:
+    """Whether the steps of training or prediction are recorded on a GPU, in a line."""
+    does = "replays recorded steps (CUDA graphs)" if reason is None else f"records no steps: {reason}"
+    return f"  {what} on a GPU {does}"
 
 
 def _operations(device: str) -> Iterator[str]:

@@ -257,14 +257,12 @@ class Stepper:
 
     def _unrecorded(self, config: TrainingConfig) -> str | None:
         """Why no step is recorded, or None."""
-        if config.graphs == "none":
-            return "training.graphs is none"
         if self._device.type != "cuda":
             return "steps are recorded on a GPU"
+        if (reason := unrecorded(config)) is not None:
+            return reason
         if processes.size() > 1:
             return "several processes exchange gradients within a step"
-        if config.compile:
-            return "training.compile compiles the loss"
         if not isinstance(self._trainee, RecordableTrainee):
             return f"{type(self._trainee).__name__} has not the methods of regard.training.RecordableTrainee"
         return None
@@ -272,6 +270,13 @@ class Stepper:
     def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
         values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}
         return {name: weight * torch.as_tensor(value, device=self._device).double() for name, value in values.items()}
+
+
+def unrecorded(config: TrainingConfig) -> str | None:
+    """Why no step of a training by this configuration is recorded on a GPU, or None."""
+    if config.graphs == "none":
+        return "training.graphs is none"
+    return "training.compile compiles the loss" if config.compile else None
 
 
 @dataclass(frozen=True, slots=True)

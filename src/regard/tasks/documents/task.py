@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from regard.data import Findings
-from regard.data.documents import DocumentField, Labels
+from regard.config.schema import TrainingConfig
+from regard.data import DocumentField, Findings, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
 from regard.runs.contract import AbstractTask, Metric
@@ -20,7 +20,7 @@ from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, data_item, empty_field, read_data
-from regard.tasks.documents.trainee import DocumentTrainee, check_weights
+from regard.tasks.documents.trainee import UNRECORDED, DocumentTrainee, check_weights
 
 DRAFT_SIZE = 8
 """Words and labels before there are any."""
@@ -74,6 +74,9 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
 
     def trainee(self, model: DocumentModel, material: TrainingData) -> DocumentTrainee:
         return DocumentTrainee(model, material)
+
+    def unrecorded(self, training: TrainingConfig) -> str | None:
+        return UNRECORDED
 
     def restore(self, config: DocumentsConfig, folder: Path, *, name: str) -> DocumentModel:
         try:

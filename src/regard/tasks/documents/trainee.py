@@ -24,6 +24,8 @@ from regard.viz import plot_document
 
 NUM_MEASURED = 200
 """The number of held-out documents whose weights are measured at each validation."""
+UNRECORDED = "how many words and sentences documents have decides the sizes of what is computed"
+"""Why the steps of a training are not recorded on a GPU."""
 
 
 class DocumentTrainee(AbstractArrayTrainee):
@@ -62,7 +64,7 @@ class DocumentTrainee(AbstractArrayTrainee):
         return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
 
     def program(self, step: int) -> Hashable:
-        raise UnsupportedError("how many words and sentences documents have decides the sizes of what is computed")
+        raise UnsupportedError(UNRECORDED)
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""
