@@ -8,14 +8,16 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 import yaml
 
 from regard.data.text import synthetic
 from regard.runs.table import TASKS
+
+if TYPE_CHECKING:
+    import pytest  # benchmarks do without
 
 LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 0, "device": "cpu", "threads": 1}
 
@@ -261,7 +263,7 @@ def configured(task: str, folder: Path, **training: Any) -> Path:
 def near(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal but for rounding."""
     if isinstance(left, float):
-        return left == pytest.approx(right, rel=1e-4, abs=2e-6)
+        return isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-4, abs_tol=2e-6)
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(near(left[name], right[name]) for name in left)
     if isinstance(left, list | tuple):

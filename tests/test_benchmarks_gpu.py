@@ -395,6 +395,41 @@ def test_cases_run_on_another_device():
     assert done.stdout.count("\n") == 1, done.stdout
 
 
+COUNTED = """
+import torch
+from torch import nn
+from gpu_steps import FakeTensorMode, Launches, gpu, moved, on_gpu
+network, lengths = nn.ModuleList([nn.LSTM(4, 5, batch_first=True), nn.LayerNorm(5)]), torch.tensor([3, 1])
+for half in (None, torch.bfloat16):
+    mode, launches = FakeTensorMode(allow_non_fake_inputs=True), Launches()
+    with mode:
+        moved(network)
+        there = on_gpu(lengths)
+    with mode, launches, gpu(network, half):
+        mask = torch.arange(3, device=there.device) < there[:, None]
+        x = torch.zeros(2, 3, 4, device=mask.device)
+        assert x.is_cuda and x.device.type == "cuda"
+        assert len(x[mask]) == 4 and int(there.max()) == 3
+        outputs, _ = network[0](x)
+        assert outputs.dtype == (half or torch.float32)
+        network[1](outputs).sum().backward()
+    names = ("new_zeros", "zeros_like", "native_layer_norm", "_to_copy")
+    print(launches.waits, *(launches.counts[f"aten.{name}.default"] for name in names))
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
+    reason="this torch has no backends in Python",
+)
+def test_operators_are_counted_as_a_gpu_takes_them():
+    """Numbers that are read are those of the batch; a layer is one operator in each direction; half types convert."""
+    done = subprocess.run([sys.executable, "-c", COUNTED], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    # inputs and four weights to bfloat16, outputs to float32, and the gradients of outputs and weights back
+    assert done.stdout.splitlines() == ["2 1 1 1 0", "2 1 1 1 11"]
+
+
 def test_the_files_with_tests_for_a_gpu_are_found(bench):
     assert {path.name for path in bench.suite.FILES} >= {"test_ops_additive_triton.py"}
 

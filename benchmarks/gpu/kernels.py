@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def section(place: Place, result: Result) -> None:
     for dtype, limit in limits.items():
         add(short(dtype), f"{limit.operations / 1e12:.1f}", f"{limit.traffic / 1e9:.0f}")
     triton = implementation()
-    reason = triton.refuse() if place.is_full else None
+    reason = triton.refuse() if place.is_full else None if find_spec(TRITON) else "triton is not installed"
     if reason is not None:
         result.failures.append(f"the kernels cannot be used: {reason}")
         return

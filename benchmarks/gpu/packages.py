@@ -6,7 +6,7 @@ import os
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -63,12 +63,17 @@ def refuse() -> str | None:
     if not lacking:
         return None
     shown = "".join(f"\n  {requirement} ({reason})" for requirement, reason in lacking)
+    names = (f"{requirement.name}{requirement.specifier}" for requirement, _ in lacking)
+    return f"These packages are missing or do not fit:{shown}\n{download(names)}"
+
+
+def download(names: Iterable[str]) -> str:
+    """How packages come to a machine without a network."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    names = " ".join(f"'{requirement.name}{requirement.specifier}'" for requirement, _ in lacking)
+    quoted = " ".join(f"'{name}'" for name in names)
     return (
-        f"These packages are missing or do not fit:{shown}\n"
         "Where there is a network, download their wheels:\n"
         f"  pip download --python-version {version} --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 "
-        f"--only-binary=:all: --dest wheels {names}\n"
+        f"--only-binary=:all: --dest wheels {quoted}\n"
         "and here: make gpu WHEELS=wheels"
     )

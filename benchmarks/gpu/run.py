@@ -81,10 +81,11 @@ SECTIONS = {
         "Tasks by the command line", "tasks.section", LIMIT, ("image_to_text", "text_to_speech", "forecasting")
     ),
     "presets-pairs": presets("translation-transformer", "translation-rnn", "copying"),
-    "presets-signals": presets("formulas", "speech", "captioning", "forecasting"),
-    "presets-texts": presets("language-model", "labelling", "documents", "speech-22k"),
-    "presets-words": presets("g2p", "g2p-transformer", "inflection", "inflection-transformer", "text-to-text"),
-    "presets-more-words": presets("autoencoder", "no-attention", "transliteration"),
+    "presets-signals": presets("formulas", "captioning", "forecasting"),
+    "presets-speech": presets("speech", "speech-22k"),
+    "presets-texts": presets("language-model", "labelling", "documents"),
+    "presets-words": presets("g2p", "g2p-transformer", "text-to-text", "no-attention"),
+    "presets-forms": presets("inflection", "inflection-transformer", "autoencoder", "transliteration"),
     "outputs": Section("Searches and free runs of presets, from inputs to outputs", "searches.presets"),
 }
 """In the order of their importance, as the time of all together is limited."""
@@ -146,7 +147,10 @@ def outcome(name: str, seconds: float, *, rehearse: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "result.json"
         command = [sys.executable, str(HERE / "run.py"), "--work", name, "--output", str(output)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), *PATHS])}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *PATHS])),
+        }
         if rehearse:
             command.append("--rehearse")
             environment |= {"OMP_NUM_THREADS": "1", **({"TRITON_INTERPRET": "1"} if name == "kernels" else {})}

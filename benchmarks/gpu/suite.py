@@ -7,6 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import packages
 from place import Place, Result
 
 ROOT = Path(__file__).parents[2]
@@ -20,10 +21,11 @@ CONFTESTS = ("sybil", "beartype")
 
 def section(place: Place, result: Result) -> None:
     """Runs the tests; all have to pass, and on a GPU none may be skipped."""
-    if find_spec("pytest") is None or not FILES:
-        result.failures.append(
-            "pytest is not installed" if FILES else f"no test in {ROOT / 'tests'} has the marker gpu"
-        )
+    if find_spec("pytest") is None:
+        result.failures.append(f"pytest is not installed. {packages.download(['pytest'])}")
+        return
+    if not FILES:
+        result.failures.append(f"no test in {ROOT / 'tests'} has the marker gpu")
         return
     absent = [name for name in CONFTESTS if find_spec(name) is None]
     options = [

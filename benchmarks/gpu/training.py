@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from speed.clock import Quartiles, turns
 G2P_EN = Path(__file__).parents[1] / "g2p" / "g2p-en.yaml"
 FACTORS = (1, 4, 16)
 """Of the default batch."""
+PRECISIONS = "float32", "bfloat16"
 HEAD = (
     "model",
     "precision",
@@ -48,10 +50,11 @@ def recipe(place: Place, result: Result) -> None:
     add = result.table(*HEAD)
     with tempfile.TemporaryDirectory() as folder:
         build = g2p_en(place, Path(folder))
+        batch = default_batch(build)
         for factor in FACTORS if place.is_full else FACTORS[:1]:
             rates = [
-                steps(place, result, add, build, "g2p-en", precision=precision, factor=factor, count=20 // factor + 4)
-                for precision in ("float32", "bfloat16")
+                steps(place, result, add, build, "g2p-en", batch, precision, factor, count=20 // factor + 4)
+                for precision in PRECISIONS
             ]
             if factor == 1:
                 result.least("training of g2p-en at its default batch, float32", rates[0])
@@ -60,19 +63,30 @@ def recipe(place: Place, result: Result) -> None:
 
 
 def presets(place: Place, result: Result, *names: str) -> None:
-    """Presets on drawn data, in float32."""
-    add, rates = result.table(*HEAD), list[str]()
+    """Presets on drawn data, in float32 and bfloat16."""
+    add, shown = result.table(*HEAD), list[str]()
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             try:
                 build = builder(name, path_of(name, Path(folder)), **{"training.device": place.device.type})
+                batch = default_batch(build)
                 for factor in FACTORS if place.is_full else FACTORS[:1]:
-                    rate = steps(place, result, add, build, name, precision="float32", factor=factor, count=6)
+                    rates = [
+                        steps(place, result, add, build, name, batch, precision, factor, count=6)
+                        for precision in PRECISIONS
+                    ]
                     if factor == 1:
-                        rates.append(f"{name} {rate:,.0f}")
-                        result.summary = ", ".join(rates) + " symbols/s"
+                        shown.append(f"{name} {rates[0]:,.0f} and {rates[1]:,.0f}")
+                        result.summary = f"symbols/s in float32 and bfloat16: {', '.join(shown)}"
             except (RuntimeError, ValueError, ImportError) as error:  # the other presets are measured
                 result.failures.append(f"{name}: {type(error).__name__}: {error}"[:500])
+
+
+def default_batch(build: Build) -> tuple[str, int]:
+    """The key of a batch's size, and its default."""
+    training = build()[0].config.training
+    key = next(key for key in type(training).model_fields if key.startswith("batch_"))
+    return key, getattr(training, key)
 
 
 def steps(
@@ -81,17 +95,19 @@ def steps(
     add: Callable[..., None],
     build: Build,
     name: str,
-    *,
+    batch: tuple[str, int],
     precision: str,
     factor: int,
+    *,
     count: int,
 ) -> float:
-    """A row: steps on `count` batches of `factor` times the default size. Returns symbols a second."""
-    model, trainee = build()
-    key = next(key for key in type(model.config.training).model_fields if key.startswith("batch_"))
-    size = factor * getattr(model.config.training, key) if place.is_full else 2
-    if key not in ("batch_size", "batch_windows") and not place.is_full:
-        size = getattr(model.config.training, key) // 8
+    """A row: steps on `count` batches of `factor` times the default size. Returns symbols a second.
+
+    Args:
+        batch: as `default_batch` returns it.
+    """
+    key, default = batch
+    size = factor * default if place.is_full else 2 if key in ("batch_size", "batch_windows") else default // 8
     training = Training(*build(**{key: size, "precision": precision}), count if place.is_full else 1)
     figures = training()  # as they are; the next ones are recorded, and then replayed
     number, symbols = len(figures), sum(each.count for each in figures)
@@ -115,7 +131,8 @@ def steps(
     per_step = [f"{done.launches / number:.0f}", f"{done.kernels / number:.0f}"]
     why = training.stepper.unrecorded or "yes"
     add(name, precision, *shown, done.share(spent), *per_step, megabytes, f"{losses[0]:.3f}, {losses[1]:.3f}", why)
-    del training, model, trainee
+    del training
+    gc.collect()  # recordings keep memory, and steps refer to themselves
     if place.device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
