@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.config.schema import TrainingConfig
-from regard.data import DocumentField, Findings, Labels
+from regard.data import Findings
+from regard.data.documents import DocumentField, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
 from regard.runs.contract import AbstractTask, Metric
