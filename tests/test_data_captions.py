@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from golden.archive import FOLDER
 from regard.errors import RegardError
-from regard.metrics import caption_words, each_caption_scores, edit_distance, expression_rates
-from regard.metrics import captions as caption_scores
+from regard.metrics import caption_scores, caption_words, each_caption_scores, edit_distance, expression_rates
 from regard.metrics.captions import longest_common_subsequence
 
 GOLDEN = json.loads((FOLDER / "pycocoevalcap" / "captions.json").read_text(encoding="utf-8"))

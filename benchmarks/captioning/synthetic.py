@@ -26,8 +26,7 @@ from pathlib import Path
 from regard import load
 from regard.data.pictures import read_boxes, write_synthetic_pictures
 from regard.decoding import Search
-from regard.metrics import CaptionMaps, map_scores
-from regard.metrics import captions as caption_scores
+from regard.metrics import CaptionMaps, caption_scores, map_scores
 
 PARTS = {"train": (30_000, 1), "dev": (300, 3), "test": (500, 2)}
 """How many pictures, and the seed."""
