@@ -1,6 +1,7 @@
 # Every target sets up what it needs. `make demo` and `make test` are the two to begin with.
 VENV ?= .venv
 BIN := $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # The first of these that is Python 3.11 or newer.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -26,7 +27,7 @@ KEEP ?=
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install demo test test-versions check docs bench bench-peers gpu clean
+.PHONY: install demo test test-all test-versions check docs bench bench-peers gpu clean
 
 install: $(VENV)/.installed
 
@@ -44,8 +45,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
 
+# Without the slowest kinds: what torch compiles, most killed trainings, rehearsals of `make gpu`, models trained for each variant.
 test: install
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+test-all: install
+	$(PYTEST)
 
 # The command line and the configuration with the lowest version of every package that pyproject.toml admits, and with the
 # newest; on a machine without an NVIDIA GPU, KEEP=torch==VERSION+cpu spares the CUDA libraries of the lowest torch.

@@ -24,6 +24,7 @@ from regard.training.device import threads
 TINY = {"B": 2, "T": 3, "S": 4, "D": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_every_case_passes_its_gate(case):
     name, error = gate.worst(judge(case, case.sized(quick=True)))

@@ -218,6 +218,7 @@ def test_kernels_that_are_off_fail_and_have_no_time(bench, place):
         assert len(result.figures) == holds
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 def test_kernels_are_rehearsed_in_tritons_interpreter(tmp_path):
     output = tmp_path / "result.json"
@@ -251,6 +252,7 @@ def rows(result):
     return next(part["rows"] for part in result.parts if isinstance(part, dict))
 
 
+@pytest.mark.slow
 def test_training_and_searches_of_the_recipe_are_rehearsed(bench, place):
     trained, searched = bench.place.Result(), bench.place.Result()
     bench.training.recipe(place, trained)
@@ -285,6 +287,7 @@ def test_outputs_of_presets_are_rehearsed(bench, place, result):
     assert "synthesis of speech, sentences" in result.figures
 
 
+@pytest.mark.slow
 def test_cases_are_rehearsed_beside_plain_torch(bench, place, result):
     bench.beside_plain.cases(place, result, [CASES["decoder"], CASES["masked-softmax"]])
     assert result.failures == []
@@ -320,6 +323,7 @@ def test_a_transformers_training_is_rehearsed_beside_torchs(bench, place, result
     assert list(result.figures) == ["translation-transformer beside nn.Transformer compiled"]
 
 
+@pytest.mark.slow
 def test_a_task_is_trained_in_its_formats_and_predicts_as_on_the_cpu(bench, place, result):
     bench.tasks.section(place, result, "labelling")
     assert result.failures == []
