@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from regard.losses import (
     guided_attention,
     reinforce,
 )
+from regard.shapes import trusted
 from support.cases import LOSSES
 from support.cases.losses import SOURCE_MASK, TARGET_MASK
 
@@ -258,7 +260,8 @@ def test_attention_entropy_is_its_equation_as_a_loop_and_knows_zeros():
     assert gradient.tolist() == [[[[-1.0, 0.0]]]]
 
 
-def test_forward_sum_adds_up_every_monotonic_way():
+@pytest.mark.parametrize("context", [nullcontext, trusted], ids=["lengths are read", "lengths are not read"])
+def test_forward_sum_adds_up_every_monotonic_way(context):
     energies = torch.randn(3, 2, 5, 4, dtype=torch.float64)
     expected = []
     for b, h in itertools.product(range(3), range(2)):
@@ -276,8 +279,24 @@ def test_forward_sum_adds_up_every_monotonic_way():
                 total += math.prod(said[t][label] for t, label in enumerate(way))
         expected.append(-math.log(total) / len(positions))
     assert len(expected) == 4  # the first sentence has more positions than steps
-    loss = forward_sum(energies, SOURCE_MASK, TARGET_MASK)
+    with context():
+        loss = forward_sum(energies, SOURCE_MASK, TARGET_MASK)
     assert loss.item() == pytest.approx(mean(expected), abs=1e-12)
+
+
+def test_forward_sum_has_the_gradient_of_ctc_where_no_length_is_read():
+    energies = torch.randn(5, 2, 6, 4, dtype=torch.float64)
+    energies[0, :, :, 1] = -80.0
+    energies.requires_grad_()
+    # of all steps and positions, of fewer, one too long for its steps, and one without any
+    sources, steps = torch.tensor([4, 2, 3, 3, 0]), torch.tensor([6, 6, 3, 2, 0])
+    masks = torch.arange(4) < sources[:, None], torch.arange(6) < steps[:, None]
+    expected = forward_sum(energies, *masks)
+    with trusted():
+        loss = forward_sum(energies, *masks)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
+    gradients = [torch.autograd.grad(each, energies)[0] for each in (loss, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-13)
 
 
 def test_forward_sum_is_smallest_for_a_diagonal():

@@ -32,6 +32,7 @@ __all__ = [
     "Int",
     "describe",
     "is_readable",
+    "is_trusted",
     "keep_mask",
     "keep_right_padding",
     "num_hypotheses",
@@ -149,10 +150,15 @@ def trusted() -> Iterator[None]:
         _TRUSTED.reset(token)
 
 
+def is_trusted() -> bool:
+    """Whether values of tensors are not to be read (`trusted`)."""
+    return _TRUSTED.get()
+
+
 def is_readable(x: Tensor) -> bool:
     """Whether the values of a tensor can be read, and may be."""
     return not (
-        _TRUSTED.get()
+        is_trusted()
         or torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None

@@ -9,7 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import ShapeError
-from regard.shapes import Bool, Float, describe
+from regard.shapes import Bool, Float, Int, describe, is_trusted
+
+NOTHING = -1e30
+"""The logarithm of a probability of 0, many of which can be added up."""
 
 
 def real_cells(
@@ -273,7 +276,7 @@ def alignment_consistency(
     """
     cells = real_cells(alignments, source_mask, target_mask)
     steps = torch.arange(alignments.shape[2], device=alignments.device) * num_frames // coarse_frames
-    short = len(steps) > 0 and int(steps[-1]) >= coarse.shape[2] if coarse.dim() == 4 else True
+    short = (alignments.shape[2] - 1) * num_frames // coarse_frames >= coarse.shape[2] if coarse.dim() == 4 else True
     if short or coarse.shape[:2] != alignments.shape[:2] or coarse.shape[3] != alignments.shape[3]:
         raise ShapeError(
             f"coarse must be (B, H, N, S) with N ≥ T·r/r₂, r={num_frames} and r₂={coarse_frames} frames a step.\n"
@@ -316,7 +319,7 @@ def forward_sum(
     cells = real_cells(energies, source_mask, target_mask)
     lengths = [mask.sum(1) for mask in (cells.any(1), cells.any(2))]
     for name, mask, letters in (("source_mask", source_mask, "B S"), ("target_mask", target_mask, "B T")):
-        if mask is not None and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        if mask is not None and not is_trusted() and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
             raise ShapeError(f"{name} must be True on the left, without a gap.\n" + describe({name: (letters, mask)}))
     heads, (sources, targets) = energies.shape[1], lengths
     possible = ((sources > 0) & (sources <= targets)).repeat_interleave(heads)
@@ -327,15 +330,68 @@ def forward_sum(
     nothing = torch.finfo(working.dtype).min / 2  # ctc_loss has no gradient where a log-probability is -inf
     working = working.masked_fill(~cells.any(1)[:, None, None], nothing)
     log_probabilities = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
-    labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(log_probabilities), -1)
     sources, targets = sources.repeat_interleave(heads), targets.repeat_interleave(heads)
-    losses = functional.ctc_loss(
-        log_probabilities.transpose(0, 1),
-        labels,
-        targets.masked_fill(~possible, energies.shape[2]),
-        sources.masked_fill(~possible, 0),
-        reduction="none",
-        zero_infinity=True,
-    )
+    if is_trusted():  # torch's loss reads lengths on the CPU
+        losses = _negative_log_paths(log_probabilities, sources, targets)
+    else:
+        labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(log_probabilities), -1)
+        losses = functional.ctc_loss(
+            log_probabilities.transpose(0, 1),
+            labels,
+            targets.masked_fill(~possible, energies.shape[2]),
+            sources.masked_fill(~possible, 0),
+            reduction="none",
+            zero_infinity=True,
+        )
     per_position = (losses / sources.clamp(min=1)).masked_fill(~possible, 0)
     return mean_over(per_position.sum(), possible.sum())
+
+
+def _negative_log_paths(
+    log_probabilities: Float[Tensor, "R T N"], sources: Int[Tensor, " R"], targets: Int[Tensor, " R"]
+) -> Float[Tensor, " R"]:
+    """-log of the sum over all paths of `forward_sum`, for lengths that are not read.
+
+    A path is in state 2j if it read j positions and then a blank, and in state 2j - 1 while it reads position j: with
+    e_t what the states emit,
+
+        a_ts = e_ts (a_{t-1,s} + a_{t-1,s-1} + [s is odd] a_{t-1,s-2}),
+
+    and the same from the end on, for the states in reverse order. The product of both is how often paths pass through a
+    state at a step, which is the gradient.
+
+    Args:
+        log_probabilities: of a blank and of N - 1 positions.
+        sources, targets: the lengths.
+    """
+    steps, positions = log_probabilities.shape[1], log_probabilities.shape[2] - 1
+    states = torch.arange(2 * positions + 1, device=sources.device)
+    # after the last step of a row only blanks follow, with a probability of 1
+    is_real = (torch.arange(steps, device=sources.device) < targets[:, None])[..., None]
+    blank = log_probabilities[..., :1].masked_fill(~is_real, 0)
+    read = log_probabilities[..., 1:].clamp(min=NOTHING).masked_fill(~is_real, NOTHING)
+    pairs = torch.stack([blank.expand_as(read), read], -1).flatten(2)
+    emitted = torch.cat([pairs, blank], 2).transpose(0, 1)  # (T, R, states)
+    last = 2 * sources[:, None]
+    with torch.no_grad():
+        before = _path_sums(emitted, states == torch.zeros_like(last))
+        after = _path_sums(emitted.flip(0, 2), states == 2 * positions - last).flip(0, 2)
+        ends = before[-1].gather(1, torch.cat([last, (last - 1).clamp(min=0)], 1))
+        total = ends.logsumexp(1)
+        # of a row without a path these are differences of huge numbers
+        passing = (before + after - emitted - total[:, None]).clamp(max=0).exp()
+    # what is subtracted is 0, and has the gradient
+    return -total - (passing * (emitted - emitted.detach())).sum((0, 2))
+
+
+def _path_sums(emitted: Float[Tensor, "T R N"], start: Bool[Tensor, "R N"]) -> Float[Tensor, "T R N"]:
+    """The logarithms of the sums over all paths that are in a state after each step."""
+    skips = emitted.new_full(emitted.shape[2:], NOTHING)
+    skips[1::2] = 0
+    reached = torch.zeros_like(emitted[0]).masked_fill(~start, NOTHING)
+    sums = []
+    for step in emitted.unbind(0):
+        earlier = functional.pad(reached, (2, 0), value=NOTHING)
+        reached = reached.logaddexp(earlier[:, 1:-1]).logaddexp(earlier[:, :-2] + skips) + step
+        sums.append(reached)
+    return torch.stack(sums)
