@@ -7,7 +7,7 @@ import torch
 
 from regard import models
 from regard.errors import ShapeError, UnsupportedError
-from regard.layers import RecurrentStack, TokenEmbedding
+from regard.layers import Dropout, RecurrentStack, TokenEmbedding
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded, Pooling, hierarchical_attention, pooled_words
 from regard.testing.mechanism import move_weights
@@ -265,3 +265,27 @@ def test_the_paper_s_sizes_are_the_defaults():
     assert (model.embedding.size, model.word.stack.cell, model.word.stack.size) == (200, "gru", 50)
     assert (model.word.context_size, model.sentence.context_size, model.head.out_features) == (100, 100, 5)
     assert isinstance(models.DocumentOutput(torch.zeros(1, 2)).word_weights, type(None))
+
+
+@every
+@pytest.mark.parametrize("documents", [DOCUMENTS, [[], *DOCUMENTS, []]], ids=["words in all", "some without words"])
+def test_documents_are_read_in_place_as_without_their_padding(case, documents):
+    model = moved(case.make()).train()
+    if model.sentence is None:
+        documents = [[[word for words in document for word in words]] for document in documents]
+    batch = padded(documents, more_sentences=model.sentence is not None, more_words=2, padding=4)
+    for part in model.modules():
+        if isinstance(part, Dropout):
+            part.p = 0.3
+    results = []
+    for in_place in (False, True):
+        with drawing(ItemDraws(sites(model), torch.arange(len(documents)) + 5, seed=1, step=2)):
+            output = model(*batch, in_place=in_place)
+        results.append((output, torch.autograd.grad(output.logits.square().sum(), list(model.parameters()))))
+    (output, gradients), (found, found_gradients) = results
+    torch.testing.assert_close(found.logits, output.logits, rtol=0, atol=1e-12)
+    assert found.alignments.keys() == output.alignments.keys()
+    for level, weights in output.alignments.items():
+        torch.testing.assert_close(found.alignments[level], weights, rtol=0, atol=1e-12)
+    for gradient, other in zip(gradients, found_gradients, strict=True):
+        torch.testing.assert_close(other, gradient, rtol=0, atol=1e-11)

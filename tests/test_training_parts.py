@@ -20,6 +20,7 @@ from torch import nn
 from regard import weights
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import clean, create_folder, publish, replace_file, replace_text
+from regard.layers.items import ItemDraws, drawing
 from regard.training import (
     Loss,
     Validation,
@@ -30,6 +31,7 @@ from regard.training import (
     train,
 )
 from regard.training.device import choose, move
+from regard.training.feedback import feedback_program
 from regard.training.lock import Lock, check_free
 from regard.training.log import MetricsLog
 from regard.training.loop import DEPTH, Prefetch
@@ -136,6 +138,23 @@ def test_feedback_is_nowhere_unless_it_is_configured() -> None:
     warm = config(scheduled_sampling=0.5, scheduled_sampling_warmup=100)
     assert feedback_mask(warm, 3, 4, step=0, generator=generator()) is None
     assert feedback_mask(warm, 3, 4, step=1, generator=generator()) is not None
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_step_in_a_tensor_draws_what_its_number_draws(schedule: str) -> None:
+    settings = config(
+        scheduled_sampling=0.9, scheduled_sampling_start=2, scheduled_sampling_warmup=7,
+        scheduled_sampling_schedule=schedule, sequence_teacher_forcing=0.8,
+    )  # fmt: skip
+    for step in range(12):
+        masks = []
+        for number in (step, torch.tensor(step)):
+            with drawing(ItemDraws({}, torch.arange(50), seed=1, step=number)):
+                masks.append(feedback_mask(settings, 50, 40, step=step, generator=generator()))
+        assert masks[0] is not None
+        assert torch.equal(masks[0], masks[1])
+    programs = [feedback_program(settings, step) for step in range(12)]
+    assert programs == [0.0, 0.0, 0.0, *["rising"] * 6, 0.9, 0.9, 0.9]
 
 
 def test_a_free_running_row_is_fed_back_everywhere_under_scheduled_sampling_too() -> None:

@@ -32,11 +32,30 @@ from support import tape
 from task_cases import LOOP, TASK_CASES
 
 HARD = {"recipe": "show_attend_tell", "hard": True, "size": 8, "gate": None}
-FORCED = {"scheduled_sampling": 0.0, "sequence_teacher_forcing": 1.0}
-RECORDED = ("forecasting", "image_to_text", "labelling", "language_modelling", "text_to_speech", "text_to_text")
+RECORDED = (
+    "documents",
+    "forecasting",
+    "image_to_text",
+    "labelling",
+    "language_modelling",
+    "text_to_speech",
+    "text_to_text",
+)
+FED_BACK: dict[str, tuple[str, dict[str, Any]]] = {
+    "tokens": ("text_to_text", {"scheduled_sampling": 0.5, "sequence_teacher_forcing": 0.7}),
+    "tokens, ever more": (
+        "text_to_text",
+        {"scheduled_sampling": 0.9, "scheduled_sampling_start": 1, "scheduled_sampling_warmup": 9},
+    ),
+    "words of pictures": ("image_to_text", {"scheduled_sampling": 0.5}),
+    "frames, ever more": (
+        "text_to_speech",
+        {"scheduled_sampling": 0.9, "scheduled_sampling_warmup": 20, "scheduled_sampling_schedule": "cosine"},
+    ),
+}
 TABLE = Path(__file__).parent / "operators.json"
-"""The operators of the passes of a step, by preset, over the data of `task_cases`, dropout as one each."""
-PRESETS = tuple(json.loads(TABLE.read_text(encoding="utf-8"))) if TABLE.exists() else ()
+"""The operators of the passes of a step, by preset and settings, over the data of `task_cases`, dropout as one each."""
+ROWS = tuple(json.loads(TABLE.read_text(encoding="utf-8"))) if TABLE.exists() else ()
 
 
 def trainee_of(config: Any) -> Any:
@@ -49,8 +68,8 @@ def trainee_of(config: Any) -> Any:
     return task.trainee(task.build(resolved, material, name=config.task), material)
 
 
-def case(task: str, folder: Path, *, attention: Any = None, data: Any = None, **training: Any) -> Any:
-    """The trainee of a task's case, with other settings of its attention, data and training."""
+def case(task: str, folder: Path, *, model: Any = None, data: Any = None, **training: Any) -> Any:
+    """The trainee of a task's case, with other settings of its model and data, left out where None, and training."""
     import yaml
 
     one = TASK_CASES[task]
@@ -58,9 +77,9 @@ def case(task: str, folder: Path, *, attention: Any = None, data: Any = None, **
         one.write(folder)
     path = folder / "run.yaml"
     sections: Any = {"task": task, **one.sections, "training": {**LOOP, **one.training, **training}}
-    sections = {**sections, "data": {**sections["data"], **(data or {})}}
-    if attention is not None:
-        sections["model"] = {**sections["model"], "attention": attention}
+    for name, changes in (("model", model), ("data", data)):
+        merged = {**sections[name], **(changes or {})}
+        sections[name] = {key: value for key, value in merged.items() if value is not None}
     path.write_text(yaml.safe_dump(sections), encoding="utf-8")
     return trainee_of(read_config(path).config)
 
@@ -96,40 +115,46 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def by_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam makes rounding of small gradients as large as its steps."""
+    for name in ("Adam", "AdamW"):
+        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+
+
 @pytest.mark.parametrize("task", RECORDED)
-def test_recorded_steps_are_ordinary_ones(
-    task: str, tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Adam makes rounding of small gradients as large as its steps
-    for name in ("Adam", "AdamW"):
-        monkeypatch.setattr(f"regard.training.step.{name}", descent)
-    settings = FORCED if task == "forecasting" else {}
-    compare_recorded_with_ordinary(*(case(task, tmp_path, **settings) for _ in range(2)))
+def test_recorded_steps_are_ordinary_ones(task: str, tmp_path: Path, as_on_a_gpu: None, by_descent: None) -> None:
+    compare_recorded_with_ordinary(*(case(task, tmp_path) for _ in range(2)))
 
 
-def test_recorded_steps_have_losses_on_alignments(
-    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", FED_BACK)
+def test_recorded_steps_feed_back_what_ordinary_ones_do(
+    name: str, tmp_path: Path, as_on_a_gpu: None, by_descent: None
 ) -> None:
-    for name in ("Adam", "AdamW"):
-        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+    task, settings = FED_BACK[name]
+    compare_recorded_with_ordinary(*(case(task, tmp_path, **settings) for _ in range(2)), steps=10)
+
+
+def test_recorded_steps_are_of_flat_networks(tmp_path: Path, as_on_a_gpu: None, by_descent: None) -> None:
+    model = {"architecture": "flat", "sentences": None}
+    compare_recorded_with_ordinary(*(case("documents", tmp_path, model=model) for _ in range(2)))
+
+
+def test_recorded_steps_have_losses_on_alignments(tmp_path: Path, as_on_a_gpu: None, by_descent: None) -> None:
     (tmp_path / "links.txt").write_text("0-0\n" * 40, encoding="utf-8")
-    names = ("guided_attention", "coverage", "doubly_stochastic", "entropy", "supervision")
+    names = ("guided_attention", "coverage", "doubly_stochastic", "entropy", "forward_sum", "supervision")
     settings: dict[str, Any] = {"alignment_losses": dict.fromkeys(names, 0.5), "data": {"alignments": "links.txt"}}
     compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
 
 
-def test_recorded_steps_draw_positions_anew(tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("Adam", "AdamW"):
-        monkeypatch.setattr(f"regard.training.step.{name}", descent)
-    settings: dict[str, Any] = {"attention": HARD, "reinforce": {}}
+def test_recorded_steps_draw_positions_anew(tmp_path: Path, as_on_a_gpu: None, by_descent: None) -> None:
+    settings: dict[str, Any] = {"model": {"attention": HARD}, "reinforce": {}}
     compare_recorded_with_ordinary(*(case("text_to_text", tmp_path, **settings) for _ in range(2)))
 
 
 def test_recorded_steps_in_float16_scale_the_loss_and_leave_out_what_overflows(
-    tmp_path: Path, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, as_on_a_gpu: None, by_descent: None
 ) -> None:
-    for name in ("Adam", "AdamW"):
-        monkeypatch.setattr(f"regard.training.step.{name}", descent)
     ordinary, recorded = (case("text_to_text", tmp_path, precision="float16") for _ in range(2))
     plain, stepper = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3), on_a_tape(recorded)
     for each in (plain, stepper):  # overflows at once, falls four times, and grows after two steps that do not overflow
@@ -148,23 +173,41 @@ def test_recorded_steps_in_float16_scale_the_loss_and_leave_out_what_overflows(
     assert again.precision.state() == stepper.precision.state()
 
 
-def compare_recorded_with_ordinary(ordinary: Any, recorded: Any) -> None:
-    """Makes six steps of both."""
+def compare_recorded_with_ordinary(ordinary: Any, recorded: Any, *, steps: int = 6) -> None:
+    """Makes some steps of both."""
     plain = Stepper(ordinary, ordinary.config.training, torch.device("cpu"), seed=3)
     stepper = on_a_tape(recorded)
-    expected, found = made(plain, ordinary, range(6)), made(stepper, recorded, range(6))
+    expected, found = made(plain, ordinary, range(steps)), made(stepper, recorded, range(steps))
+    assert stepper.unrecorded == "steps are recorded on a GPU"  # no program was refused
     assert stepper._recordings is not None
     assert stepper._recordings.failures == {}
     assert stepper._recordings._kept
     owned = [*recorded.module.state_dict().values(), *recorded.module.buffers(), stepper._broken]
     owned += [x for state in stepper.optimizer.state.values() for x in state.values() if isinstance(x, torch.Tensor)]
     assert [stranger for each in stepper._recordings._kept.values() for stranger in tape.strangers(each, owned)] == []
-    assert len(found) == 6
+    assert len(found) == steps
     for one, other in zip(expected, found, strict=True):
         assert (other.loss, other.gradient_norm) == pytest.approx((one.loss, one.gradient_norm), rel=1e-4)
         assert other.count == one.count
+        assert other.metrics == pytest.approx(one.metrics, rel=1e-4, abs=1e-5)
     for name, weight in ordinary.module.state_dict().items():
         torch.testing.assert_close(recorded.module.state_dict()[name], weight, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("task", "settings"), [("documents", {}), FED_BACK["tokens, ever more"]])
+def test_a_run_that_goes_on_makes_the_steps_of_one_that_did_not_stop(
+    task: str, settings: dict[str, Any], tmp_path: Path, as_on_a_gpu: None, by_descent: None
+) -> None:
+    whole, begun, resumed = (case(task, tmp_path, **settings) for _ in range(3))
+    made(on_a_tape(whole), whole, range(10))
+    stepper, again = on_a_tape(begun), on_a_tape(resumed)
+    made(stepper, begun, range(4))
+    resumed.module.load_state_dict(begun.module.state_dict())
+    again.restore(stepper.state())
+    made(again, resumed, range(4, 10))
+    for name, weight in whole.module.state_dict().items():
+        # the first step of a form is not on the tape, where operations are their formulas
+        torch.testing.assert_close(resumed.module.state_dict()[name], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_after_a_step_that_is_not_finite_no_weight_changes_and_the_step_is_named(
@@ -213,18 +256,18 @@ def test_recordings_are_bounded_and_replay_what_they_are_given() -> None:
     assert len(recordings._kept) == MOST
 
 
-def test_why_steps_are_not_recorded(tmp_path: Path) -> None:
+def test_why_steps_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainee = case("text_to_text", tmp_path)
     assert Stepper(trainee, trainee.config.training, torch.device("cpu")).unrecorded == "steps are recorded on a GPU"
-    refused: Any = [
-        ("text_to_text", {"scheduled_sampling": 0.5}),
-        ("text_to_text", {"alignment_losses": {"forward_sum": 1.0}}),
-        ("documents", {}),
-    ]
-    for number, (task, training) in enumerate(refused):
-        (tmp_path / str(number)).mkdir()
-        with pytest.raises(UnsupportedError):
-            case(task, tmp_path / str(number), **training).program(0)
+    monkeypatch.setattr(trainee, "program", unsupported)
+    stepper = on_a_tape(trainee)
+    assert len(made(stepper, trainee, range(3))) == 3
+    assert stepper.unrecorded == "sizes follow from what is drawn"
+
+
+def unsupported(step: int) -> None:
+    """A program that cannot be told."""
+    raise UnsupportedError("sizes follow from what is drawn")
 
 
 @pytest.mark.parametrize(
@@ -266,12 +309,14 @@ def test_a_batch_on_the_grid_keeps_its_loss(task: str, tmp_path: Path) -> None:
     trainee = case(task, tmp_path)
     assert isinstance(trainee, RecordableTrainee)
     trainee.module.eval()
-    batch = trainee.batch(trainee.descriptions(0)[0])
-    whole = trainee.padded(batch)
+    description = trainee.descriptions(0)[0]
+    batch, losses = trainee.batch(description), []
+    ((whole, items),) = on_a_tape(trainee)._inputs(trainee, [(LocalBatch(description), batch)], 0, 0.1)["batches"]
     name = next(iter(whole))
-    assert len(whole[name]) == on_grid(len(batch[name]))
-    with trusted():
-        losses = [trainee.loss(each, step=0, generator=torch.Generator()) for each in (batch, whole)]
+    assert len(whole[name]) == on_grid(len(batch[name]), is_coarse=task == "documents")
+    for each, rows in ((batch, trainee.item_ids(description)), (whole, items)):
+        with trusted(), drawing(ItemDraws({}, rows, seed=1, step=0)):
+            losses.append(trainee.loss(each, step=0, generator=torch.Generator()))
     assert int(losses[0].count) == int(losses[1].count)
     torch.testing.assert_close(losses[1].total, losses[0].total, rtol=1e-5, atol=1e-6)
 
@@ -313,8 +358,9 @@ class Counted(tape.Watched):
         return super().__torch_dispatch__(function, kinds, args, kwargs)
 
 
-def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The operators of a step's passes on the first batch."""
+def operators(row: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The operators of a step's passes on the first batch, of a preset and settings."""
+    preset, *settings = row.split()
     task = from_preset(preset, ["data.train=x"]).config.task
     one = TASK_CASES[task]
     one.write(folder)
@@ -325,7 +371,7 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     overrides = [
         f"data.{key}={folder / value}" for key, value in one.sections["data"].items() if key in ("train", "dev")
     ]
-    trainee = trainee_of(from_preset(preset, [*overrides, "training.device=cpu"]).config)
+    trainee = trainee_of(from_preset(preset, [*overrides, *settings, "training.device=cpu"]).config)
     description = trainee.descriptions(0)[0]
     module, batch = trainee.module.train(), trainee.batch(description)
     numbers = sites(module)
@@ -346,10 +392,10 @@ def operators(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int
     return mode.counts.total()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("row", ROWS)
 def test_a_step_of_a_preset_waits_for_nothing_and_has_no_more_operators(
-    preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = json.loads(TABLE.read_text(encoding="utf-8"))[preset]
-    found = operators(preset, tmp_path, monkeypatch)
+    most = json.loads(TABLE.read_text(encoding="utf-8"))[row]
+    found = operators(row, tmp_path, monkeypatch)
     assert found <= most, "more operators are more launches on a GPU; where they are needed, the table says so"

@@ -147,13 +147,20 @@ class ItemDraws:
         seed, step = self.key
         return ItemDraws(self.sites, self.items, seed=seed, step=step, numbers=self.numbers)
 
-    def chance(self, steps: int, p: float, site: int) -> Bool[Tensor, "B T"]:
-        """True with probability p, for T positions of every item."""
-        if p >= 1:
-            return torch.ones(len(self.items), steps, dtype=torch.bool, device=self.items.device)
-        items = self.items.repeat_interleave(steps)
-        positions = torch.arange(steps, device=self.items.device).repeat(len(self.items))
-        return dropout_mask(items, positions, 1, p=p, key=self.key, site=site).view(-1, steps) == 0
+    def chance(self, steps: int, p: float | Float[Tensor, ""], site: int) -> Bool[Tensor, "B T"]:
+        """True with probability p, for T positions of every item.
+
+        Args:
+            p: a tensor in float64, below 1, where recorded steps change it; it draws what the number draws.
+        """
+        device = self.items.device
+        if not isinstance(p, Tensor) and p >= 1:
+            return torch.ones(len(self.items), steps, dtype=torch.bool, device=device)
+        positions = torch.arange(steps, device=device).repeat(len(self.items))
+        if not isinstance(p, Tensor):
+            return self.mask_at(positions, 1, p, site, torch.float32).view(-1, steps) == 0
+        limit = (p * 2.0**32).round().clamp(max=LOW).long()
+        return (self._words(positions, 1, site) < limit).view(-1, steps)
 
     def mask_at(
         self, positions: Int[Tensor, " R"], width: int, p: float, site: int, dtype: torch.dtype
@@ -194,6 +201,11 @@ class ItemDraws:
         Raises:
             ShapeError: for rows that do not belong to the items.
         """
+        # 24 bits, so that float32 has each number and none is rounded to 1
+        return (self._words(positions, width, site) >> 8).float() * 2.0**-24
+
+    def _words(self, positions: Int[Tensor, " R"], width: int, site: int) -> Int[Tensor, "R D"]:
+        """Random words of 32 bits for R = B · K rows, K of every item."""
         items, positions = self._rows(positions)
         device = positions.device
         shape = len(positions), width
@@ -204,7 +216,7 @@ class ItemDraws:
             torch.full(shape, site & LOW, device=device),
         )
         first, *_ = philox(counter, (self.key[0] & LOW, self.key[1] & LOW))
-        return (first >> 8).float() * 2.0**-24  # 24 bits, so that float32 has each number and none is rounded to 1
+        return first
 
     def check(self, x: Tensor) -> None:
         """Refuses rows that do not belong to the items.

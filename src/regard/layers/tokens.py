@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, Where, drop
 from regard.layers.eligibility import ineligible
 from regard.layers.linear import Linear
 from regard.ops import linear_cross_entropy, log_softmax
@@ -47,9 +47,13 @@ class TokenEmbedding(nn.Module):
         """D, the width of a vector."""
         return self.table.embedding_dim
 
-    def forward(self, ids: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows D"]:
-        """Vectors of ids."""
-        return self.dropout(self.table(self.in_vocabulary(ids)))
+    def forward(self, ids: Int[Tensor, "*rows"], where: Where | None = None) -> Float[Tensor, "*rows D"]:
+        """Vectors of ids.
+
+        Args:
+            where: the rows and positions of the ids, for dropout by item; if None, the ids are a sequence or a step.
+        """
+        return drop(self.dropout, self.table(self.in_vocabulary(ids)), where=where)
 
     def in_vocabulary(self, ids: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The ids, `unknown` for extended ones."""

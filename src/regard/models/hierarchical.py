@@ -131,17 +131,24 @@ class DocumentClassifier(nn.Module):
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, ids: Int[Tensor, "B S W"], mask: Bool[Tensor, "B S W"]) -> DocumentOutput:
+    def forward(
+        self, ids: Int[Tensor, "B S W"], mask: Bool[Tensor, "B S W"], *, in_place: bool = False
+    ) -> DocumentOutput:
         """The logits (B, C) and the weights of each level.
 
         Args:
             ids: (B, S, W), of words.
             mask: (B, S, W), True at real words.
+            in_place: computes padding, too, so that no value of the mask is read, which would wait for a GPU. The words
+                of a sentence have to come first, and so have the sentences of a document, of which a flat network takes
+                one; the embedding has to be a `TokenEmbedding`.
 
         Raises:
             ShapeError: if the mask has another shape or type.
         """
         _check(ids, mask)
+        if in_place:
+            return self._in_place(ids, mask)
         batch, sentences, words = mask.shape
         real = _leading(mask.flatten(1).sum(1))  # (B, N): all words of a document, without padding between them
         flat = ids.new_zeros(real.shape).masked_scatter(real, ids[mask])
@@ -168,6 +175,32 @@ class DocumentClassifier(nn.Module):
             alignments["word"] = every.masked_scatter(filled[:, :, None, None], weights).transpose(1, 2)
         if of_sentences.alignment is not None:
             alignments["sentence"] = _spread(of_sentences.alignment, outer, filled)
+        return DocumentOutput(self.head(self.dropout(of_sentences.context)), alignments)
+
+    def _in_place(self, ids: Int[Tensor, "B S W"], mask: Bool[Tensor, "B S W"]) -> DocumentOutput:
+        """As `forward`, at sizes that are those of the inputs."""
+        batch, sentences, _ = mask.shape
+        alignments = {}
+        if self.sentence is None:
+            whole = self.word(self.embedding(ids[:, 0]), mask[:, 0])
+            if whole.alignment is not None:
+                alignments["word"] = whole.alignment[:, :, None]
+            return DocumentOutput(self.head(self.dropout(whole.context)), alignments)
+        parents = torch.arange(batch, device=ids.device).repeat_interleave(sentences)  # (B · S,)
+        numbers = torch.arange(sentences, device=ids.device).repeat(batch)
+        inner, filled = mask.flatten(0, 1), mask.any(-1)
+        # dropout of embeddings belongs to the place of a word in its document
+        places = mask.flatten(1).cumsum(1).sub_(1).clamp_(min=0).view_as(inner)
+        where = parents[:, None].expand_as(places).flatten(), places.flatten()
+        vectors = self.embedding(ids.flatten(0, 1), where=where)
+        draws = current()
+        with drawing(None if draws is None else draws.divided(parents, numbers)):
+            of_words = self.word(vectors, inner)
+        of_sentences = self.sentence(self.dropout(of_words.context.unflatten(0, (batch, sentences))), filled)
+        if of_words.alignment is not None:
+            alignments["word"] = of_words.alignment.unflatten(0, (batch, sentences)).transpose(1, 2)
+        if of_sentences.alignment is not None:
+            alignments["sentence"] = of_sentences.alignment
         return DocumentOutput(self.head(self.dropout(of_sentences.context)), alignments)
 
 

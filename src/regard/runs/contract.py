@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from regard.config import Config
-from regard.config.schema import FeedbackConfig, TrainingConfig
 from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
@@ -349,15 +348,6 @@ def check_texts(inputs: object) -> None:
         raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
 
 
-def unrecorded(training: TrainingConfig) -> str | None:
-    """Why the losses of a training by these settings are not recorded on a GPU, or None."""
-    if "forward_sum" in getattr(training, "alignment_weights", ()):
-        return "torch's CTC, by which forward_sum is computed, reads lengths on the CPU"
-    if isinstance(training, FeedbackConfig) and training.feeds_back:
-        return "how often the decoder is fed its own outputs changes from step to step"
-    return None
-
-
 class AbstractTask(ABC, Generic[ConfigT]):
     """A task: how its data are read and checked, its model, and its training. It has no state."""
 
@@ -414,10 +404,6 @@ class AbstractTask(ABC, Generic[ConfigT]):
     @abstractmethod
     def trainee(self, model: Any, material: Any) -> AbstractTrainee:
         """The model with its data, for the training loop."""
-
-    def unrecorded(self, training: TrainingConfig) -> str | None:
-        """Why the losses of a training by these settings are not recorded on a GPU, or None."""
-        return unrecorded(training)
 
     @abstractmethod
     def restore(self, config: ConfigT, folder: Path, *, name: str) -> AbstractModel[ConfigT]:

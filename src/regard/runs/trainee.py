@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config.schema import FeedbackConfig
 from regard.data.text import UNKNOWN
-from regard.errors import UnsupportedError
 from regard.layers import items
-from regard.runs.contract import unrecorded
 from regard.runs.store import save
 from regard.shapes import Bool, Int
 from regard.training import Trainee
+from regard.training.feedback import feedback_program
 from regard.training.grid import padded
 
 WORD_DROPOUT = 0x3012D5
@@ -58,14 +58,9 @@ class AbstractArrayTrainee(AbstractTrainee):
     """The letters of the axes of a batch's tensors that are not rows alone (`regard.training.grid.padded`)."""
 
     def program(self, step: int) -> Hashable:
-        """Nothing: the loss takes the same operations at every step, unless the decoder is fed its own outputs.
-
-        Raises:
-            UnsupportedError: if it is, or if a loss waits for the device.
-        """
-        if (reason := unrecorded(self.config.training)) is not None:
-            raise UnsupportedError(reason)
-        return ()
+        """What decides whether, and how often, the decoder is fed its own outputs; else nothing."""
+        training = self.config.training
+        return feedback_program(training, step) if isinstance(training, FeedbackConfig) else None
 
     def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """A batch with sizes on a grid."""

@@ -19,7 +19,7 @@ from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
 from regard.runs.contract import AbstractModel
 from regard.runs.loading import shipped
-from regard.runs.table import TASKS, task_of
+from regard.runs.table import TASKS
 from regard.training.step import unrecorded
 
 PARTS = {
@@ -82,7 +82,7 @@ def explain(model: AbstractModel[Any] | None = None) -> str:
     how = f"one by one: {'; '.join(reasons)}" if reasons else "all at once"
     lines = [model.name, f"  training takes the steps of a sequence {how}"]
     training: Any = model.config.training
-    lines.append(_on_gpu("training", unrecorded(training) or task_of(model.config).unrecorded(training)))
+    lines.append(_on_gpu("training", unrecorded(training)))
     decoder = next((x for x in modules if isinstance(x, Decoder) and not isinstance(x, AbstractAttention)), None)
     if decoder is not None:
         has_bytes = getattr(getattr(model.config, "decoding", None), "weights", "float32") != "float32"

@@ -2,12 +2,14 @@
 
 There are two methods, which are often confused. *Scheduled sampling* (Bengio 2015) tosses a coin at every step of every
 sequence. *Sequence teacher forcing* tosses one coin per sequence, which is then teacher-forced or free-running
-throughout. All draws come from the generator and are on its device, or belong to items if the layers draw by item.
+throughout. All draws come from the generator, or belong to items if the layers draw by item, and are on its device or
+theirs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Literal
 
 import torch
@@ -16,7 +18,7 @@ from torch import Generator, Tensor
 from regard.config.schema import FeedbackConfig
 from regard.layers import items
 from regard.layers.items import ItemDraws
-from regard.shapes import Bool
+from regard.shapes import Bool, Float
 
 SCHEDULED_SAMPLING, SEQUENCE_TEACHER_FORCING = 0x5C4ED0, 0x7EAC4E
 """Places of draws by item that are not modules."""
@@ -50,19 +52,24 @@ def scheduled_sampling_probability(
 
 
 def scheduled_sampling_mask(
-    rows: int, steps: int, probability: float, generator: Generator, draws: ItemDraws | None = None
+    rows: int,
+    steps: int,
+    probability: float | Float[Tensor, ""],
+    generator: Generator,
+    draws: ItemDraws | None = None,
 ) -> Bool[Tensor, "R T"]:
     """True where a decoder is fed its own last output: an independent draw for every step of every row.
 
     The first step is always False: its input is the beginning of the sequence.
 
     Args:
+        probability: a tensor only with draws by item, as in `ItemDraws.chance`.
         draws: draws by item, in place of the generator's.
     """
     if draws is None:
         mask = torch.rand(rows, steps, generator=generator, device=generator.device) < probability
     else:
-        mask = draws.chance(steps, probability, SCHEDULED_SAMPLING).to(generator.device)
+        mask = draws.chance(steps, probability, SCHEDULED_SAMPLING)
     mask[:, :1] = False
     return mask
 
@@ -77,7 +84,7 @@ def sequence_teacher_forcing_mask(
     """
     if draws is None:
         return torch.rand(rows, generator=generator, device=generator.device) < probability
-    return draws.chance(1, probability, SEQUENCE_TEACHER_FORCING)[:, 0].to(generator.device)
+    return draws.chance(1, probability, SEQUENCE_TEACHER_FORCING)[:, 0]
 
 
 def feedback_mask(
@@ -94,15 +101,11 @@ def feedback_mask(
         step: the optimiser steps made so far.
     """
     draws = items.current()
-    probability = scheduled_sampling_probability(
-        step,
-        probability=config.scheduled_sampling,
-        warmup_steps=config.scheduled_sampling_warmup,
-        start=config.scheduled_sampling_start,
-        schedule=config.scheduled_sampling_schedule,
-    )
+    probability: float | Tensor = _probability(config, step)
     mask = None
     if probability > 0.0:
+        if draws is not None and isinstance(draws.key[1], Tensor) and _rises(config, step):
+            probability = _rising_probability(config, draws.key[1])
         mask = scheduled_sampling_mask(rows, steps, probability, generator, draws)
     if config.sequence_teacher_forcing < 1.0:
         forced = sequence_teacher_forcing_mask(rows, config.sequence_teacher_forcing, generator, draws)
@@ -110,3 +113,35 @@ def feedback_mask(
         free[:, :1] = False
         mask = free if mask is None else mask | free
     return mask
+
+
+def feedback_program(config: FeedbackConfig, step: int) -> Hashable:
+    """What the operations of `feedback_mask` depend on at a step: the probability of scheduled sampling.
+
+    While it rises a recorded step computes it, from the step that draws belong to.
+    """
+    probability = _probability(config, step)
+    return "rising" if probability > 0.0 and _rises(config, step) else probability
+
+
+def _rises(config: FeedbackConfig, step: int) -> bool:
+    """Whether a step is within the warm-up of scheduled sampling."""
+    return 0 <= step - config.scheduled_sampling_start < config.scheduled_sampling_warmup
+
+
+def _probability(config: FeedbackConfig, step: int) -> float:
+    return scheduled_sampling_probability(
+        step,
+        probability=config.scheduled_sampling,
+        warmup_steps=config.scheduled_sampling_warmup,
+        start=config.scheduled_sampling_start,
+        schedule=config.scheduled_sampling_schedule,
+    )
+
+
+def _rising_probability(config: FeedbackConfig, step: Tensor) -> Float[Tensor, ""]:
+    """As `_probability` within the warm-up, of a step on a device, in float64."""
+    risen = (step.double() - config.scheduled_sampling_start) / config.scheduled_sampling_warmup
+    if config.scheduled_sampling_schedule == "cosine":
+        risen = (1 - torch.cos(math.pi * risen)) / 2
+    return config.scheduled_sampling * risen

@@ -8,22 +8,29 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def on_grid(size: int) -> int:
+def on_grid(size: int, *, is_coarse: bool = False) -> int:
     """The next size of the grid: multiples of 8 to 128, then of 16 to 256, of 32 to 512 and so on.
+
+    Args:
+        is_coarse: the grid is 1, 2, 3, 4, 6, 8, 12, 16 and so on, for batches of three sizes, one of them often 1.
 
     >>> [on_grid(size) for size in (1, 8, 9, 100, 129, 300)]
     [8, 8, 16, 104, 144, 320]
+    >>> [on_grid(size, is_coarse=True) for size in (1, 3, 5, 9, 100)]
+    [1, 3, 6, 12, 128]
     """
-    step = max(8, 1 << max(size - 1, 1).bit_length() >> 4)
+    octave = 1 << max(size - 1, 1).bit_length()
+    step = max(1, octave >> 2) if is_coarse else max(8, octave >> 4)
     return -(-size // step) * step
 
 
-def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str]) -> dict[str, Tensor]:
+def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str], *, is_coarse: bool = False) -> dict[str, Tensor]:
     """A batch with the sizes of the grid; what is added is 0 or False, at the end of each axis.
 
     Args:
         axes: the letters of each tensor's axes; an axis that is written as a dot keeps its size, as all but the first
             one of a tensor that is not named.
+        is_coarse: as in `on_grid`.
 
     >>> import torch
     >>> padded({"ids": torch.ones(3, 9)}, {"ids": "BT"})["ids"].shape
@@ -32,6 +39,10 @@ def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str]) -> dict[str, Te
     result = {}
     for name, x in batch.items():
         letters = axes.get(name, "B" + "." * (x.dim() - 1))
-        room = [0 if letter == "." else on_grid(size) - size for letter, size in zip(letters, x.shape, strict=True)]
+        sizes = [
+            size if letter == "." else on_grid(size, is_coarse=is_coarse)
+            for letter, size in zip(letters, x.shape, strict=True)
+        ]
+        room = [size - before for size, before in zip(sizes, x.shape, strict=True)]
         result[name] = pad(x, [n for each in reversed(room) for n in (0, each)]) if any(room) else x
     return result

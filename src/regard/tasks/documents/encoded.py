@@ -47,6 +47,10 @@ class EncodedDocuments:
     def __len__(self) -> int:
         return len(self.counts)
 
+    def undivided(self) -> EncodedDocuments:
+        """The same documents of one sentence each."""
+        return EncodedDocuments(self.flat, self.words, np.ones_like(self.counts))
+
     def pad(self, indices: ArrayLike) -> tuple[Tensor, Tensor]:
         """Ids (B, S, W) of some documents and their mask, True at words."""
         chosen = np.asarray(indices, dtype=np.int64)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from regard.config.schema import TrainingConfig
 from regard.data import Findings
 from regard.data.documents import DocumentField, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
@@ -21,7 +20,7 @@ from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, data_item, empty_field, read_data
-from regard.tasks.documents.trainee import UNRECORDED, DocumentTrainee, check_weights
+from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 
 DRAFT_SIZE = 8
 """Words and labels before there are any."""
@@ -75,9 +74,6 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
 
     def trainee(self, model: DocumentModel, material: TrainingData) -> DocumentTrainee:
         return DocumentTrainee(model, material)
-
-    def unrecorded(self, training: TrainingConfig) -> str | None:
-        return UNRECORDED
 
     def restore(self, config: DocumentsConfig, folder: Path, *, name: str) -> DocumentModel:
         try:

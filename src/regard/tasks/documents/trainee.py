@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,18 @@ from torch.nn import functional
 
 from regard.data import bucket
 from regard.data.pairs import shorten
-from regard.errors import ConfigError, UnsupportedError
+from regard.errors import ConfigError
 from regard.runs.trainee import AbstractArrayTrainee, without_words
+from regard.shapes import is_trusted
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
 from regard.tasks.documents.reading import TrainingData
 from regard.training import Loss, Validation, processes
+from regard.training.grid import padded
 from regard.viz import plot_document
 
 NUM_MEASURED = 200
 """The number of held-out documents whose weights are measured at each validation."""
-UNRECORDED = "how many words and sentences documents have decides the sizes of what is computed"
-"""Why the steps of a training are not recorded on a GPU."""
 
 
 class DocumentTrainee(AbstractArrayTrainee):
@@ -43,6 +43,8 @@ class DocumentTrainee(AbstractArrayTrainee):
         self.documents = data.dev
         vocabulary = data.field.words.vocabulary
         self.train, self.dev = data.train_words.encoded(vocabulary), data.dev_words.encoded(vocabulary)
+        # a flat network reads the words of a document, whatever their sentences are
+        self.inputs = self.train if model.module.sentence is not None else self.train.undivided()
         self.kept = np.flatnonzero(self.train.words > 0)
         labels = model.labels
         self.targets = torch.from_numpy(labels.indicators(data.train) if labels.several else labels.ids(data.train))
@@ -59,26 +61,27 @@ class DocumentTrainee(AbstractArrayTrainee):
         return [self.kept[batch] for batch in batches]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
-        ids, mask = self.train.pad(description)
+        ids, mask = self.inputs.pad(description)
         targets = self.targets[torch.from_numpy(np.asarray(description, dtype=np.int64))]
         return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
 
-    def program(self, step: int) -> Hashable:
-        raise UnsupportedError(UNRECORDED)
+    def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A batch with sizes on a grid; documents that are added weigh nothing."""
+        return padded(batch, {"ids": "BSW", "mask": "BSW"}, is_coarse=True)
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""
         training = self.config.training
         ids = without_words(batch["ids"], batch["mask"], training.word_dropout, generator)
-        logits = self.module(ids, batch["mask"]).logits.float()
-        targets, smoothing = batch["targets"], training.label_smoothing
+        logits = self.module(ids, batch["mask"], in_place=is_trusted()).logits.float()
+        targets, weights, smoothing = batch["targets"], batch["weights"], training.label_smoothing
         if self.model.labels.several:
             soft = targets * (1 - smoothing) + smoothing / 2
-            total = functional.binary_cross_entropy_with_logits(logits, soft, reduction="sum")
+            total = functional.binary_cross_entropy_with_logits(logits, soft, weights[:, None], reduction="sum")
         else:
             losses = functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
-            total = (losses * batch["weights"]).sum()
-        return Loss(total, len(targets))
+            total = (losses * weights).sum()
+        return Loss(total, (weights > 0).sum())
 
     @torch.no_grad()
     def validate(self) -> Validation:

@@ -85,9 +85,8 @@ class SpeechTrainee(AbstractArrayTrainee):
         return Loss(total, count, figures)
 
     def program(self, step: int) -> Hashable:
-        """How many frames a step has, and whether losses are on alignments."""
-        super().program(step)
-        return self._reduction(step), self._guided(step)
+        """How many frames a step has, whether losses are on alignments, and how often the decoder is fed its own."""
+        return self._reduction(step), self._guided(step), super().program(step)
 
     def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """A batch with sizes on a grid; silence follows the end of each sentence."""
