@@ -276,7 +276,7 @@ def test_a_preset_that_fails_loses_no_other_one(bench, place, result, monkeypatc
     monkeypatch.setattr(bench.training, "builder", builder)
     bench.training.presets(place, result, "speech", "forecasting")
     assert result.failures == ["speech: RuntimeError: out of memory"]
-    assert [row[0] for row in rows(result)] == ["forecasting"]
+    assert [row[:2] for row in rows(result)] == [["forecasting", kind] for kind in ("float32", "bfloat16")]
 
 
 @pytest.mark.slow

@@ -106,6 +106,10 @@ def steps(
     Args:
         batch: as `default_batch` returns it.
     """
+    gc.collect()  # the recordings of the row before keep memory, and its steps refer to themselves
+    if place.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     key, default = batch
     size = factor * default if place.is_full else 2 if key in ("batch_size", "batch_windows") else default // 8
     training = Training(*build(**{key: size, "precision": precision}), count if place.is_full else 1)
@@ -131,9 +135,4 @@ def steps(
     per_step = [f"{done.launches / number:.0f}", f"{done.kernels / number:.0f}"]
     why = training.stepper.unrecorded or "yes"
     add(name, precision, *shown, done.share(spent), *per_step, megabytes, f"{losses[0]:.3f}, {losses[1]:.3f}", why)
-    del training
-    gc.collect()  # recordings keep memory, and steps refer to themselves
-    if place.device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
     return rate.median
