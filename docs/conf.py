@@ -22,12 +22,13 @@ import regard.config
 import regard.interop
 import regard.training
 from regard import tasks
-from regard.attention import RECIPES, peers
+from regard.attention import RECIPES
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import describe, presets
 from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
 from regard.config.search import Search
+from regard.interop import variants
 from regard.tasks.listing import PARTS
 from support.compositions import accepted, judged, refusals
 
@@ -104,8 +105,8 @@ def parts() -> str:
 
 def imitations() -> str:
     """What `like=` changes in each recipe."""
-    assert peers.__doc__ is not None
-    return "\n".join(line for line in peers.__doc__.splitlines() if line.startswith("|"))
+    assert variants.__doc__ is not None
+    return "\n".join(line for line in variants.__doc__.splitlines() if line.startswith("|"))
 
 
 def _cell(text: str) -> str:

@@ -23,9 +23,9 @@ from regard.attention import (
     location_sensitive,
 )
 from regard.attention.memory import first_alignment
-from regard.attention.peers import SigmoidMixtureScore, UnmaskedAlignment
 from regard.attention.windows.prior import beta_binomial
 from regard.errors import UnsupportedError
+from regard.interop.coqui import SigmoidMixtureScore, UnmaskedAlignment
 
 SIZES = {"query_size": 5, "memory_size": 6}
 LOCATION = {**SIZES, "size": 4, "num_filters": 2, "kernel_size": 3}

@@ -25,9 +25,8 @@ from regard.attention import (
     luong,
     multi_head,
 )
-from regard.attention.peers import argmax_window
-from regard.attention.peers.argmax import Peer
 from regard.errors import UnsupportedError
+from regard.interop.windows import WindowName, argmax_window
 from support.oracles import Story, ask
 
 reach = st.one_of(st.none(), st.integers(0, 5))
@@ -101,7 +100,7 @@ def test_the_window_of_a_peer_allows_what_the_peer_allows(name):
 
 
 def test_every_peer_of_the_table_is_compared():
-    assert set(get_args(Peer)) == set(PEERS)
+    assert set(get_args(WindowName)) == set(PEERS)
     assert all(f"`{name}`" in argmax_window.__doc__ for name in PEERS)
 
 

@@ -27,10 +27,12 @@ from regard.attention import (
     luong,
     multi_head,
 )
-from regard.attention.peers import argmax_window
 from regard.attention.windows import InEvaluation
 from regard.decoding import Search, free_run, search
 from regard.interop import ibm, legacy_seq2seq
+from regard.interop.annotated_transformer import AnnotatedLayerNorm
+from regard.interop.annotated_transformer import change as annotated_transformer
+from regard.interop.windows import argmax_window
 from regard.layers import (
     FeedForward,
     PositionedEmbedding,
@@ -50,7 +52,6 @@ from regard.models import (
     transformer_decoder,
     transformer_encoder,
 )
-from regard.models.peers import AnnotatedLayerNorm, annotated_transformer
 
 B, S, T = 2, 5, 3
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

@@ -32,9 +32,9 @@ from regard.interop.files import (
     read_yaml,
     tensors,
 )
+from regard.interop.named_weights import load_named
 from regard.interop.options import Options
 from regard.interop.symbols import Symbols, ordered
-from regard.models.named_weights import load_named
 
 GOLDEN = Path(__file__).parent / "golden"
 SPECIALS = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}

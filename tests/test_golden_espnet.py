@@ -23,7 +23,7 @@ from regard.attention import (
     forward_attention,
     location_sensitive,
 )
-from regard.attention.peers import argmax_window
+from regard.interop.windows import argmax_window
 
 
 def additive(w, part="score"):

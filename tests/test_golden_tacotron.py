@@ -21,7 +21,7 @@ from regard.attention import (
     gmm,
     location_sensitive,
 )
-from regard.attention.peers import argmax_window
+from regard.interop.windows import argmax_window
 
 SIZES = {"query_size": 5, "memory_size": 6}
 LOCATION = SIZES | {"size": 4, "num_filters": 3, "kernel_size": 3}

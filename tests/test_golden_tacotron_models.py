@@ -14,7 +14,7 @@ from regard import attention as a
 from regard.attention import peers as attention_peers
 from regard.decoding import free_run
 from regard.errors import DataError, UnsupportedError
-from regard.models.peers import load_tacotron
+from regard.interop.tacotron import load_tacotron
 from regard.models.tacotron import tacotron1, tacotron2
 
 LOCATION = {"size": 4, "num_filters": 3, "kernel_size": 3}

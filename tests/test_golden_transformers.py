@@ -13,9 +13,10 @@ import laws
 from golden import archive
 from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
+from regard.interop.marian import from_marian
+from regard.interop.torch_transformer import from_torch_transformer
 from regard.layers import LearnedPositions, SinusoidalPositions
 from regard.models import EncoderDecoder
-from regard.models.weights import from_marian, from_torch_transformer
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 SIZE, HEADS, N, M = 16, 4, 9, 7

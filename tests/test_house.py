@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.interop import variants
+from regard.lazy import OnDemand
 
 ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
@@ -25,6 +27,8 @@ ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
 ORDER += ["decoding", "training", "runs", "tasks", "interop", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "metrics"}
+VARIANTS = "regard.interop.variants"
+"""The tables of other programs' variants, the only module of `interop` that every room may import."""
 
 
 @cache
@@ -61,6 +65,8 @@ def allowed(room):
 def imported(tree):
     """(line, room) of every import of the package, those inside functions included."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and VARIANTS in (node.module, f"{node.module}.{node.names[0].name}"):
+            continue
         if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "regard":
             parts = node.module.split(".")
             rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
@@ -128,6 +134,101 @@ def test_an_import_against_the_order_is_noticed(room, line):
 def test_every_room_has_its_place_in_the_order():
     rooms = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
     assert rooms - {*ORDER, *BESIDE, "audio", "image", "record", "testing", "pretrained", "presets"} == set()
+
+
+def test_the_tables_of_variants_import_no_room_and_name_what_there_is():
+    tree = ast.parse((ROOT / "interop/variants.py").read_text(encoding="utf-8"))
+    assert {room for _, room in imported(tree)} == {"lazy"}
+    values = [value for name, value in vars(variants).items() if name.isupper() and name != "TYPE_CHECKING"]
+    tables = [table for value in values for table in ([value] if isinstance(value, OnDemand) else value.values())]
+    assert sum(len(table) for table in tables) > 40
+    for table in tables:
+        assert None not in table.values(), table.places
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(tree, modules):
+    """The modules that a file imports, those inside functions included, and not those for type checkers."""
+    typing = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in typing:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in modules else node.module
+        elif isinstance(node, ast.Import) and node not in typing:
+            yield from (alias.name for alias in node.names)
+
+
+def circles(graph):
+    """The groups of modules that import each other around, directly or not."""
+
+    def reached(start):
+        seen, ahead = set(), [start]
+        while ahead:
+            new = graph[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    all_reached = {module: reached(module) for module in graph}
+    return {frozenset(o for o in of if m in all_reached[o]) for m, of in all_reached.items() if m in of}
+
+
+def test_no_circle_of_imports_has_more_than_three_files():
+    files = {module_of(path): tree for path, tree in trees().items()}
+    graph = {
+        name: {other for other in imported_modules(tree, files) if other in files} - {name}
+        for name, tree in files.items()
+    }
+    assert [sorted(circle) for circle in circles(graph) if len(circle) > 3] == []
+
+
+def test_a_circle_of_imports_is_noticed():
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}
+    assert circles(graph) == {frozenset("abc")}
+
+
+PROGRAMS = re.compile(r"coqui|espnet|nvidia|speechbrain|keithito|mozilla|rayhane|opennmt|eole|joeynmt|marian", re.I)
+NAMING = {
+    "cli/application.py": "the example of `regard convert`",
+    "config/search.py": "texts about keys say which program counts so",
+    "config/texts.py": "texts about keys say which program has that default or layout",
+}
+"""Files outside `interop` that name a program in their code, and why."""
+
+
+def named_programs(tree):
+    """(line, text) of identifiers and strings with the name of a program; docstrings may cite one."""
+    alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docstrings = {value for value in alone if isinstance(value, ast.Constant)}
+    for node in ast.walk(tree):
+        words = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "module", "value", "asname")]
+        for word in words:
+            if node not in docstrings and isinstance(word, str) and PROGRAMS.search(word):
+                yield getattr(node, "lineno", 0), word
+
+
+def test_other_programs_are_named_in_their_rooms_only():
+    found = {}
+    for path, tree in trees().items():
+        if room_of(path) != "interop" and (named := list(named_programs(tree))):
+            found[str(path.relative_to(ROOT))] = named
+    assert {name: named for name, named in found.items() if name not in NAMING} == {}
+    assert found.keys() == NAMING.keys()
+
+
+@pytest.mark.parametrize("line", ["like = 'espnet'", "from_marian(x)", "def nvidia(): pass", "x.coqui", "f(rayhane=1)"])
+def test_the_name_of_a_program_is_noticed(line):
+    assert len(list(named_programs(ast.parse(line)))) == 1
 
 
 MAY_SET = {"__init__", "__init_subclass__", "reset_parameters", "__post_init__"}

@@ -10,8 +10,10 @@ from torch.nn import functional
 
 from regard.attention import bahdanau
 from regard.errors import DataError, ShapeError, UnsupportedError
+from regard.interop.arctic import from_arctic
+from regard.interop.sgrvinod import from_sgrvinod
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, DeepReadout, RecurrentDecoder, captioner, from_arctic, from_sgrvinod
+from regard.models import Bridge, DeepReadout, RecurrentDecoder, captioner
 from regard.models.contract import Encoded
 from regard.testing.mechanism import move_weights
 

@@ -15,12 +15,11 @@ import yaml
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
 from regard.errors import ConfigError
-from regard.models.peers import TACOTRONS
+from regard.interop.variants import FORMS, TACOTRONS
 from regard.tasks import load, train
 from regard.tasks.build import build_mechanism
-from regard.tasks.text_to_speech.build import OPTIONS
 from regard.tasks.text_to_speech.config import SpeechPostnetConfig, TacotronConfig
-from regard.tasks.text_to_speech.forms import FORMS
+from regard.tasks.text_to_speech.forms import form_of
 from task_cases import LOOP, recordings
 
 
@@ -70,8 +69,7 @@ def like_a_peer(folder: Path, model: dict[str, Any], *settings: str) -> Any:
 
 
 def test_every_implementation_of_a_tacotron_is_a_line_of_configuration() -> None:
-    assert {(like, architecture) for architecture, peers in TACOTRONS.items() for like in peers} == set(LIKE)
-    assert set(OPTIONS) == {*LIKE, (None, "tacotron1"), (None, "tacotron2")}
+    assert {(like, architecture) for architecture, variants in TACOTRONS.items() for like in variants} == set(LIKE)
     assert set(get_args(get_args(TacotronConfig.model_fields["like"].annotation)[0])) == set(FORMS)
 
 
@@ -81,7 +79,7 @@ def test_without_sizes_the_network_has_the_published_ones(like: str, architectur
     config = like_a_peer(data, model).config
     assert config.model.architecture == architecture
     builder = signature(TACOTRONS[architecture][like]).parameters
-    options = OPTIONS[like, architecture](config.model)
+    options = form_of(like, architecture).options(config.model)
     assert options == {name: builder[name].default for name in options}
     left = {"num_features", "num_linear", "attention", "num_symbols", "kernel_size", "prenet_dropout"}
     left |= {

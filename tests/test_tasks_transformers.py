@@ -17,10 +17,10 @@ from regard.attention import RECIPES, Mechanism, Projected, multi_head
 from regard.config import load as read_config
 from regard.data.text import synthetic
 from regard.errors import ConfigError
+from regard.interop.annotated_transformer import AnnotatedLayerNorm
 from regard.layers import FeedForward, GatedFeedForward, items
 from regard.losses import cross_entropy
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder, TransformerEncoder
-from regard.models.peers import AnnotatedLayerNorm
 from regard.tasks import explain, load, train
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig, TransformerConfig

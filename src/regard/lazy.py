@@ -29,6 +29,9 @@ class OnDemand(Mapping[str, T], Generic[T]):
         value: T = getattr(import_module(module), name)
         return value
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.places
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
 

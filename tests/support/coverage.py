@@ -11,13 +11,15 @@ from typing import Any
 from torch import nn
 
 from regard import attention, layers, losses, models, ops
+from regard.interop import variants
+from regard.interop.coqui import UnmaskedAlignment
+from regard.interop.espnet import ClampedForwardAlignment
 from regard.layers.cells.layer import LAYERS
 from regard.models.vision.convolution import Filters
 from support.cases import CASES, MECHANISMS, PARTS
 
-_LOADED = "its own tests compare it with the program whose weights it reads"
 ASSEMBLIES: dict[Any, str] = {
-    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
+    ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
     models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
@@ -29,10 +31,6 @@ ASSEMBLIES: dict[Any, str] = {
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.warping_path: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
-    models.from_arctic: _LOADED,
-    models.from_marian: _LOADED,
-    models.from_sgrvinod: _LOADED,
-    models.from_torch_transformer: _LOADED,
     models.initialise: "it draws weights, which its own tests look at",
     **dict.fromkeys(
         (models.group_frames, models.ungroup_frames, models.group_mask, models.step_mask, models.stop_targets),
@@ -52,19 +50,19 @@ ASSEMBLIES: dict[Any, str] = {
 """The things that need no case, and why."""
 
 UNDRAWN: dict[type, str] = {
-    attention.peers.UnmaskedAlignment: "it breaks laws of padding by design",
-    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design",
+    UnmaskedAlignment: "it breaks laws of padding by design",
+    ClampedForwardAlignment: "it breaks laws of padding by design",
 }
 """Parts that are in no composition, and why."""
 
 
 def public() -> list[Any]:
     """Every public part, recipe, mechanism, operation, loss, layer, encoder and decoder of the package."""
-    parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
     operations = [getattr(ops, name) for name in ops.__all__ if name not in ("explain", "IMPLEMENTATIONS")]
-    things: list[Any] = [*parts, *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
+    things: list[Any] = [*_parts(), *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
+    things += [part for part in _classes(_variants()) if issubclass(part, nn.Module)]
     for room in (layers, losses, models):
-        things += [part for part in _defined_in(room) if issubclass(part, nn.Module)]
+        things += [part for part in _classes(_modules(room)) if issubclass(part, nn.Module)]
         things += [thing for name in room.__all__ if inspect.isfunction(thing := getattr(room, name))]
     return [thing for thing in dict.fromkeys(things) if thing not in ASSEMBLIES]
 
@@ -91,17 +89,33 @@ def heads_missing() -> list[str]:
 def parts_missing() -> list[str]:
     """The names of public parts that are in no composition."""
     drawn = {type(part.make(1)) for part in PARTS}
-    parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
-    return [part.__name__ for part in parts if part not in drawn and part not in UNDRAWN]
+    return [part.__name__ for part in _parts() if part not in drawn and part not in UNDRAWN]
 
 
 def _arguments(part: type) -> list[str]:
     return list(inspect.signature(part).parameters)
 
 
-def _defined_in(room: ModuleType) -> list[type]:
-    """Public, concrete classes of a room, exported or not."""
-    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+def _parts() -> list[type]:
+    """Public parts of mechanisms, those of other programs' variants included."""
+    classes = _classes([*_modules(attention), *_variants()])
+    return [part for part in classes if issubclass(part, attention.AbstractPart)]
+
+
+def _modules(room: ModuleType) -> list[ModuleType]:
+    """The modules of a room."""
+    return [importlib.import_module(m.name) for m in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+
+
+def _variants() -> list[ModuleType]:
+    """The modules of `regard.interop` that have variants of mechanisms and models."""
+    tables = [*variants.RECIPES.values(), *variants.TACOTRONS.values(), variants.TRANSFORMERS, variants.CAPTIONERS]
+    names = {place.partition(":")[0] for table in tables for place in table.places.values()}
+    return [importlib.import_module(name) for name in sorted(names) if name.startswith("regard.interop.")]
+
+
+def _classes(modules: list[ModuleType]) -> list[type]:
+    """Public, concrete classes of modules, exported or not."""
     classes = [
         thing
         for module in modules

@@ -4,7 +4,7 @@ score (how well does each position answer the query?) → window (which position
 (energies and earlier weights become weights) → read (weights and values become a context).
 """
 
-from regard.attention import alignments, peers, reads, recipes, scores, windows
+from regard.attention import alignments, reads, recipes, scores, windows
 from regard.attention.alignments import *  # noqa: F403
 from regard.attention.citation import cite
 from regard.attention.contract import (
@@ -55,7 +55,6 @@ __all__ = [
     "State",
     "Support",
     "cite",
-    "peers",
 ]
 __all__ += alignments.__all__
 __all__ += reads.__all__

@@ -16,9 +16,9 @@ from regard.audio.resampling import resample
 from regard.audio.silence import find_endpoint, sounding, trim_silence
 from regard.audio.statistics import Standardisation
 from regard.audio.synthetic import SyntheticSpeech, synthetic_speech
-from regard.audio.table import FRONT_ENDS
 from regard.audio.vocoder import MelForm, Vocoder, load_vocoder, save_vocoder
 from regard.audio.wave import read_wave, write_wave
+from regard.interop.variants import FRONT_ENDS
 
 __all__ = [
     "FRONT_ENDS",

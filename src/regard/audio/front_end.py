@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.audio.compression import Compression
+from regard.audio.compression import Compression, logarithm
 from regard.audio.filters import FilterNorm, Start, mel_filters, pre_emphasis
 from regard.audio.inverse import least_squares, pseudo_inverse
 from regard.errors import ConfigError, DataError, ShapeError
@@ -350,3 +350,18 @@ def _window(front_end: FrontEnd, dtype: torch.dtype, device: torch.device) -> Te
     left = (front_end.n_fft - front_end.win_length) // 2
     right = front_end.n_fft - front_end.win_length - left
     return torch.nn.functional.pad(window, (left, right)).to(device, dtype)
+
+
+REGARD = FrontEnd()
+HIFI_GAN = FrontEnd(
+    sample_rate=22050,
+    n_fft=1024,
+    win_length=1024,
+    hop_length=256,
+    f_min=0.0,
+    f_max=8000.0,
+    compression=logarithm(1e-5),
+    centred=False,
+    epsilon=1e-9,
+)
+"""Of HiFi-GAN's published vocoders."""

@@ -27,6 +27,7 @@ from regard.config.schema import (
 )
 from regard.config.search import Natural, Search
 from regard.errors import ConfigError
+from regard.interop.variants import TRANSFORMER_DEFAULTS, TRANSFORMERS, TransformerName
 
 Texts = str | Annotated[tuple[str, ...], Strict(False)]
 """One text, or several."""
@@ -151,9 +152,9 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         default=MultiHeadConfig(),
         description="how symbols of one side attend to one another: a recipe that is not recurrent",
     )
-    like: Literal["annotated_transformer"] | None = Field(
+    like: TransformerName | None = Field(
         default=None,
-        description="as another implementation computes it (`regard.models.peers`), with its defaults: of the "
+        description="as another implementation computes it (`regard.interop`), with its defaults: of the "
         "Annotated Transformer `projection_bias: true` and `norm_epsilon: 1e-6`",
         json_schema_extra=CONVERTED,
     )
@@ -162,9 +163,8 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     @classmethod
     def _take_defaults(cls, values: Any) -> Any:
         """The defaults of the implementation that is imitated."""
-        if isinstance(values, dict) and values.get("like") == "annotated_transformer":
-            return {"projection_bias": True, "norm_epsilon": 1e-6, **values}
-        return values
+        like = values.get("like") if isinstance(values, dict) else None
+        return {**TRANSFORMER_DEFAULTS[like], **values} if isinstance(like, str) and like in TRANSFORMERS else values
 
 
 class RefinementConfig(Section):

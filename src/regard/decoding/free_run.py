@@ -80,7 +80,7 @@ def free_run(
         first: (B, I), the inputs of the first step: the last observation, or a frame of zeros.
         max_length: the largest number of steps: a number, or (B,), one per row.
         min_length: the number of steps before which neither `stop` nor `attention_stop` ends a row: a number, or (B,),
-            one per row. Coqui's Tacotron 1 waits for a quarter as many steps as there are symbols.
+            one per row.
         feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
             beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken. Steps are
             recorded on a GPU if this is a frozen dataclass of tensors; the number of the step is a tensor then.

@@ -48,7 +48,7 @@ class AbstractKind(ABC):
     """A kind of models of another program, and how they are read.
 
     A reader builds the configuration of a task, its vocabularies and its network, and gives the network the weights by
-    a table of names (`regard.models.named_weights`). What the network cannot express it refuses by name and value.
+    a table of names (`regard.interop.named_weights`). What the network cannot express it refuses by name and value.
     """
 
     summary: ClassVar[str]

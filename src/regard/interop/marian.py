@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.data.text import Field, Normalisation
@@ -13,12 +14,22 @@ from regard.data.text.pieces import SentencePieceUnits
 from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_json, read_safetensors, require, require_folder, tensors
+from regard.interop.named_weights import Names, load_named
 from regard.interop.options import Options
 from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
-from regard.interop.transformers import layer_names
-from regard.models.weights import ACTIVATIONS, MARIAN_DECODER, MARIAN_ENCODER
+from regard.interop.transformers import (
+    ACTIVATIONS,
+    ATTENTION_NAMES,
+    CALLERS_POSITIONS,
+    SideOptions,
+    activation_named,
+    build_transformer,
+    layer_names,
+)
+from regard.layers import SinusoidalPositions
+from regard.models import EncoderDecoder, TransformerOptions
 
 PROGRAM = "Marian in transformers"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
@@ -68,6 +79,22 @@ LEFT_OUT: Mapping[str, Any] = {
 SIDE: Mapping[str, Any] = {"units": "sentencepiece", "unicode": "keep"}
 COMPUTED = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 """Tables of sinusoidal positions."""
+SIDES = ("encoder", "decoder")
+MARIAN_ENCODER: Names = {
+    **{f"attention.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION_NAMES.items()},
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "residuals.0.norm": "self_attn_layer_norm",
+    "residuals.1.norm": "final_layer_norm",
+}
+"""A layer of the encoder of transformers' `MarianMTModel`."""
+MARIAN_DECODER: Names = {
+    **MARIAN_ENCODER,
+    **{f"cross_attention.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION_NAMES.items()},
+    "residuals.1.norm": "encoder_attn_layer_norm",
+    "residuals.2.norm": "final_layer_norm",
+}
+"""A layer of its decoder."""
 
 
 class Marian(AbstractKind):
@@ -226,3 +253,65 @@ def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -
     if others:
         notes.append(f"bad_words_ids: {len(others)} of them are left out; decoding.exclude has texts.")
     return section
+
+
+def from_marian(
+    weights: Mapping[str, Tensor], config: Mapping[str, Any], *, never: Sequence[int] = (), dropout: float = 0.0
+) -> EncoderDecoder:
+    """A Marian model, as transformers has it, as our modules.
+
+    `from_marian(model.state_dict(), model.config.to_dict())` takes a `MarianMTModel`. The outputs are log softmax of
+    its logits, equal up to rounding. Weights are copied. A target begins with `config["decoder_start_token_id"]` and
+    ends with `config["eos_token_id"]`.
+
+    Args:
+        weights: of `MarianMTModel`, by name.
+        config: its configuration.
+        never: ids that are never predicted; Marian's own models never predict `pad_token_id`.
+        dropout: of embeddings and sublayers in later training.
+
+    Raises:
+        UnsupportedError: for an option that Marian's own models do not have.
+        DataError: for weights that do not fit.
+    """
+    if config.get("normalize_embedding") or config.get("normalize_before"):
+        raise UnsupportedError("normalize_embedding and normalize_before are options that no Marian model has.")
+    options = TransformerOptions(
+        activation=activation_named(config["activation_function"]),  # type: ignore[arg-type]
+        final_norm=False,
+        scaled_embeddings=bool(config["scale_embedding"]),
+        projection_bias=True,
+    )
+    sides = [
+        SideOptions(
+            num_layers=config[f"{side}_layers"],
+            num_heads=config[f"{side}_attention_heads"],
+            feed_forward_size=config[f"{side}_ffn_dim"],
+            norm="post",
+            options=options,
+        )
+        for side in SIDES
+    ]
+    theirs = {name.removeprefix("model."): tensor for name, tensor in weights.items()}
+    source, target = (theirs.get(f"{side}.embed_tokens.weight", theirs.get("shared.weight")) for side in SIDES)
+    if source is None or target is None:
+        raise DataError("The weights of a Marian model have model.shared.weight, or embed_tokens.weight of each side.")
+    output = theirs.get("lm_head.weight", target)
+    theirs |= {"source.weight": source, "target.weight": target, "output.weight": output}
+    theirs["output.bias"] = theirs.pop("final_logits_bias", target.new_zeros(len(target))).flatten()
+    model = build_transformer(
+        (len(source), len(target)),
+        config["d_model"],
+        sides,
+        positions=SinusoidalPositions(config["d_model"], layout="half"),
+        tied=torch.equal(output, target),
+        never=never,
+        dropout=dropout,
+    )
+    names = layer_names("encoder", len(model.encoder.layers), MARIAN_ENCODER)
+    names |= layer_names("decoder", len(model.decoder.layers), MARIAN_DECODER)
+    names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
+    names |= {"decoder.head.projection": "output"}
+    computed = ("shared.", "lm_head.", "encoder.embed_", "decoder.embed_")
+    read = {name: tensor for name, tensor in theirs.items() if not name.startswith(computed)}
+    return load_named(model, read, names, skip=CALLERS_POSITIONS)

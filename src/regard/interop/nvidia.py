@@ -1,25 +1,141 @@
-"""Checkpoints of NVIDIA's Tacotron 2."""
+"""NVIDIA's Tacotron 2: attention, the model, its front end, and the converter of checkpoints."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from regard.audio import FRONT_ENDS, Standardisation
+from regard.attention import AbstractAttention, recipes
+from regard.audio import FrontEnd, Standardisation, logarithm
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data.text.units import CharacterUnits
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
 from regard.interop.options import validated
-from regard.models.peers import load_tacotron
+from regard.interop.tacotron import (
+    ONE_WIDTH,
+    TACOTRON2,
+    TACOTRON2_FIXED,
+    Names,
+    Weights,
+    convolution_blocks,
+    dropout_options,
+    load_tacotron,
+    numbered,
+    transposed,
+)
+from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
+from regard.models.tacotron import (
+    ConvolutionalEncoder,
+    ConvolutionalPostnet,
+    FrameHead,
+    StopHead,
+    Tacotron,
+    TacotronDecoder,
+    initialise_tacotron,
+)
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
+from regard.tasks.text_to_speech.forms import TacotronForm
 from regard.tasks.text_to_speech.model import SpeechModel
+
+location_sensitive = partial(recipes.location_sensitive, location="both", bias=False)
+
+
+def tacotron2(
+    num_symbols: int,
+    *,
+    num_features: int = 80,
+    num_frames: int = 1,
+    embedding_size: int = 512,
+    num_convolutions: int = 3,
+    kernel_size: int = 5,
+    prenet_size: int = 256,
+    prenet_layers: int = 2,
+    prenet_dropout: float = 0.5,
+    size: int = 1024,
+    dropout: float = 0.1,
+    attention: Callable[..., AbstractAttention] | None = None,
+    postnet_size: int = 512,
+    postnet_layers: int = 5,
+) -> Tacotron:
+    """A query LSTM and an output LSTM, dropout on their h; the prenet has no biases and sees all r frames.
+
+    The prenet always drops. The encoder is as wide as the embeddings. There is one stop logit a step. All symbols have
+    a vector, as theirs do, but padding counts nowhere; so sentences are theirs without padding.
+    """
+    widths = embedding_size, embedding_size
+    blocks = [ConvolutionBlock(*widths, kernel_size, dropout=0.5) for _ in range(num_convolutions)]
+    encoder = ConvolutionalEncoder(
+        TokenEmbedding(num_symbols, embedding_size, padding=None),
+        blocks,
+        RecurrentStack(embedding_size, embedding_size // 2, bidirectional=True),
+    )
+    attend = partial(location_sensitive, size=128) if attention is None else attention
+    mechanism = attend(query_size=size, memory_size=embedding_size)
+    context = mechanism.context_size
+    prenet = Prenet(
+        num_frames * num_features, (prenet_size,) * prenet_layers, dropout=prenet_dropout, drops="always", bias=False
+    )
+    decoder = TacotronDecoder(
+        prenet,
+        mechanism,
+        FrameHead(size, context, num_features, num_frames, stop=StopHead(size, context, 1)),
+        query_cells=CellStack(prenet_size + context, size, dropout=dropout),
+        output_cells=CellStack(size + context, size, dropout=dropout),
+        num_fed_frames=num_frames,
+    )
+    postnet = ConvolutionalPostnet(num_features, postnet_size, num_layers=postnet_layers)
+    model = Tacotron(encoder, decoder, {"mel": postnet})
+    initialise_tacotron(model)
+    return model
+
+
+def _names(model: Tacotron) -> Names:
+    """Their modules by ours."""
+    return {
+        **numbered(
+            "decoder.prenet.layers.{}", "decoder.prenet.layers.{}.linear_layer", len(model.decoder.prenet.layers)
+        ),
+        **convolution_blocks(
+            model,
+            encoder="encoder.convolutions",
+            postnet="postnet.convolutions",
+            filters="0.conv",
+            norm="1",
+        ),
+        "encoder.embedding.table": "embedding",
+        "encoder.stack.layers.0": "encoder.lstm",
+        "decoder.query_cells.cells.0.layers.0": "decoder.attention_rnn",
+        "decoder.output_cells.cells.0.layers.0": "decoder.decoder_rnn",
+        "decoder.attention.score.content.query_projection": "decoder.attention_layer.query_layer.linear_layer",
+        "decoder.attention.score.content.key_projection": "decoder.attention_layer.memory_layer.linear_layer",
+        "decoder.attention.score.content.v": "decoder.attention_layer.v.linear_layer.weight",
+        "decoder.attention.score.filters": "decoder.attention_layer.location_layer.location_conv.conv",
+        "decoder.attention.score.location_projection": transposed(
+            "decoder.attention_layer.location_layer.location_dense.linear_layer.weight"
+        ),
+        "decoder.head.projection": "decoder.linear_projection.linear_layer",
+        "decoder.head.stop.projection": "decoder.gate_layer.linear_layer",
+    }
+
+
+WEIGHTS = Weights(_names)
+FORM = TacotronForm(
+    TACOTRON2 | {"attention.like": "nvidia"},
+    TACOTRON2_FIXED,
+    dropout_options,
+    equal=(*ONE_WIDTH, ("decoder.num_fed_frames", "decoder.num_frames")),
+)
+FRONT_END = FrontEnd(
+    sample_rate=22050, n_fft=1024, win_length=1024, hop_length=256, f_min=0.0, f_max=8000.0, compression=logarithm(1e-5)
+)
 
 PROGRAM = "NVIDIA's Tacotron 2"
 PADDING = "_"
@@ -90,7 +206,7 @@ class Nvidia(AbstractKind):
             "the converted configuration",
         )
         field = Field(Normalisation(case, "keep"), CharacterUnits(), Vocabulary(symbols[1:]))
-        count = FRONT_ENDS["nvidia"].num_mels
+        count = FRONT_END.num_mels
         scale = Standardisation(torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64))
         model = SpeechModel.build(config, field, scale)
         weights["embedding.weight"] = torch.cat([table[:1], table.new_zeros(3, table.shape[1]), table[1:]])
@@ -128,7 +244,7 @@ def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
             counts[match["list"]] = max(counts.get(match["list"], 0), int(match["number"]) + 1)
     last = counts.get("postnet.convolutions", 1) - 1
     mels = len(_weight(weights, f"postnet.convolutions.{last}.0.conv.weight"))
-    expected = FRONT_ENDS["nvidia"].num_mels
+    expected = FRONT_END.num_mels
     width = len(_weight(weights, "decoder.linear_projection.linear_layer.weight"))
     if mels != expected or width != expected:
         raise UnsupportedError(

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from regard.data.text import Field, Normalisation
 from regard.data.text.units import WhitespaceUnits
 from regard.interop.contract import UNKNOWN_DATA, Converted
+from regard.interop.named_weights import Names, load_named
 from regard.interop.options import validated
 from regard.interop.symbols import Symbols
-from regard.models.named_weights import Names, load_named
 from regard.tasks import TextToText
 from regard.tasks.text_to_text.config import TextToTextConfig
 

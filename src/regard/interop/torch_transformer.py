@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field as Key
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.config.schema import Section, Size
 from regard.data.text import Field, Normalisation
 from regard.data.text.field import PLAIN_UNITS
 from regard.data.text.pieces import SentencePieceUnits
 from regard.data.text.units import Units
-from regard.errors import DataError
+from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
+from regard.interop.named_weights import load_named
 from regard.interop.options import validated
 from regard.interop.pieces import of_pieces, read_rows, said_bias
 from regard.interop.symbols import Symbols
 from regard.interop.texts import text_model
-from regard.interop.transformers import layer_names
+from regard.interop.transformers import (
+    ATTENTION_NAMES,
+    CALLERS_POSITIONS,
+    SideOptions,
+    activation_named,
+    build_transformer,
+    layer_names,
+)
 from regard.layers import SinusoidalPositions
-from regard.models.weights import TORCH_DECODER, TORCH_ENCODER, unstacked
+from regard.models import EncoderDecoder, TransformerOptions
 
 PROGRAM = "torch.nn.Transformer"
 SAFE = ".safetensors"
@@ -47,6 +55,22 @@ SEARCHED = (
     "symbols (facts beam and max_length; greedy search is beam: 1)."
 )
 LAYER = re.compile(r"(?P<side>encoder|decoder)\.layers\.(?P<number>\d+)\.")
+TORCH_ENCODER: Mapping[str, str] = {
+    **{f"attention.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION_NAMES.items()},
+    "feed_forward.inner": "linear1",
+    "feed_forward.outer": "linear2",
+    "residuals.0.norm": "norm1",
+    "residuals.1.norm": "norm2",
+}
+"""A layer of `torch.nn.TransformerEncoder`, the stacked projections of its attention named apart."""
+TORCH_DECODER: Mapping[str, str] = {
+    **TORCH_ENCODER,
+    **{f"cross_attention.{ours}": f"multihead_attn.{theirs}" for ours, theirs in ATTENTION_NAMES.items()},
+    "residuals.2.norm": "norm3",
+}
+"""A layer of `torch.nn.TransformerDecoder`."""
+STACKED = ("q_proj", "k_proj", "v_proj")
+"""The order of torch's stacked projections."""
 
 
 class Specials(Section):
@@ -259,3 +283,106 @@ def _network(weights: Mapping[str, Tensor], side: str, facts: Facts, size: int, 
         "projection_bias": f"{side}.layers.0.self_attn.q_proj.bias" in weights,
         "scaled_embeddings": facts.scaled_embeddings,
     }
+
+
+def from_torch_transformer(
+    transformer: nn.Transformer,
+    source: nn.Embedding,
+    target: nn.Embedding,
+    output: nn.Linear,
+    *,
+    positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
+    scaled_embeddings: bool = True,
+    never: Sequence[int] = (),
+    dropout: float = 0.0,
+) -> EncoderDecoder:
+    """A `torch.nn.Transformer` with the layers around it, which it does not have itself, as our modules.
+
+    The outputs are log softmax of the output layer, equal up to rounding. Weights are copied, to float32 unless all are
+    float64.
+
+    Args:
+        transformer: with ReLU or GELU, norms before or after the sublayers, with biases or without.
+        source, target: the embeddings; the padding's vectors are copied as they are.
+        output: the output layer; it shares the target's matrix if `output.weight is target.weight`.
+        positions: what is added to embeddings (`PositionedEmbedding`); a module is shared by both sides.
+        scaled_embeddings: whether embeddings are multiplied by √D.
+        never: ids that are never predicted, as padding and the beginning of a sentence.
+        dropout: of embeddings and sublayers in later training.
+
+    Raises:
+        UnsupportedError: for another activation, or a side whose layers differ.
+        DataError: for weights that do not fit, such as those of layers of a user's own.
+
+    >>> from torch import nn
+    >>> transformer = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> model = from_torch_transformer(transformer, nn.Embedding(9, 8), nn.Embedding(7, 8), nn.Linear(8, 7))
+    >>> model(torch.tensor([[4, 5]]), torch.tensor([[1, 4, 6]])).log_probabilities.shape
+    torch.Size([1, 3, 7])
+    """
+    sides = [_torch_side(side, scaled_embeddings) for side in (transformer.encoder, transformer.decoder)]
+    tied = output.weight is target.weight
+    model = build_transformer(
+        (source.num_embeddings, target.num_embeddings),
+        transformer.d_model,
+        sides,
+        positions=positions,
+        tied=tied,
+        never=never,
+        dropout=dropout,
+    )
+    theirs = dict(unstacked(transformer.state_dict()))
+    theirs |= {"source.weight": source.weight, "target.weight": target.weight}
+    theirs |= {"output.weight": output.weight} | ({} if output.bias is None else {"output.bias": output.bias})
+    names = layer_names("encoder", len(model.encoder.layers), TORCH_ENCODER)
+    names |= layer_names("decoder", len(model.decoder.layers), TORCH_DECODER)
+    names |= {"encoder.norm": "encoder.norm", "decoder.norm": "decoder.norm", "decoder.head.projection": "output"}
+    names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
+    return load_named(model, theirs, names, skip=CALLERS_POSITIONS, without_bias=("*",))
+
+
+def _torch_side(side: Any, scaled_embeddings: bool) -> SideOptions:
+    """What `nn.TransformerEncoder` or `nn.TransformerDecoder` is built like."""
+    kinds = {
+        (_torch_activation(layer.activation), layer.norm1.eps, layer.norm_first, layer.self_attn.num_heads)
+        for layer in side.layers
+    }
+    if len(kinds) > 1:
+        raise UnsupportedError(
+            f"The layers of {type(side).__name__} differ in activation, layer_norm_eps, norm_first or heads; here all "
+            "layers of a side are alike."
+        )
+    ((activation, epsilon, norm_first, num_heads),) = kinds
+    first = side.layers[0]
+    options = TransformerOptions(
+        activation=activation,  # type: ignore[arg-type]
+        norm_epsilon=epsilon,
+        final_norm=side.norm is not None,
+        scaled_embeddings=scaled_embeddings,
+        projection_bias=first.self_attn.in_proj_bias is not None,
+    )
+    return SideOptions(
+        num_layers=len(side.layers),
+        num_heads=num_heads,
+        feed_forward_size=first.linear1.out_features,
+        norm="pre" if norm_first else "post",
+        options=options,
+    )
+
+
+def _torch_activation(activation: Any) -> str:
+    """The name of a function or a module; of `nn.GELU` only the exact one is known."""
+    name = getattr(activation, "__name__", type(activation).__name__).lower()
+    approximate = getattr(activation, "approximate", "none")
+    return activation_named(name if approximate == "none" else f"{name} with approximate={approximate}")
+
+
+def unstacked(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Weights of which in_proj_weight (3·D, D) and in_proj_bias (3·D) are divided into those of three projections."""
+    for name, tensor in weights.items():
+        before, found, kind = name.partition("in_proj_")
+        if found:
+            for projection, part in zip(STACKED, tensor.chunk(3), strict=True):
+                yield f"{before}{projection}.{kind}", part
+        else:
+            yield name, tensor

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from torch import nn
 
-from regard.models.named_weights import Names
+from regard.errors import UnsupportedError
+from regard.interop.named_weights import Names
+from regard.layers import Norm, TokenEmbedding, TokenHead
+from regard.models import EncoderDecoder, TransformerOptions, transformer_decoder, transformer_encoder
 
 READ, INSIDE = ".read.", ".read.values."
 """Where values are projected; with dropout on the weights of attention the read is inside another."""
@@ -32,6 +35,65 @@ def layer_names(side: str, count: int, table: Names) -> dict[str, str]:
             if READ in ours:
                 found[f"{side}.layers.{layer}.{ours.replace(READ, INSIDE)}"] = name
     return found
+
+
+ATTENTION_NAMES: Names = {
+    "score.query_projection": "q_proj",
+    "score.key_projection": "k_proj",
+    "read.value_projection": "v_proj",
+    "read.output_projection": "out_proj",
+}
+"""The projections of multi-head attention."""
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
+"""Activations by the names that others give them."""
+CALLERS_POSITIONS = (".embedding.positions.",)
+"""Weights that are the caller's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideOptions:
+    """What the encoder or the decoder of another program is built like; its layers are alike."""
+
+    num_layers: int
+    num_heads: int
+    feed_forward_size: int
+    norm: Norm
+    options: TransformerOptions
+
+
+def build_transformer(
+    vocabularies: tuple[int, int],
+    size: int,
+    sides: Sequence[SideOptions],
+    *,
+    positions: nn.Module | Literal["sinusoidal"] | None,
+    tied: bool,
+    never: Sequence[int],
+    dropout: float,
+) -> EncoderDecoder:
+    """The modules, with weights that are still random."""
+    embeddings = [TokenEmbedding(count, size, padding=None, unknown=min(3, count - 1)) for count in vocabularies]
+    head = TokenHead(size, vocabularies[1], tied=embeddings[1] if tied else None, never=never)
+    encoder, decoder = ({field.name: getattr(side, field.name) for field in fields(side)} for side in sides)
+    built = (
+        transformer_encoder(embeddings[0], dropout=dropout, **encoder),
+        transformer_decoder(embeddings[1], head, memory_size=size, dropout=dropout, **decoder),
+    )
+    for part in built:
+        if positions != "sinusoidal":
+            part.embedding._modules["positions"] = positions
+    return EncoderDecoder(*built)
+
+
+def activation_named(name: str) -> str:
+    """Our name of an activation.
+
+    Raises:
+        UnsupportedError: for one that there is not.
+    """
+    if name not in ACTIVATIONS:
+        raise UnsupportedError(f"The activation {name!r} is not known here; there are {', '.join(ACTIVATIONS)}.")
+    return ACTIVATIONS[name]
 
 
 PROJECTIONS: Names = {

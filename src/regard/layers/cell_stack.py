@@ -82,8 +82,8 @@ class CellStack(nn.Module):
         UnsupportedError: for dropout with zoneout.
         ConfigError: for a probability outside [0, 1).
 
-    Source: dropout on the state: NVIDIA's Tacotron 2 (on h) and Coqui's (on h and c); zoneout: Krueger et al. 2017
-    (arXiv 1606.01305); residual cells: Wang et al. 2017, Tacotron (arXiv 1703.10135), section 3.3.
+    Source: zoneout: Krueger et al. 2017 (arXiv 1606.01305); residual cells: Wang et al. 2017, Tacotron
+    (arXiv 1703.10135), section 3.3.
 
     >>> import torch
     >>> cells = CellStack(3, 4, 2, cell="gru", residual=True)

@@ -71,7 +71,7 @@ def guided_attention(
 
     Args:
         alignments: (B, H, T, S) as decoders return them; `alignments[:, :2]` guides only two of the heads.
-        width: g; 0.2 in the paper. ESPnet and Coqui have 0.4, and multiply the loss by a weight.
+        width: g; 0.2 in the paper. Others have 0.4, and multiply the loss by a weight.
         missing: W of what the weights of a step lack to 1. With 0, as published, a mechanism whose weights may vanish
             (a mixture beyond the last position, a monotonic reader that never stops) gains most by attending to
             nothing; with 1, nowhere is farther than any position.
@@ -178,8 +178,6 @@ def attention_entropy(
     Returns:
         0-d, in nats, in float32 or wider; 0 when no cell is real.
 
-    Source: `AttentionEntropyLoss` of Coqui TTS.
-
     >>> attention_entropy(torch.tensor([[[[0.5, 0.5], [1.0, 0.0]]]]))
     tensor(0.3466)
     """
@@ -268,7 +266,7 @@ def alignment_consistency(
     Raises:
         ShapeError: for alignments that do not fit together, or too few coarse steps.
 
-    Source: Coqui TTS (Gölge 2020, Solving attention problems of TTS models with double decoder consistency).
+    Source: Gölge 2020, Solving attention problems of TTS models with double decoder consistency.
 
     >>> fine = torch.eye(4)[None, None]
     >>> alignment_consistency(fine, fine[:, :, [0, 2]], num_frames=1, coarse_frames=2)

@@ -205,7 +205,7 @@ def structural_dissimilarity(
         ConfigError: for an even width.
 
     Source: Wang, Bovik, Sheikh & Simoncelli 2004, Image quality assessment: from error visibility to structural
-    similarity; as a loss of Tacotron: Coqui TTS, which scales each spectrogram by its own range.
+    similarity.
 
     >>> x = torch.rand(1, 9, 5)
     >>> total, count = structural_dissimilarity(x, x)

@@ -1,7 +1,7 @@
 """Sequence models: encoders and decoders that know the verbs of attention and nothing of its inside."""
 
 from regard.models.bridge import Bridge, FixedContext
-from regard.models.captioner import captioner, from_arctic, from_sgrvinod
+from regard.models.captioner import captioner
 from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder_decoder import EncoderDecoder, RecurrentEncoder
@@ -66,7 +66,6 @@ from regard.models.transformer_language_model import (
 )
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 from regard.models.transformer_options import RefinementOptions, TransformerOptions, initialise
-from regard.models.weights import from_marian, from_torch_transformer
 
 __all__ = [
     "AbstractLanguageModel",
@@ -128,10 +127,6 @@ __all__ = [
     "decoder_inputs",
     "fed_outputs",
     "feeds_back",
-    "from_arctic",
-    "from_marian",
-    "from_sgrvinod",
-    "from_torch_transformer",
     "group_frames",
     "group_mask",
     "hierarchical_attention",

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from regard import layers, models
-from regard.models.peers import AnnotatedLayerNorm, FrameStop, ProjectedPostnet
+from regard.interop.annotated_transformer import AnnotatedLayerNorm
+from regard.interop.coqui import FrameStop
+from regard.interop.rayhane import ProjectedPostnet
 from support.cases.case import LayerCase, draw, ids
 from support.cases.images import IMAGE_LAYERS
 

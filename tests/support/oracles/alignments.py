@@ -19,7 +19,8 @@ from regard.attention import (
     StepwiseAlignment,
     StochasticAlignment,
 )
-from regard.attention.peers import ClippedMonotonicAlignment, RestartingForwardAlignment, UnmaskedAlignment
+from regard.interop.coqui import RestartingForwardAlignment, UnmaskedAlignment
+from regard.interop.tfa.parallel import ClippedMonotonicAlignment
 from support.oracles.arithmetic import linear, masked_softmax, number, sigmoid
 from support.oracles.story import Story, Vector, ask, oracle
 

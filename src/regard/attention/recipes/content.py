@@ -28,7 +28,7 @@ def bahdanau(
     bias: bool = False,
     alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
-    like: Literal["mozilla"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Additive attention: e_j = vᵀ tanh(W q + U h_j), α = softmax(e), c = Σ α_j h_j.
@@ -41,7 +41,7 @@ def bahdanau(
         bias: whether there is a bias inside the tanh without it, too, as in OpenNMT.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        like: another implementation (`regard.attention.peers`), whose options are the defaults then.
+        like: another program (`regard.interop.variants`), whose options are the defaults then.
         window: which positions may be attended to; all if None.
 
     In the paper the query is the decoder state before the step (`order: attend_then_recur` of a decoder); with
@@ -246,7 +246,7 @@ def show_attend_tell(
     hard: bool = False,
     mix: float = 0.0,
     gate: Literal["scalar", "vector"] | None = "scalar",
-    like: Literal["sgrvinod"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Soft or hard attention with a gate: e_j = vᵀ tanh(W q + U h_j + b), c = σ(w q + b') Σ α_j h_j.
@@ -263,8 +263,8 @@ def show_attend_tell(
         mix: with `hard`, the probability that a row in training takes the expectation instead of a draw; 0.5 in
             arctic-captions.
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
-        like: another implementation (`regard.attention.peers`). The default is that of arctic-captions, whose
-            bias of v has no effect.
+        like: another program (`regard.interop.variants`). The default is that of arctic-captions, whose bias of v has
+            no effect.
         window: which positions may be attended to; all if None.
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention

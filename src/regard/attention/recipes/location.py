@@ -40,7 +40,7 @@ def location_sensitive(
     bias: bool = True,
     output_bias: bool = False,
     detached: bool = False,
-    like: Literal["coqui", "espnet", "nvidia", "speechbrain"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Additive attention that depends on earlier alignments: e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b), f_i = F * α.
@@ -54,14 +54,13 @@ def location_sensitive(
         num_previous: how many previous steps `previous` holds, each a channel.
         first_alignment: what the first step takes as the weights before it: `zeros`, `uniform`, or
             all on the `first` position.
-        accumulate_first: whether that stays in the sum (coverage and location, ESPnet's AttCovLoc).
+        accumulate_first: whether that stays in the sum.
         alignment: the alignment, by name (`alignment_named`); `smoothed_sigmoid` is Chorowski's smoothing.
         sharpening: a factor on the energies.
         bias: whether there is b.
         output_bias: whether v has a bias, which changes a sigmoid and not a softmax.
         detached: whether gradients stop at the weights of earlier steps.
-        like: another implementation (`regard.attention.peers`). Rayhane Mamah's Tacotron 2 and TensorFlowTTS are the
-            default: their several biases add up to b.
+        like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
     Source: Chorowski et al. 2015, Attention-Based Models for Speech Recognition (arXiv 1506.07503); the defaults are
@@ -106,7 +105,7 @@ def coverage(
     alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
     first_alignment: Literal["zeros", "uniform"] = "zeros",
-    like: Literal["espnet"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Additive attention with coverage: e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_i = Σ_{i' < i} α_i'.
@@ -118,7 +117,7 @@ def coverage(
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
         first_alignment: what the sum starts from: `zeros`, or weights `uniform` over the source.
-        like: another implementation (`regard.attention.peers`).
+        like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
     Source: See, Liu & Manning 2017, Get To The Point: Summarization with Pointer-Generator Networks (arXiv 1704.04368).
@@ -191,7 +190,7 @@ def dynamic_convolution(
     reach: int = 10,
     alpha: float = 0.1,
     beta: float = 0.9,
-    like: Literal["coqui"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Attention only by location, with a forward prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
@@ -205,7 +204,7 @@ def dynamic_convolution(
         static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which is made from the query.
         reach, alpha, beta: of the beta-binomial prior P: its largest move is reach, its mean
             reach · alpha / (alpha + beta).
-        like: another implementation (`regard.attention.peers`).
+        like: another program (`regard.interop.variants`).
         window: a further window; both apply.
 
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
@@ -240,7 +239,7 @@ def gmm(
     family: Literal["gaussian", "logistic"] = "gaussian",
     initial_step: float = 1.0,
     initial_width: float = 10.0,
-    like: Literal["coqui"] | None = None,
+    like: str | None = None,
 ) -> Mechanism:
     """Mixtures of densities that only move forward along the source: α_ij = Σ_c ω_ic N(j; μ_ic, σ_ic²).
 
@@ -254,7 +253,7 @@ def gmm(
         family: of the densities.
         initial_step, initial_width: the positions of a step and the width before training, of versions with "b"; 1 and
             10 in the paper. Speech of phones in steps of two frames moves by about 0.4 positions.
-        like: another implementation (`regard.attention.peers`).
+        like: another program (`regard.interop.variants`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.
     2020 (arXiv 1910.10288).

@@ -35,7 +35,7 @@ def monotonic(
     noise: float = 0.0,
     hard: Hard = "never",
     remaining: Remaining = "lost",
-    like: Literal["tfa_parallel"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """A reader that never goes back: from where it stopped before, it stops at j with probability p_ij = σ(e_ij + r).
@@ -54,7 +54,7 @@ def monotonic(
         noise: the standard deviation of normal noise on the energies in training; 1 prepares for `hard`.
         hard: when the reader stops at the first p > 1/2: never, in evaluation or always.
         remaining: the probability of passing all positions is `lost`, or is given to the `last` position.
-        like: another implementation (`regard.attention.peers`); tensorflow-addons' mode `recursive` is None.
+        like: another program (`regard.interop.variants`); tensorflow-addons' mode `recursive` is None.
         window: which positions may be attended to; all if None.
 
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
@@ -214,7 +214,7 @@ def forward_attention(
     transition_agent: bool = False,
     agent_size: int | None = None,
     num_heads: int = 1,
-    like: Literal["espnet", "coqui"] | None = None,
+    like: str | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Attention that stays or moves on by one position in every step.
@@ -231,7 +231,7 @@ def forward_attention(
         transition_agent: whether a network predicts the probability u of moving on.
         agent_size: width of its hidden layer; 128 if None.
         num_heads: each head stays or moves by itself, with its own u.
-        like: another implementation (`regard.attention.peers`).
+        like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis

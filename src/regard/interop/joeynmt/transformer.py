@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from regard.interop.joeynmt import PROGRAM, side_options
+from regard.interop.named_weights import Names
 from regard.interop.options import Options
 from regard.interop.transformers import layer_names
-from regard.models.named_weights import Names
 
 COMMON: Mapping[str, Any] = {"dropout": 0.1, "alpha": 1.0, "activation": "relu", "num_layers": 8, "num_heads": 4}
 ENCODER: Mapping[str, Any] = COMMON

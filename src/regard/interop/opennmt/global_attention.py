@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.named_weights import Names
+from regard.interop.named_weights import Names
 
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 """Cells by the names that OpenNMT gives them."""

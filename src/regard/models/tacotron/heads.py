@@ -64,8 +64,7 @@ class FrameHead(nn.Module):
         stop: a module like `StopHead`, called with d, c, all frames that the projection gives, and r; None for a
             decoder that does not say when it stops.
 
-    Source: Wang et al. 2017 (arXiv 1703.10135), section 3.3; stop token: Shen et al. 2018 (arXiv 1712.05884); gradual
-    r: Coqui TTS.
+    Source: Wang et al. 2017 (arXiv 1703.10135), section 3.3; stop token: Shen et al. 2018 (arXiv 1712.05884).
 
     >>> head = FrameHead(4, 3, 2, 5, stop=StopHead(4, 3, 5))
     >>> frames, further = head(torch.zeros(1, 4), torch.zeros(1, 3), 2)

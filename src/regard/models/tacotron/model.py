@@ -50,8 +50,8 @@ class Tacotron(nn.Module):
     Raises:
         ConfigError: for decoders that disagree on the features of a frame, or a second one that is not coarser.
 
-    Source: Wang et al. 2017 (arXiv 1703.10135); Shen et al. 2018 (arXiv 1712.05884); double-decoder consistency: Coqui
-    TTS.
+    Source: Wang et al. 2017 (arXiv 1703.10135); Shen et al. 2018 (arXiv 1712.05884); double-decoder consistency:
+    Gölge 2020.
     """
 
     encoder: Any

@@ -16,6 +16,7 @@ from torch.nn.init import calculate_gain, xavier_uniform_
 from regard.attention import AbstractAttention, bahdanau, location_sensitive
 from regard.attention.scores import AdditiveScore, LocationScore
 from regard.errors import ConfigError, UnsupportedError
+from regard.interop.variants import TACOTRONS
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
 from regard.layers.cells.cell import Cell
 from regard.models.tacotron.decoder import TacotronDecoder
@@ -28,17 +29,16 @@ Attend = Callable[..., AbstractAttention]
 """A recipe, or a function that calls one, with the keyword arguments query_size and memory_size."""
 QueryState = Literal["new", "top", "old"]
 """Which state asks: the new one of cells of its own, that of all cells, or the old one of the output cells."""
-Like = Literal["coqui", "espnet", "keithito", "mozilla", "nvidia", "rayhane", "speechbrain"]
 
 
 P = ParamSpec("P")
 
 
 def imitable(build: Callable[P, Tacotron]) -> Callable[P, Tacotron]:
-    """The function; with the option `like`, `regard.models.peers` builds the model as another implementation has it.
+    """The function; with the option `like` it builds the model as another program has it (`regard.interop.variants`).
 
     Raises:
-        UnsupportedError: for an implementation that is not known.
+        UnsupportedError: for a program that is not known.
         ConfigError: for an option that it does not have.
     """
 
@@ -47,19 +47,18 @@ def imitable(build: Callable[P, Tacotron]) -> Callable[P, Tacotron]:
         like: Any = options.pop("like", None)
         if like is None:
             return build(*args, **options)
-        from regard.models.peers import TACOTRONS
-
-        peers = TACOTRONS[build.__name__]
-        if like not in peers:
-            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, peers))}, or None.")
-        known = signature(peers[like]).parameters
+        variants = TACOTRONS[build.__name__]
+        if like not in variants:
+            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, variants))}, or None.")
+        variant: Callable[P, Tacotron] = variants[like]
+        known = signature(variant).parameters
         unknown = [name for name in options if name not in known]
         if unknown:
             raise ConfigError(
                 f"{unknown[0]}={options[unknown[0]]!r}: like={like!r} has no such option; it has "
                 f"{', '.join(list(known)[1:])}."
             )
-        return peers[like](*args, **options)
+        return variant(*args, **options)
 
     return built
 
@@ -109,7 +108,7 @@ def tacotron2(
     postnet_dropout: float = 0.5,
     momentum: float = 0.1,
     padding: int | None = 0,
-    like: Like | None = None,
+    like: str | None = None,
     **decoder: Any,
 ) -> Tacotron:
     """Tacotron 2: convolutions and a BiLSTM, a prenet, two LSTMs, a stop token, a postnet of convolutions.
@@ -122,7 +121,7 @@ def tacotron2(
         postnet_size, postnet_layers, postnet_dropout: of the postnet; no layers for none.
         momentum: of batch normalisation (`MaskedBatchNorm`).
         padding: the id whose embedding is zero; None for none.
-        like: another implementation (`regard.models.peers`), whose sizes are the defaults then.
+        like: another program (`regard.interop.variants`), whose sizes are the defaults then.
         decoder: fields of `DecoderSizes`; its dropout is 0.1 if no zoneout is given.
 
     Raises:
@@ -171,7 +170,7 @@ def tacotron1(
     num_linear: int | None = 1025,
     momentum: float = 0.01,
     padding: int | None = 0,
-    like: Like | None = None,
+    like: str | None = None,
     **decoder: Any,
 ) -> Tacotron:
     """Tacotron 1: CBHG, a query GRU behind a prenet, two residual GRUs, r frames a step, a CBHG to linear spectrograms.
@@ -185,7 +184,7 @@ def tacotron1(
         num_linear: N, the frequencies of the linear spectrogram; None for no postnet.
         momentum: of batch normalisation; 0.01 is TensorFlow's 0.99.
         padding: the id whose embedding is zero; None for none.
-        like: another implementation (`regard.models.peers`), whose sizes are the defaults then.
+        like: another program (`regard.interop.variants`), whose sizes are the defaults then.
         decoder: fields of `DecoderSizes`; here r is 5, cells are 256, the prenet is 256 and 128 and drops in training.
 
     Raises:

@@ -32,6 +32,7 @@ from regard.config.texts import (
     TransformerDecoderConfig,
     WriterTrainingConfig,
 )
+from regard.interop.variants import CaptionerName
 
 Norm = Literal["none", "batch", "group", "layer"]
 Widths = Annotated[tuple[Size, ...], Strict(False), Field(min_length=1)]
@@ -245,7 +246,7 @@ ModelEncoder = ResidualConfig | PlainConfig | DenseConfig | EfficientNetConfig |
 class CaptionDecoderConfig(RecurrentDecoderConfig):
     """A recurrent decoder, with what captioners differ in."""
 
-    like: Literal["arctic", "sgrvinod", "bilinear"] | None = Field(
+    like: CaptionerName | None = Field(
         default=None,
         description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "
         "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",

@@ -14,6 +14,7 @@ from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2
 from regard.tasks.build import build_mechanism
 from regard.tasks.text_to_speech.config import TacotronConfig
+from regard.tasks.text_to_speech.forms import form_of
 
 
 class SpeechNetwork(nn.Module):
@@ -46,7 +47,8 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             input_size=config.decoder.num_fed_frames * front_end.num_mels,
         )
 
-    options = OPTIONS[config.like, config.architecture](config)
+    form = None if config.like is None else form_of(config.like, config.architecture)
+    options = (OPTIONS[config.architecture] if form is None else form.options)(config)
     if has_linear(config):
         options["num_linear"] = front_end.num_bins
     return SpeechNetwork(
@@ -96,76 +98,9 @@ def _tacotron2(config: TacotronConfig) -> dict[str, Any]:
     }
 
 
-def _peers_tacotron2(config: TacotronConfig) -> dict[str, Any]:
-    """The options that all implementations of Tacotron 2 have."""
-    return {
-        "num_frames": config.decoder.num_frames,
-        "embedding_size": config.encoder.embedding_size,
-        "num_convolutions": config.encoder.convolutions,
-        "prenet_size": config.decoder.prenet_sizes[0],
-        "prenet_layers": len(config.decoder.prenet_sizes),
-        "size": config.decoder.size,
-        "postnet_size": config.postnet.size,
-        "postnet_layers": config.postnet.layers,
-    }
-
-
-def _nvidia(config: TacotronConfig) -> dict[str, Any]:
-    return _peers_tacotron2(config) | _dropout(config)
-
-
-def _espnet(config: TacotronConfig) -> dict[str, Any]:
-    sizes = {"encoder_size": config.encoder.size, "convolution_size": config.encoder.size}
-    return _peers_tacotron2(config) | sizes | {"zoneout": config.decoder.zoneout}
-
-
-def _rayhane(config: TacotronConfig) -> dict[str, Any]:
-    return _peers_tacotron2(config) | {"encoder_size": config.encoder.size, "zoneout": config.decoder.zoneout}
-
-
-def _peers_tacotron1(config: TacotronConfig) -> dict[str, Any]:
-    """The options that all implementations of Tacotron 1 have."""
-    return {
-        "num_frames": config.decoder.num_frames,
-        "embedding_size": config.encoder.embedding_size,
-        "num_filters": config.encoder.filters,
-        "bank_size": config.encoder.size // 2,
-        "prenet_sizes": config.decoder.prenet_sizes,
-        "size": config.decoder.size,
-        "postnet_projection": config.postnet.size,
-    }
-
-
-def _coqui1(config: TacotronConfig) -> dict[str, Any]:
-    return _peers_tacotron1(config) | {
-        "num_fed_frames": config.decoder.num_fed_frames,
-        "encoder_prenet_sizes": (config.encoder.embedding_size, config.encoder.size // 2),
-        "recurrent_size": config.encoder.size // 2,
-    }
-
-
-def _keithito(config: TacotronConfig) -> dict[str, Any]:
-    return _peers_tacotron1(config) | {
-        "encoder_size": config.encoder.size,
-        "encoder_projection": config.decoder.prenet_sizes[-1],
-        "postnet_size": config.postnet.size,
-    }
-
-
 BUILD: dict[str, Callable[..., Tacotron]] = {"tacotron1": tacotron1, "tacotron2": tacotron2}
-OPTIONS: dict[tuple[str | None, str], Callable[[TacotronConfig], dict[str, Any]]] = {
-    (None, "tacotron1"): _tacotron1,
-    (None, "tacotron2"): _tacotron2,
-    ("coqui", "tacotron1"): _coqui1,
-    ("coqui", "tacotron2"): _nvidia,
-    ("espnet", "tacotron2"): _espnet,
-    ("keithito", "tacotron1"): _keithito,
-    ("mozilla", "tacotron1"): _coqui1,
-    ("nvidia", "tacotron2"): _nvidia,
-    ("rayhane", "tacotron2"): _rayhane,
-    ("speechbrain", "tacotron2"): _nvidia,
-}
-"""By implementation and architecture, what makes the options of its function from a configuration."""
+OPTIONS: dict[str, Callable[[TacotronConfig], dict[str, Any]]] = {"tacotron1": _tacotron1, "tacotron2": _tacotron2}
+"""By architecture, what makes the options of its function from a configuration without `like`."""
 
 
 def _check(config: TacotronConfig) -> None:
@@ -195,9 +130,12 @@ def _check(config: TacotronConfig) -> None:
 
 def has_linear(config: TacotronConfig) -> bool:
     """Whether the postnet makes linear spectrograms, of which sound is then made."""
-    return config.postnet.layers > 0 and (config.architecture == "tacotron1" or config.like == "rayhane")
+    form = None if config.like is None else form_of(config.like, config.architecture)
+    is_linear = config.architecture == "tacotron1" or (form is not None and form.linear_postnet)
+    return config.postnet.layers > 0 and is_linear
 
 
 def front_end_of(name: str) -> FrontEnd:
     """The front end of a configuration."""
-    return FRONT_ENDS[name]
+    front_end: FrontEnd = FRONT_ENDS[name]
+    return front_end

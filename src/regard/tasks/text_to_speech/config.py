@@ -25,14 +25,11 @@ from regard.config.schema import (
     Weight,
 )
 from regard.errors import ConfigError
-from regard.tasks.text_to_speech.forms import FORMS, check_form, completed
+from regard.interop.variants import FORMS, FrontEndName, TacotronName
+from regard.tasks.text_to_speech.forms import check_form, completed
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]
 Positive = Annotated[float, Field(gt=0.0)]
-FrontEndName = Literal[
-    "regard", "regard-22k", "bshall", "coqui", "coqui-ln", "espnet", "hifi-gan", "keithito", "nvidia", "rayhane",
-    "speechbrain",
-]  # fmt: skip
 
 
 class SpeechDataConfig(DataSection):
@@ -158,9 +155,9 @@ class TacotronConfig(Section):
     attention: AttentionConfig = Field(
         default=AttentionConfig(recipe="forward_attention"), description="the attention mechanism"
     )
-    like: Literal["coqui", "espnet", "keithito", "mozilla", "nvidia", "rayhane", "speechbrain"] | None = Field(
+    like: TacotronName | None = Field(
         default=None,
-        description="the network of another implementation (`regard.models.peers`): keys that are not set are then "
+        description="the network of another implementation (`regard.interop`): keys that are not set are then "
         "those that it published, its attention, too, and keys that its form fixes cannot be set otherwise",
         json_schema_extra=CONVERTED,
     )

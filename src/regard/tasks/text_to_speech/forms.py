@@ -1,162 +1,43 @@
-"""What other implementations' Tacotrons are (`model.like`): their published sizes, and what their forms fix."""
+"""What other programs' Tacotrons are (`model.like`): their published sizes, and what their forms fix."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from regard.config.place import KeyPath
 from regard.config.schema import Section
 from regard.errors import ConfigError
+from regard.interop.variants import FORMS
 
 
 @dataclass(frozen=True)
 class TacotronForm:
-    """A Tacotron as another implementation has it.
+    """A Tacotron as another program has it.
 
     Args:
         published: the value of every key of `model`, by its dotted name, as published.
         fixed: the keys that have no other value in this form; all others may be set.
+        options: makes the options of the function that builds the network from the section `model`.
         equal: pairs of keys that are the same number in this form: of a pair in which one is set, the other follows.
         uniform: whether all layers of the prenet have the same size.
+        linear_postnet: whether a Tacotron 2 has a postnet of linear spectrograms, as Tacotron 1.
     """
 
     published: Mapping[str, Any]
     fixed: tuple[str, ...]
+    options: Callable[[Any], dict[str, Any]]
     equal: tuple[tuple[str, str], ...] = ()
     uniform: bool = True
-
-
-_FIXED = (
-    "encoder.dropout",
-    "decoder.prenet_drops",
-    "decoder.num_fed_frames",
-    "decoder.query",
-    "decoder.zoneout",
-    "decoder.coarse_frames",
-    "decoder.stops",
-)
-_SECOND: dict[str, Any] = {
-    "architecture": "tacotron2",
-    "encoder.size": 512,
-    "encoder.embedding_size": 512,
-    "encoder.convolutions": 3,
-    "encoder.dropout": 0.5,
-    "decoder.size": 1024,
-    "decoder.prenet_sizes": (256, 256),
-    "decoder.prenet_drops": "always",
-    "decoder.num_frames": 1,
-    "decoder.num_fed_frames": 1,
-    "decoder.query": "new",
-    "decoder.dropout": 0.1,
-    "decoder.zoneout": 0.0,
-    "decoder.coarse_frames": None,
-    "decoder.stops": True,
-    "postnet.size": 512,
-    "postnet.layers": 5,
-    "attention.recipe": "location_sensitive",
-    "attention.size": 128,
-}
-_FIRST: dict[str, Any] = {
-    "architecture": "tacotron1",
-    "encoder.size": 256,
-    "encoder.embedding_size": 256,
-    "encoder.filters": 16,
-    "decoder.size": 256,
-    "decoder.prenet_sizes": (256, 128),
-    "decoder.prenet_drops": "training",
-    "decoder.num_frames": 2,
-    "decoder.num_fed_frames": 1,
-    "decoder.query": "new",
-    "decoder.dropout": None,
-    "decoder.zoneout": 0.0,
-    "decoder.coarse_frames": None,
-    "decoder.stops": True,
-    "postnet.size": 256,
-    "attention.recipe": "location_sensitive",
-    "attention.size": 128,
-}
-_SECOND_FIXED = ("architecture", *_FIXED)
-_FIRST_FIXED = ("architecture", *_FIXED[1:], "decoder.dropout")
-_ONE_WIDTH = (("encoder.embedding_size", "encoder.size"),)
-_NVIDIA = TacotronForm(
-    _SECOND | {"attention.like": "nvidia"},
-    _SECOND_FIXED,
-    (*_ONE_WIDTH, ("decoder.num_fed_frames", "decoder.num_frames")),
-)
-_ZONED = (*(key for key in _SECOND_FIXED if key != "decoder.zoneout"), "decoder.dropout")
-
-FORMS: dict[str, dict[str, TacotronForm]] = {
-    "coqui": {
-        "tacotron2": TacotronForm(
-            _SECOND | {"decoder.prenet_drops": "training", "decoder.num_frames": 2, "attention.like": "coqui"},
-            _SECOND_FIXED,
-            _ONE_WIDTH,
-        ),
-        "tacotron1": TacotronForm(
-            _FIRST | {"attention.like": "coqui"},
-            tuple(key for key in _FIRST_FIXED if key != "decoder.num_fed_frames"),
-            (("postnet.size", "encoder.size"),),
-            uniform=False,
-        ),
-    },
-    "espnet": {
-        "tacotron2": TacotronForm(
-            _SECOND
-            | {
-                "decoder.query": "old",
-                "decoder.dropout": None,
-                "decoder.zoneout": 0.1,
-                "attention.like": "espnet",
-                "attention.size": 512,
-            },
-            _ZONED,
-        )
-    },
-    "keithito": {
-        "tacotron1": TacotronForm(
-            _FIRST
-            | {
-                "decoder.num_frames": 5,
-                "decoder.stops": False,
-                "attention.recipe": "bahdanau",
-                "attention.size": 256,
-            },
-            _FIRST_FIXED,
-            uniform=False,
-        )
-    },
-    "mozilla": {
-        "tacotron1": TacotronForm(
-            _FIRST
-            | {
-                "decoder.num_frames": 5,
-                "decoder.num_fed_frames": 5,
-                "attention.recipe": "bahdanau",
-                "attention.like": "mozilla",
-            },
-            tuple(key for key in _FIRST_FIXED if key != "decoder.num_fed_frames"),
-            (("postnet.size", "encoder.size"),),
-            uniform=False,
-        )
-    },
-    "nvidia": {"tacotron2": _NVIDIA},
-    "rayhane": {
-        "tacotron2": TacotronForm(
-            _SECOND | {"decoder.query": "top", "decoder.dropout": None, "decoder.zoneout": 0.1},
-            _ZONED,
-        )
-    },
-    "speechbrain": {"tacotron2": _NVIDIA},
-}
-"""For each implementation, its forms by `architecture`; the first is meant if none is given."""
+    linear_postnet: bool = False
 
 
 def form_of(like: str, architecture: object = None) -> TacotronForm:
     """The form of an implementation; its first if it has none of this architecture."""
     forms = FORMS[like]
-    return forms.get(str(architecture), next(iter(forms.values())))
+    form: TacotronForm = forms[str(architecture) if str(architecture) in forms else next(iter(forms))]
+    return form
 
 
 def completed(values: dict[str, Any], like: str) -> dict[str, Any]:

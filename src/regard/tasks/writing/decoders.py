@@ -16,9 +16,9 @@ from regard.config.schema import AttentionConfig
 from regard.config.texts import RecurrentDecoderConfig, RecurrentKind, TransformerDecoderConfig, TransformerSideConfig
 from regard.data.text import BOS, PAD
 from regard.errors import ConfigError
+from regard.interop.variants import TRANSFORMERS
 from regard.layers import PositionedEmbedding, RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import RecurrentDecoder, RefinementOptions, TransformerDecoder, transformer_decoder
-from regard.models.peers import IMITATIONS
 from regard.models.transformer_options import divide_positions
 from regard.tasks.build import build_decoder, build_mechanism, check_heads, transformer_options
 
@@ -143,7 +143,7 @@ def unpositioned(embedding: Any) -> TokenEmbedding:
 def imitating(part: ModuleT, side: TransformerSideConfig) -> ModuleT:
     """The encoder or decoder, as the implementation that it imitates has it."""
     if side.like is not None:
-        IMITATIONS[side.like](part)
+        TRANSFORMERS[side.like](part)
     return part
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard import attention as a
+from regard.interop.coqui import RestartingForwardAlignment, UnmovedLocationScore
 from support.cases.case import MechanismCase, PartCase, of_recipe
 from support.cases.mechanisms.location import LOCATION
 
@@ -27,7 +28,7 @@ CASES: tuple[MechanismCase, ...] = (
         of_recipe(
             f"forward attention, like coqui, {heads} head{'s' * (heads > 1)}",
             a.forward_attention,
-            (a.peers.RestartingForwardAlignment, a.peers.UnmovedLocationScore),
+            (RestartingForwardAlignment, UnmovedLocationScore),
             like="coqui",
             num_heads=heads,
             **LOCATION,
@@ -40,10 +41,8 @@ CASES: tuple[MechanismCase, ...] = (
 
 PARTS: tuple[PartCase, ...] = (
     PartCase("forward", "alignment", lambda heads: a.ForwardAlignment(num_heads=heads)),
-    PartCase("forward, as coqui", "alignment", lambda heads: a.peers.RestartingForwardAlignment(num_heads=heads)),
-    PartCase(
-        "unmoved location", "score", lambda heads: a.peers.UnmovedLocationScore(6, 6, **LOCATION, num_heads=heads)
-    ),
+    PartCase("forward, as coqui", "alignment", lambda heads: RestartingForwardAlignment(num_heads=heads)),
+    PartCase("unmoved location", "score", lambda heads: UnmovedLocationScore(6, 6, **LOCATION, num_heads=heads)),
     PartCase(
         "forward, agent",
         "alignment",

@@ -7,12 +7,13 @@ from dataclasses import replace
 import torch
 
 from regard import attention as a
+from regard.interop.coqui import SigmoidMixtureScore, UnmaskedAlignment
 from support.cases.case import MechanismCase, PartCase, of_recipe
 
 
-def _narrow(heads: int) -> a.peers.SigmoidMixtureScore:
+def _narrow(heads: int) -> SigmoidMixtureScore:
     """Components so narrow that rounding does not decide which position has the largest weight."""
-    score = a.peers.SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0)
+    score = SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0)
     with torch.no_grad():
         score.parameters_of_mixture.bias.view(heads, 3, 2)[:, 1] = 0.0
     return score
@@ -28,7 +29,7 @@ CASES: tuple[MechanismCase, ...] = (
         of_recipe(
             "gmm, as coqui",
             a.gmm,
-            (a.peers.SigmoidMixtureScore, a.peers.UnmaskedAlignment),
+            (SigmoidMixtureScore, UnmaskedAlignment),
             num_components=2,
             like="coqui",
         ),
@@ -36,9 +37,9 @@ CASES: tuple[MechanismCase, ...] = (
     ),
     MechanismCase(
         "sigmoid mixture, 2 heads",
-        (a.peers.SigmoidMixtureScore,),
+        (SigmoidMixtureScore,),
         lambda: a.Mechanism(
-            a.peers.SigmoidMixtureScore(5, num_heads=2, num_components=2, dropout=0.0),
+            SigmoidMixtureScore(5, num_heads=2, num_components=2, dropout=0.0),
             a.ExponentialAlignment(),
             a.WeightedSum(6, num_heads=2),
         ),

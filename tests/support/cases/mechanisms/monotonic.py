@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regard import attention as a
+from regard.interop.tfa.parallel import ClippedMonotonicAlignment
 from support.cases.case import MechanismCase, PartCase, of_recipe
 
 CASES: tuple[MechanismCase, ...] = (
@@ -11,7 +12,7 @@ CASES: tuple[MechanismCase, ...] = (
         of_recipe(
             f"monotonic, as tensorflow-addons' parallel, {heads} head{'s' * (heads > 1)}",
             a.monotonic,
-            (a.peers.ClippedMonotonicAlignment,),
+            (ClippedMonotonicAlignment,),
             size=4,
             num_heads=heads,
             like="tfa_parallel",
@@ -44,7 +45,7 @@ CASES: tuple[MechanismCase, ...] = (
 )
 
 PARTS: tuple[PartCase, ...] = (
-    PartCase("clipped monotonic", "alignment", lambda heads: a.peers.ClippedMonotonicAlignment(num_heads=heads)),
+    PartCase("clipped monotonic", "alignment", lambda heads: ClippedMonotonicAlignment(num_heads=heads)),
     PartCase("monotonic", "alignment", lambda heads: a.MonotonicAlignment(num_heads=heads, remaining="last")),
     PartCase(
         "chunkwise",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard import attention as a
+from regard.interop.sgrvinod import RectifiedScore
 from support.cases.case import MechanismCase, PartCase, of_recipe
 
 
@@ -48,7 +49,7 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe(
         "show, attend and tell like sgrvinod, 2 heads",
         a.show_attend_tell,
-        (a.GatedSum, a.peers.RectifiedScore),
+        (a.GatedSum, RectifiedScore),
         size=4,
         num_heads=2,
         gate="vector",
@@ -57,7 +58,7 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe(
         "show, attend and tell like sgrvinod, no gate",
         a.show_attend_tell,
-        (a.peers.RectifiedScore,),
+        (RectifiedScore,),
         size=4,
         gate=None,
         like="sgrvinod",
@@ -74,7 +75,7 @@ CASES: tuple[MechanismCase, ...] = (
 )
 
 PARTS: tuple[PartCase, ...] = (
-    PartCase("rectified", "score", lambda heads: a.peers.RectifiedScore(6, 6, 4, num_heads=heads)),
+    PartCase("rectified", "score", lambda heads: RectifiedScore(6, 6, 4, num_heads=heads)),
     PartCase(
         "hardmax",
         "alignment",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regard import attention as a
+from regard.interop.windows import argmax_window
 from support.cases.case import MechanismCase, PartCase, of_recipe
 from support.cases.mechanisms.location import LOCATION
 
@@ -39,7 +40,7 @@ CASES: tuple[MechanismCase, ...] = (
         narrow(a.bahdanau),
         (a.ArgmaxWindow, a.InEvaluation),
         size=4,
-        window=a.InEvaluation(a.peers.argmax_window("coqui")),
+        window=a.InEvaluation(argmax_window("coqui")),
     ),
     of_recipe(
         "median window, 2 heads, narrow",

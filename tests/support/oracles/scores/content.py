@@ -15,7 +15,7 @@ from regard.attention import (
     ScaledDotScore,
     TanhDotScore,
 )
-from regard.attention.peers import RectifiedScore
+from regard.interop.sgrvinod import RectifiedScore
 from support.oracles.arithmetic import apply, dot, head_slice, linear, number
 from support.oracles.story import Matrix, Story, Vector, oracle
 

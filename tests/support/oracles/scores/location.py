@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore, PlaneCoverageScore
-from regard.attention.peers import UnmovedLocationScore
+from regard.interop.coqui import UnmovedLocationScore
 from support.oracles.arithmetic import apply, dot, head_slice, linear
 from support.oracles.scores.content import additive
 from support.oracles.story import Matrix, Story, Vector, oracle

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from regard.attention import MixtureScore
-from regard.attention.peers import SigmoidMixtureScore
+from regard.interop.coqui import SigmoidMixtureScore
 from support.oracles.arithmetic import head_slice, linear, sigmoid, softplus
 from support.oracles.story import Story, Vector, oracle
 

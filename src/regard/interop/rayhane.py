@@ -1,4 +1,4 @@
-"""Rayhane Mamah's Tacotron 2."""
+"""Rayhane Mamah's Tacotron 2, with its front end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.attention import AbstractAttention, location_sensitive
+from regard.audio.compression import decibels
+from regard.audio.front_end import FrontEnd
+from regard.interop.tacotron import TACOTRON2, ZONEOUT_FIXED, tacotron2_options
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Prenet, TokenEmbedding
 from regard.layers.convolution import ConvolutionActivation
 from regard.layers.linear import Linear
@@ -22,6 +25,8 @@ from regard.models.tacotron import (
     TacotronDecoder,
 )
 from regard.shapes import Bool, Float
+from regard.tasks.text_to_speech.config import TacotronConfig
+from regard.tasks.text_to_speech.forms import TacotronForm
 
 
 class ProjectedPostnet(nn.Module):
@@ -114,3 +119,27 @@ def tacotron2(
         )
         postnets["linear"] = CbhgPostnet(cbhg, num_linear)
     return Tacotron(encoder, decoder, postnets)
+
+
+def _options(config: TacotronConfig) -> dict[str, Any]:
+    return tacotron2_options(config) | {"encoder_size": config.encoder.size, "zoneout": config.decoder.zoneout}
+
+
+FORM = TacotronForm(
+    TACOTRON2 | {"decoder.query": "top", "decoder.dropout": None, "decoder.zoneout": 0.1},
+    ZONEOUT_FIXED,
+    _options,
+    linear_postnet=True,
+)
+FRONT_END = FrontEnd(
+    sample_rate=22050,
+    n_fft=2048,
+    win_length=1100,
+    hop_length=275,
+    f_min=55.0,
+    pre_emphasis=0.97,
+    padding="zeros",
+    power=2.0,
+    peak=0.999,
+    compression=decibels(bound=4, symmetric=True),
+)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from regard.attention.windows import ArgmaxWindow
 
-Peer = Literal[
+WindowName = Literal[
     "chorowski",
     "coqui",
     "deep_voice_3",
@@ -16,7 +16,7 @@ Peer = Literal[
     "rayhane_window",
     "tensorflow_tts",
 ]
-_PEERS: dict[str, dict[str, Any]] = {
+_WINDOWS: dict[str, dict[str, Any]] = {
     "coqui": {"back": 2, "front": 5, "first": -1},
     "deep_voice_3": {"back": 1, "front": 2},
     "espnet": {"back": 1, "front": 2},
@@ -27,7 +27,7 @@ _PEERS: dict[str, dict[str, Any]] = {
 }
 
 
-def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -> ArgmaxWindow:
+def argmax_window(like: WindowName, *, reach: int | None = None, num_heads: int = 1) -> ArgmaxWindow:
     """The window of a paper or of another implementation.
 
     | name | p at first | allowed | p is |
@@ -49,13 +49,13 @@ def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -
     >>> window.back, window.front, window.first
     (2, 5, -1)
     """
-    if like != "chorowski" and like not in _PEERS:
-        raise ValueError(f"like={like!r} must be one of {', '.join(sorted([*_PEERS, 'chorowski']))}.")
+    if like != "chorowski" and like not in _WINDOWS:
+        raise ValueError(f"like={like!r} must be one of {', '.join(sorted([*_WINDOWS, 'chorowski']))}.")
     if (like == "chorowski") != (reach is not None):
         raise ValueError(f"reach={reach}: 'chorowski' needs a reach; the others have a fixed one.")
     if reach is not None:
         return ArgmaxWindow(back=reach, front=reach, centre="median", num_heads=num_heads)
-    window = ArgmaxWindow(**_PEERS[like], num_heads=num_heads)
+    window = ArgmaxWindow(**_WINDOWS[like], num_heads=num_heads)
     if like in ("deep_voice_3", "espnet"):
         window.sources = ("ping2018",)
     return window

@@ -1,4 +1,4 @@
-"""keithito's Tacotron 1."""
+"""keithito's Tacotron 1, with its front end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from functools import partial
 from typing import Any
 
 from regard.attention import AbstractAttention, bahdanau
+from regard.audio.compression import decibels
+from regard.audio.front_end import FrontEnd
+from regard.interop.tacotron import TACOTRON1, TACOTRON1_FIXED, tacotron1_options
 from regard.layers import CBHG, CellStack, Prenet, TokenEmbedding
 from regard.models.tacotron import CbhgEncoder, CbhgPostnet, FrameHead, Tacotron, TacotronDecoder
+from regard.tasks.text_to_speech.config import TacotronConfig
+from regard.tasks.text_to_speech.forms import TacotronForm
 
 
 def tacotron1(
@@ -71,3 +76,35 @@ def tacotron1(
         **norm,
     )
     return Tacotron(encoder, decoder, {"linear": CbhgPostnet(postnet, num_linear)})
+
+
+def _options(config: TacotronConfig) -> dict[str, Any]:
+    return tacotron1_options(config) | {
+        "encoder_size": config.encoder.size,
+        "encoder_projection": config.decoder.prenet_sizes[-1],
+        "postnet_size": config.postnet.size,
+    }
+
+
+FORM = TacotronForm(
+    TACOTRON1
+    | {
+        "decoder.num_frames": 5,
+        "decoder.stops": False,
+        "attention.recipe": "bahdanau",
+        "attention.size": 256,
+    },
+    TACOTRON1_FIXED,
+    _options,
+    uniform=False,
+)
+FRONT_END = FrontEnd(
+    sample_rate=20000,
+    n_fft=2048,
+    win_length=1000,
+    hop_length=250,
+    f_min=0.0,
+    f_max=None,
+    pre_emphasis=0.97,
+    compression=decibels(),
+)

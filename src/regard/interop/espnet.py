@@ -1,23 +1,35 @@
-"""ESPnet's Tacotron 2."""
+"""ESPnet: attention, Tacotron 2, and its front end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from regard.attention import AbstractAttention, location_sensitive
-from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
-from regard.models.peers.names import (
+from regard import ops
+from regard.attention import AbstractAttention, recipes
+from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.mechanism import Mechanism
+from regard.attention.recipes.monotonic import agent_of
+from regard.audio.compression import logarithm
+from regard.interop import nvidia
+from regard.interop.tacotron import (
+    TACOTRON2,
+    ZONEOUT_FIXED,
     Names,
+    Weights,
     context_last,
     convolution_blocks,
     frame_by_frame,
     numbered,
+    tacotron2_options,
     transposed,
 )
+from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
 from regard.models.tacotron import (
     ConvolutionalEncoder,
     ConvolutionalPostnet,
@@ -26,6 +38,49 @@ from regard.models.tacotron import (
     Tacotron,
     TacotronDecoder,
 )
+from regard.ops.forward import move_on
+from regard.shapes import Bool, Float
+from regard.tasks.text_to_speech.config import TacotronConfig
+from regard.tasks.text_to_speech.forms import TacotronForm
+
+LEAST = 1e-6
+
+coverage = partial(recipes.coverage, first_alignment="uniform", sharpening=2.0)
+location_sensitive = partial(recipes.location_sensitive, first_alignment="uniform", sharpening=2.0)
+
+
+class ClampedForwardAlignment(ForwardAlignment):
+    """α̂_t = max(m_t y_t, 1e-6), without an agent max(2 m_t y_t, 1e-6), divided by its sum over all positions.
+
+    Padding and positions outside the window have weights above 0, which breaks every invariant about padding: use it
+    for comparisons only. The agent has no hidden layer and gives the probability of staying, so our W and b are the
+    negatives of ESPnet's.
+    """
+
+    def move(
+        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+    ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
+        """The weights, zeros in a row without support, and the alignment afterwards."""
+        dtype = torch.promote_types(energies.dtype, leaf.alignment.dtype)
+        working = torch.promote_types(dtype, torch.float32)
+        reach = (2 if self.agent is None else 1) * move_on(leaf.alignment.to(working), leaf.move.to(working))
+        weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
+        if support is not None:
+            weights = weights * support.any(-1, keepdim=True)
+        weights = (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(dtype)
+        return weights, torch.where(weights.any(-1, keepdim=True), weights, leaf.alignment)
+
+
+def forward_attention(
+    *, input_size: int | None = None, transition_agent: bool = False, num_heads: int = 1, **options: Any
+) -> Mechanism:
+    """AttForward, and AttForwardTA with an agent, which has no hidden layer."""
+    plain = recipes.forward_attention(num_heads=num_heads, **options)
+    agent = None
+    if transition_agent:
+        agent = agent_of(plain.read, options["query_size"], input_size, hidden_size=None, num_heads=num_heads)
+    alignment = ClampedForwardAlignment(num_heads=num_heads, agent=agent)
+    return Mechanism(plain.score, alignment, plain.read, plain.window)
 
 
 def tacotron2(
@@ -59,7 +114,7 @@ def tacotron2(
         [ConvolutionBlock(before, convolution_size, kernel_size, **unbiased) for before in widths[:-1]],
         RecurrentStack(widths[-1], encoder_size // 2, bidirectional=True),
     )
-    attend = partial(location_sensitive, like="espnet", size=512) if attention is None else attention
+    attend = partial(location_sensitive, size=512) if attention is None else attention
     mechanism = attend(query_size=size, memory_size=encoder_size)
     context = mechanism.context_size
     prenet = Prenet(num_features, (prenet_size,) * prenet_layers, dropout=dropout, drops="always")
@@ -82,11 +137,7 @@ def _draw(blocks: Iterable[Any], gain: float) -> None:
         nn.init.xavier_uniform_(block.convolution.filters.weight, gain)
 
 
-UNUSED = ("dec.att.gvec.bias",)
-"""A softmax does not see it."""
-
-
-def names(model: Tacotron) -> Names:
+def _names(model: Tacotron) -> Names:
     """Their modules by ours. The cells' input begins with the context there, and frames lie feature by feature."""
     cells: Any = model.decoder.output_cells
     inner = ".cell" if cells.zoneout.p else ""
@@ -108,3 +159,28 @@ def names(model: Tacotron) -> Names:
             f"dec.lstm.0{inner}.weight_ih", model.decoder.attention.context_size
         ),
     }
+
+
+WEIGHTS = Weights(_names, unused=("dec.att.gvec.bias",))  # a softmax does not see that bias
+
+
+def _options(config: TacotronConfig) -> dict[str, Any]:
+    sizes = {"encoder_size": config.encoder.size, "convolution_size": config.encoder.size}
+    return tacotron2_options(config) | sizes | {"zoneout": config.decoder.zoneout}
+
+
+FORM = TacotronForm(
+    TACOTRON2
+    | {
+        "decoder.query": "old",
+        "decoder.dropout": None,
+        "decoder.zoneout": 0.1,
+        "attention.like": "espnet",
+        "attention.size": 512,
+    },
+    ZONEOUT_FIXED,
+    _options,
+)
+FRONT_END = replace(
+    nvidia.FRONT_END, f_min=80.0, f_max=7600.0, magnitude_floor=1e-5, compression=logarithm(1e-10, base=10)
+)
