@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from regard.data.csv_fields import DELIMITERS, csv_rows, named_delimiter
-from regard.data.table_rows import kind_of, split_row
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB, kind_of, split_row
 from regard.data.text.jsonl import field_of, parse
 from regard.data.text.table_pairs import are_headings
 from regard.errors import ConfigError, DataError, counted

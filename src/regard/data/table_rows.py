@@ -11,7 +11,8 @@ from pathlib import Path
 from regard.data.csv_fields import DELIMITERS, csv_rows, is_blank, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
-from regard.data.text.columns import TAB
+
+TAB = "\t"
 
 
 class Rows(ABC):

@@ -15,7 +15,7 @@ from regard.data.defects import is_collecting, item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import held_out_indices
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB
 from regard.data.text.jsonl import entry, parse
 from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted

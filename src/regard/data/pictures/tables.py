@@ -18,8 +18,7 @@ from regard.config.spelling import suggestion
 from regard.data.defects import item_or_defect, readable
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.table_rows import CsvRows, Rows, SeparatedRows
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB, CsvRows, Rows, SeparatedRows
 from regard.data.text.jsonl import parse
 from regard.data.text_file import TABLES, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted

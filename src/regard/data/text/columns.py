@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.data.table_rows import TAB
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import Units
 from regard.errors import DataError
 
-TAB = "\t"
 MARK = "+"
 ESCAPE = "\\"
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text.columns import TAB, ColumnNormalisation, ColumnUnits
+from regard.data.table_rows import TAB
+from regard.data.text.columns import ColumnNormalisation, ColumnUnits
 from regard.data.text.field import Field
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import SeparatorUnits, Units, WhitespaceUnits, WordUnits

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.config.spelling import suggestion
 from regard.data.pairs import LinePairs, Pair, shorten
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB
 from regard.errors import DataError
 
 

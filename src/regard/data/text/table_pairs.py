@@ -8,8 +8,7 @@ from pathlib import Path
 
 from regard.config.spelling import suggestion
 from regard.data.pairs import Pair, Pairs, shorten
-from regard.data.table_rows import CsvRows, Rows, SeparatedRows
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB, CsvRows, Rows, SeparatedRows
 from regard.errors import DataError, counted
 
 BARS = "|||"

@@ -15,8 +15,8 @@ from regard.data import bucket
 from regard.data.documents import DocumentField, EncodedDocument, Labels, read_documents
 from regard.data.documents.files import NAMED, NUMBERED, SUFFIXES
 from regard.data.input_rows import InputRow, InputTable, separated_table
+from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
-from regard.data.text.columns import TAB
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
 from regard.models import DocumentClassifier

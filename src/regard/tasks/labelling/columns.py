@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self, get_args
 
 from regard.data.defects import item_or_defect
-from regard.data.text.columns import TAB
+from regard.data.table_rows import TAB
 from regard.errors import ConfigError, DataError, counted
 from regard.tasks.labelling.config import ConlluColumn
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from regard.data.input_rows import InputRow, InputTable
+from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
-from regard.data.text.columns import TAB
 from regard.tasks.labelling.columns import CONLLU, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
 from regard.tasks.labelling.config import LabellingData
 from regard.tasks.labelling.evaluation import Labelling

@@ -17,6 +17,7 @@ from regard.config.search import Search
 from regard.config.texts import TextDecodingConfig
 from regard.data import Pair, Pairs
 from regard.data.input_rows import InputTable, separated_table
+from regard.data.table_rows import TAB
 from regard.data.tally import Caution, unknown_symbols
 from regard.data.text import (
     BOS,
@@ -30,7 +31,6 @@ from regard.data.text import (
     Vocabulary,
     open_pairs,
 )
-from regard.data.text.columns import TAB
 from regard.data.text.extended import UNCOPYABLE
 from regard.data.text.readers import by_suffix
 from regard.data.text.references import Item, group, parallel
