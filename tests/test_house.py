@@ -151,25 +151,24 @@ def module_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(tree, modules):
-    """The modules that a file imports, those inside functions included, and not those for type checkers."""
-    typing = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node not in typing:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield name if name in modules else node.module
-        elif isinstance(node, ast.Import) and node not in typing:
+def imported_modules(tree, modules, *, inner=True):
+    """The modules that a file imports, those for type checkers left out, and without `inner` those inside functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in modules else node.module for name in names)
+        elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from imported_modules(ast.Module(node.orelse, []), modules, inner=inner)
+        elif inner or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imported_modules(node, modules, inner=inner)
 
 
 def circles(graph):
     """The groups of modules that import each other around, directly or not."""
+    while ends := {module for module, others in graph.items() if not others}:  # what imports nothing is in no circle
+        graph = {module: others - ends for module, others in graph.items() if module not in ends}
 
     def reached(start):
         seen, ahead = set(), [start]
@@ -180,7 +179,7 @@ def circles(graph):
         return seen
 
     all_reached = {module: reached(module) for module in graph}
-    return {frozenset(o for o in of if m in all_reached[o]) for m, of in all_reached.items() if m in of}
+    return {frozenset(other for other in of if m in all_reached[other]) for m, of in all_reached.items() if m in of}
 
 
 def test_no_circle_of_imports_has_more_than_three_files():
@@ -190,6 +189,18 @@ def test_no_circle_of_imports_has_more_than_three_files():
         for name, tree in files.items()
     }
     assert [sorted(circle) for circle in circles(graph) if len(circle) > 3] == []
+
+
+def test_every_module_can_be_the_first_that_is_imported():
+    """Importing a module runs the packages that it lies in, too, and none of these may need it again."""
+    files = {module_of(path): tree for path, tree in trees().items()}
+    graph = {name: set() for name in files}
+    for name, tree in files.items():
+        for other in imported_modules(tree, files, inner=False):
+            parts = other.split(".")
+            packages = {".".join(parts[:end]) for end in range(2, len(parts) + 1)} & files.keys()
+            graph[name] |= {package for package in packages if not f"{name}.".startswith(f"{package}.")}
+    assert circles(graph) == set()
 
 
 def test_a_circle_of_imports_is_noticed():

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from regard import attention as a
-from regard.attention import peers as attention_peers
 from regard.decoding import free_run, stop_at_logit, stop_at_silence
 from regard.decoding.processor import SearchSource
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
+from regard.interop.windows import argmax_window
 from regard.layers import CellStack, Prenet
 from regard.losses import (
     absolute_error,
@@ -754,7 +754,7 @@ def test_a_batch_without_own_frames_is_one_fused_pass(monkeypatch):
 
 
 def test_windows_of_peers_go_into_any_decoder():
-    window = a.InEvaluation(attention_peers.argmax_window("rayhane_monotonic"))
+    window = a.InEvaluation(argmax_window("rayhane_monotonic"))
     model = made(attention=partial(LOCATION, window=window))
     memory = model.decoder.prepare(model.encode(torch.ones(1, 20, dtype=torch.long)))
     (one,) = free_run(model.decoder, memory, model.decoder.first_inputs(memory), max_length=2, alignment=True)

@@ -5,6 +5,8 @@
 A `FrontEnd` is what a spectrogram is of; `FRONT_ENDS` has those of published systems by name.
 """
 
+from collections.abc import Mapping
+
 from regard.audio.compression import Compression, decibels, logarithm
 from regard.audio.distortion import Distortion, mel_cepstral_distortion, mel_cepstrum
 from regard.audio.filters import de_emphasis, hertz_to_mel, mel_filters, mel_to_hertz, pre_emphasis
@@ -18,7 +20,7 @@ from regard.audio.statistics import Standardisation
 from regard.audio.synthetic import SyntheticSpeech, synthetic_speech
 from regard.audio.vocoder import MelForm, Vocoder, load_vocoder, save_vocoder
 from regard.audio.wave import read_wave, write_wave
-from regard.interop.variants import FRONT_ENDS
+from regard.interop import variants
 
 __all__ = [
     "FRONT_ENDS",
@@ -53,3 +55,6 @@ __all__ = [
     "trim_silence",
     "write_wave",
 ]
+
+FRONT_ENDS: Mapping[str, FrontEnd] = variants.FRONT_ENDS
+"""Front ends by name. `regard` is the one for 16 kHz; `regard-22k` is that of HiFi-GAN's published vocoders."""

@@ -4,6 +4,7 @@
     from regard.interop import legacy_seq2seq     # the part of `tf.contrib.legacy_seq2seq` with attention
     from regard.interop import ibm     # IBM's pytorch-seq2seq
     from regard.interop import convert     # models of other programs, read safely and checked weight by weight
+    from regard.interop import coqui, variants     # mechanisms and models as other programs have them, by `like=`
     from regard.interop.export import export_model     # models as ONNX, for CTranslate2, and by `torch.export`
 
 Old calls have their old names and numbers, and are thin: what they compute comes from mechanisms, cells, searches and

@@ -133,7 +133,7 @@ FRONT_ENDS: Variants = OnDemand(
         "speechbrain": "regard.interop.speechbrain:FRONT_END",
     }
 )
-"""Front ends by name. `regard` is the one for 16 kHz; `regard-22k` is that of HiFi-GAN's published vocoders."""
+"""Front ends, ours among them (`regard.audio.FRONT_ENDS`)."""
 
 
 def names_of(variants: Mapping[str, Any]) -> Any:

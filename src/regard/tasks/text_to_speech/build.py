@@ -137,5 +137,4 @@ def has_linear(config: TacotronConfig) -> bool:
 
 def front_end_of(name: str) -> FrontEnd:
     """The front end of a configuration."""
-    front_end: FrontEnd = FRONT_ENDS[name]
-    return front_end
+    return FRONT_ENDS[name]
