@@ -13,6 +13,8 @@ from regard.models import RecurrentDecoder
 from regard.models.captioner import CaptionerForm
 
 CAPTIONER = CaptionerForm(readout="deep_tanh", zero_start=True)
+"""õ = tanh(…) before L_o; captions begin with a vector of zeros, here that of `bos`. As its published models, with
+selector, prev2out and ctx2out."""
 RECORDS = ("history_errs", "zipped_params")
 """What its files have beside weights."""
 

@@ -43,7 +43,6 @@ from regard.models.tacotron import (
 )
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.forms import TacotronForm
-from regard.tasks.text_to_speech.model import SpeechModel
 
 location_sensitive = partial(recipes.location_sensitive, location="both", bias=False)
 
@@ -175,6 +174,8 @@ class Nvidia(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         """The model, whose sizes follow from its weights. No end symbol follows a text."""
+        from regard.tasks.text_to_speech.model import SpeechModel  # slow to import, and no variant needs it
+
         weights = _weights(origin.path)
         symbols = tuple(read_lines(origin.files["symbols"])) if "symbols" in origin.files else SYMBOLS
         table = _weight(weights, "embedding.weight")

@@ -62,6 +62,7 @@ def show_attend_tell(
 
 
 CAPTIONER = CaptionerForm(attention=show_attend_tell, gate="vector", readout="state", bridge="linear")
+"""A rectifier in place of tanh in the energies; a vector gate; no deep output, L_o s_t; a linear s_0."""
 
 
 def from_sgrvinod(

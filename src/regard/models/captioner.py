@@ -1,4 +1,4 @@
-"""Show, Attend and Tell: decoders that write what they see in an image, as the paper and other programs have them."""
+"""Show, Attend and Tell: decoders that write what they see in an image."""
 
 from __future__ import annotations
 
@@ -75,11 +75,8 @@ def captioner(
 
     with α and β of `show_attend_tell`, asked with s_{t-1}; s_0 = tanh(W mean(a) + b), also the memory of an LSTM.
 
-    | `like` | what it changes |
-    |---|---|
-    | `arctic` | õ = tanh(…) before L_o; the vector of `bos` is 0, for its captions begin with a vector of zeros |
-    | `sgrvinod` | a rectifier in place of tanh in the energies; a vector gate; no deep output, L_o s_t; a linear s_0 |
-    | `bilinear` | s_t = cell(E y_{t-1}, s_{t-1}), then c_t by e_j = s_tᵀ W a_j without a gate; L_o tanh(W [s_t; c_t]) |
+    `like="bilinear"` is Luong's attention: s_t = cell(E y_{t-1}, s_{t-1}), then c_t by e_j = s_tᵀ W a_j without a gate;
+    L_o tanh(W [s_t; c_t]).
 
     Args:
         num_tokens: N.
@@ -90,11 +87,10 @@ def captioner(
         gate: "scalar", "vector", or None; "default" is that of the paper or of the program.
         cell, num_layers: of the recurrent layers.
         dropout: on what the head reads, and between layers.
-        padding, unknown: as in `TokenEmbedding`; with `arctic` the padding is `bos`.
-        bos: the token that a caption begins with; only `arctic` reads it.
+        padding, unknown: as in `TokenEmbedding`; it is `bos` in forms with a `zero_start`.
+        bos: the token that a caption begins with; only forms with a `zero_start` read it.
         never: as in `TokenHead`.
-        like: the paper's if None; or as arctic-captions (with selector, prev2out and ctx2out, as its published models),
-            sgrvinod's tutorial in PyTorch, or Luong's attention over an image.
+        like: `bilinear`, or another program (`regard.interop.variants`); the paper's if None.
 
     Raises:
         UnsupportedError: for options that contradict each other.
