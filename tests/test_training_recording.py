@@ -280,18 +280,7 @@ def unsupported(step: int) -> None:
             "records no steps: training.graphs is none",
             "replays recorded steps (CUDA graphs)",
         ),
-        (
-            "text_to_text",
-            {"scheduled_sampling": 0.5},
-            "records no steps: how often the decoder is fed its own outputs changes from step to step",
-            "replays recorded steps (CUDA graphs)",
-        ),
-        (
-            "documents",
-            {},
-            "records no steps: how many words and sentences documents have decides the sizes of what is computed",
-            None,
-        ),
+        ("documents", {}, "replays recorded steps (CUDA graphs)", None),
         ("labelling", {}, "replays recorded steps (CUDA graphs)", None),
     ],
 )
