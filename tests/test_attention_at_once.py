@@ -23,9 +23,9 @@ from regard.attention import (
     SlidingWindow,
     SoftmaxAlignment,
     WeightedSum,
-    at_once,
     multi_head,
 )
+from regard.attention import whole_sequence as at_once
 from regard.errors import ShapeError
 
 additive, dots = (sys.modules[f"regard.ops.{name}"] for name in ("additive_attention", "dot_attention"))

@@ -30,7 +30,7 @@ from regard.attention import (
     luong,
     multi_head,
 )
-from regard.attention import narrow as narrowing
+from regard.attention import local_steps as narrowing
 from regard.errors import UnsupportedError
 from regard.testing.mechanism import move_weights
 from support.compositions import HEADS, KINDS, Composition, parts_of

@@ -10,7 +10,7 @@ import torch
 
 from regard.cli import run
 from regard.config import load
-from regard.runs.open_keys import adopt
+from regard.runs.automatic_settings import adopt
 
 CONFIG = """\
 data:

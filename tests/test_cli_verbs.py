@@ -18,9 +18,9 @@ from regard.cli import inputs, run
 from regard.data.text.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
+from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.writing.evaluation import Evaluation, Scored
 
 
 class Model(TextToText):

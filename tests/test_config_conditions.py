@@ -15,7 +15,7 @@ import regard
 from regard.cli import run
 from regard.cli.options import _told
 from regard.config import Configuration, from_preset, load, save
-from regard.config.keys import Key, Place, keys_of, places
+from regard.config.keys import Key, SectionPlace, keys_of, places
 from regard.config.schema import TrainingConfig
 from regard.config.schemas import SCHEMAS
 from regard.errors import ConfigError
@@ -27,7 +27,7 @@ from task_cases import LOOP, TASK_CASES
 Condition = tuple[str, list[Any], bool, Any]
 
 
-def conditional() -> Iterator[tuple[str, Place, Key, list[Condition]]]:
+def conditional() -> Iterator[tuple[str, SectionPlace, Key, list[Condition]]]:
     """Every key of every task that is read only where another one has some values."""
     for task, schema in SCHEMAS.items():
         for place in places(schema):
@@ -61,7 +61,7 @@ def other(key: Key) -> Any:
     raise AssertionError(key.path)
 
 
-def key_at(task: str, place: Place, name: str) -> Key:
+def key_at(task: str, place: SectionPlace, name: str) -> Key:
     path = tuple(name.split(".")) if "." in name else (*place.path, name)
     found = [key for each in places(SCHEMAS[task]) for key in keys_of(each.section, each.path) if key.path == path]
     return found[0]
@@ -75,7 +75,9 @@ def written(path: tuple[Any, ...], value: Any, into: dict[str, Any]) -> dict[str
     return into
 
 
-def configuration(task: str, place: Place, key: Key, conditions: list[Condition], *, holds: bool) -> dict[str, Any]:
+def configuration(
+    task: str, place: SectionPlace, key: Key, conditions: list[Condition], *, holds: bool
+) -> dict[str, Any]:
     """A configuration that sets the key where its conditions hold, or where the last one does not."""
     values: dict[str, Any] = {"task": task, "data": {"train": "a.tsv"}}
     if place.kind:
@@ -119,7 +121,7 @@ def _besides(key: Key, value: Any) -> Any:
     return value + 1 if isinstance(value, int) and int in {member.type for member in key.members} else 0.5
 
 
-def name_of(case: tuple[str, Place, Key, list[Condition]]) -> str:
+def name_of(case: tuple[str, SectionPlace, Key, list[Condition]]) -> str:
     task, place, key, _ = case
     return f"{task}:{'.'.join(map(str, key.path))}" + f"({place.kind})" * bool(place.kind)
 

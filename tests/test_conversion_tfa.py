@@ -13,7 +13,7 @@ from regard.data.text import BOS, EOS, UNKNOWN
 from regard.decoding import Search, search
 from regard.errors import DataError, UnsupportedError
 from regard.interop import Origin, convert, tfa
-from regard.interop.arrays import Arrays, plain
+from regard.interop.arrays import NamedArrays, plain
 from regard.interop.tfa.cell_weights import CELLS, size_of
 from regard.interop.tfa.converter import TensorFlowAddons
 from regard.layers import RecurrentStack
@@ -180,7 +180,7 @@ def test_tensorflow_1_cells_are_our_layers():
     for name, there in (("gru_v1", tfa.GRUCell(D)), ("lstm_v1", tfa.LSTMCell(D)), ("gru", tfa.KerasGRUCell(D))):
         arrays = {k: torch.from_numpy(drawn(*shape)) for k, shape in cell(name, "", E, D).items()}
         ours, read = CELLS[name]
-        found = Arrays({f"cell.{k}": v for k, v in arrays.items()}, {})
+        found = NamedArrays({f"cell.{k}": v for k, v in arrays.items()}, {})
         assert size_of(found, "cell", name) == D
         stack = RecurrentStack(E, D, cell=ours)
         stack.load_state_dict({f"layers.0.{k}_l0": v for k, v in read(found, "cell", (E, D), 1.0).items()})
@@ -212,12 +212,12 @@ def test_keras_gru_without_reset_after_resets_before_the_product():
 
 
 def prefixed(arrays):
-    return Arrays({f"cell.{k}": v for k, v in arrays.items()}, {})
+    return NamedArrays({f"cell.{k}": v for k, v in arrays.items()}, {})
 
 
 def test_names_of_arrays_are_those_of_tensorflow():
     assert plain("decoder/lstm_cell/kernel:0") == "decoder.lstm_cell.kernel"
-    arrays = Arrays(
+    arrays = NamedArrays(
         {"wrapper/dense/kernel:0": torch.ones(2, 3), "Adam/m": torch.ones(1)},
         {"k": "wrapper/dense/kernel:0"},
         ["Adam/*"],

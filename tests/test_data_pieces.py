@@ -14,7 +14,7 @@ from regard.config import from_preset, load
 from regard.data.text import Field
 from regard.data.text.field import open_pieces
 from regard.data.text.pieces import MOST_PIECES, suggested_pieces
-from regard.runs.open_keys import adopt
+from regard.runs.automatic_settings import adopt
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_data

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import run
-from regard.data.tally import Caution, Tally, summary, unknown_symbols
+from regard.data.tally import Caution, SymbolTally, summary, unknown_symbols
 from test_cli_predict_files import saved
 
 
@@ -31,13 +31,13 @@ def test_a_caution_keeps_its_symbols_when_it_is_sent_to_another_process() -> Non
 
 
 def test_many_symbols_are_counted_and_not_all_named() -> None:
-    tally = Tally()
+    tally = SymbolTally()
     tally.add("t:1", map(str, range(30)))
     tally.add("t:2", [])
     (line,) = tally.lines("item|items has|have symbols")
     assert line.startswith("1 item has symbols: '0' (1), '1' (1)")
     assert line.endswith("'19' (1) and 10 others (t:1)")
-    assert Tally().lines("item|items") == []
+    assert SymbolTally().lines("item|items") == []
 
 
 def test_an_evaluation_says_in_a_line_which_symbols_of_many_items_are_unknown(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from decoders import BOS, Altered, HistoryDecoder, next_step, outputs, score, sources, without
 from regard import tree
 from regard.decoding import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, Search, rescore, search
-from regard.decoding.frontier import Frontier
+from regard.decoding.live_beam import Frontier
 
 torch.set_num_threads(1)
 PENALTIES = [("none", 0.6), ("average", 0.6), ("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0)]

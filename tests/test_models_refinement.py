@@ -19,7 +19,7 @@ from regard.models import Encoded, RefinementOptions
 from regard.models.transformer import TransformerDecoder
 from regard.record import record_attention
 from regard.testing import check_decoder
-from regard.testing.source import Source, encode
+from regard.testing.source import EncodedSource, encode
 from support.tiny import MEMORY_SIZE, NUM_TOKENS, transformer
 
 SIZES = {"query_size": 4, "memory_size": 6, "size": 4, "num_heads": 2}
@@ -38,7 +38,8 @@ def images(heights=(3, 2)):
     """Sources that are images of two columns."""
     draw = torch.Generator().manual_seed(3)
     return tuple(
-        Source(torch.randn(height * WIDTH, MEMORY_SIZE, generator=draw, dtype=torch.float64)) for height in heights
+        EncodedSource(torch.randn(height * WIDTH, MEMORY_SIZE, generator=draw, dtype=torch.float64))
+        for height in heights
     )
 
 

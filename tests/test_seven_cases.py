@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from regard import attention, tree
-from regard.attention import ChunkwiseAlignment, Mechanism, at_once
+from regard.attention import ChunkwiseAlignment, Mechanism
+from regard.attention import whole_sequence as at_once
 from regard.decoding import GnmtPenalty, Search, search
-from regard.decoding.frontier import Frontier
+from regard.decoding.live_beam import Frontier
 from regard.models import RecurrentDecoder
 from regard.testing import DECODER_LAWS, check_decoder, encode
 from regard.testing.mechanism import move_weights

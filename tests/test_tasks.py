@@ -23,7 +23,7 @@ from regard.tasks import TextToText, catalogue, describe, explain, load, train
 from regard.tasks.build import build_mechanism
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.encoded import pad
-from regard.tasks.teaching import check_teachable
+from regard.tasks.learnable import check_teachable
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
 

@@ -36,7 +36,7 @@ from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.task import TextToTextTask
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 from regard.training import train
 
 HARD = {"recipe": "show_attend_tell", "hard": True, "size": 4, "gate": None}
@@ -375,7 +375,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-def trainee(change: str) -> TextTrainee:
+def trainee(change: str) -> PairTrainee:
     options = CHANGES[change]
     config = TextToTextConfig(
         data={"train": "none.tsv"},
@@ -392,7 +392,7 @@ def trainee(change: str) -> TextTrainee:
     torch.manual_seed(0)
     fields = [Field.build(config.data.source, TEXTS, name=name) for name in ("source", "target")]
     pairs = [Pair(text, text[::-1], "made", line) for line, text in enumerate(TEXTS, 1)]
-    return TextTrainee(TextToText.build(config, *fields), pairs, pairs[:3])
+    return PairTrainee(TextToText.build(config, *fields), pairs, pairs[:3])
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:

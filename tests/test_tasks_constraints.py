@@ -261,13 +261,13 @@ def test_continuations_refuse_what_is_about_a_source():
 
 
 def test_a_validation_has_neither_groups_nor_constraints_nor_other_models():
-    from regard.tasks.text_to_text.trainee import TextTrainee
+    from regard.tasks.text_to_text.trainee import PairTrainee
 
     model = untrained(beam=4, num_groups=2, diversity=1.0, include="ab", stop="first")
-    search = TextTrainee._search(type("Trainee", (), {"config": model.config})(), beam=1)
+    search = PairTrainee._search(type("Trainee", (), {"config": model.config})(), beam=1)
     assert (search.beam, search.num_groups, search.include) == (1, 1, ())
     model = untrained(beam=4, ensemble="a", ensemble_weights=[1.0, 2.0], ensemble_alignment=1, reranker="b")
-    search = TextTrainee._search(type("Trainee", (), {"config": model.config})(), beam=1)
+    search = PairTrainee._search(type("Trainee", (), {"config": model.config})(), beam=1)
     assert (search.members, search.ensemble_weights, search.reranker) == ((), None, None)
 
 

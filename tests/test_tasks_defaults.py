@@ -15,7 +15,7 @@ from regard.config import from_preset, presets
 from regard.config import load as load_configuration
 from regard.config.keys import keys
 from regard.data import bucket
-from regard.runs.open_keys import adopt, is_set
+from regard.runs.automatic_settings import adopt, is_set
 from regard.runs.plan import FEW_STEPS
 from regard.runs.table import TASKS
 from regard.tasks import train

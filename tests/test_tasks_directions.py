@@ -20,10 +20,10 @@ from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
 from regard.runs.store import save
 from regard.tasks import load, train
+from regard.tasks.text_generation.directions import turned_round
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.trainee import TextTrainee
-from regard.tasks.writing.directions import turned_round
+from regard.tasks.text_to_text.trainee import PairTrainee
 from task_cases import LOOP, TASK_CASES, interrupt
 
 torch.set_num_threads(1)
@@ -181,7 +181,7 @@ def pairs():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_is_that_of_both_directions(kind):
     model = made(kind=kind, training={"label_smoothing": 0.0})
-    trainee = TextTrainee(model, pairs(), pairs())
+    trainee = PairTrainee(model, pairs(), pairs())
     (batch,) = [trainee.batch([0, 1, 2, 3])]
     total, likelihood, count = trainee._loss(batch, None, 0.0)
     expected = 0.0
@@ -200,7 +200,7 @@ def test_the_loss_is_that_of_both_directions(kind):
 def test_training_makes_both_directions_probable():
     model = made(training={"label_smoothing": 0.0, "learning_rate": 0.04})
     model.module.train()
-    trainee = TextTrainee(model, pairs(), pairs())
+    trainee = PairTrainee(model, pairs(), pairs())
     optimizer = torch.optim.Adam(model.module.parameters(), lr=0.04)
     batch = trainee.batch([0, 1, 2, 3])
     for _ in range(80):
@@ -218,7 +218,7 @@ def test_training_makes_both_directions_probable():
 
 def test_validation_measures_both_losses_and_searches_in_one_direction():
     model = made(joint=True, beam=3)
-    trainee = TextTrainee(model, pairs(), pairs())
+    trainee = PairTrainee(model, pairs(), pairs())
     metrics = trainee.validate().metrics
     batch = trainee.batch([0, 1, 2, 3])
     with torch.no_grad():

@@ -26,11 +26,11 @@ from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text import model as image_model
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.config import ImageConfig, ImageToTextConfig, TargetConfig
-from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of, items_of
+from regard.tasks.image_to_text.evaluation import PictureEntry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.image_to_text.trainee import Augmenter
-from regard.tasks.writing.evaluation import Scored
+from regard.tasks.text_generation.evaluation import Scored
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
 SMALL = {
@@ -623,7 +623,7 @@ def test_references_of_captions_are_normalised_as_outputs_are(form: str) -> None
     written = [normalise(word) for word in words]
     field = Field(normalise, WordUnits(), Vocabulary(written))
     prediction = Prediction([], [*written, "</s>"], " ".join(written), 0.0, 0.0, "eos")
-    item = PictureItem(Entry("a.png", None), (" ".join(words), "etwas"), "a.tsv:1")
+    item = PictureItem(PictureEntry("a.png", None), (" ".join(words), "etwas"), "a.tsv:1")
     figures = figures_of([Scored(item, prediction, 0, 5)], field, captions=False)
     assert figures["bleu_4"] == pytest.approx(1)
     assert figures["expression_rate"] == figures["rouge_l"] == 1

@@ -21,7 +21,7 @@ from regard.tasks import TASKS, LanguageModel, compilation, explain, load, train
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import ContinuationConfig, LanguageModellingConfig
 from regard.tasks.language_modelling.reading import check, read_text
-from regard.tasks.language_modelling.trainee import TextTrainee
+from regard.tasks.language_modelling.trainee import LanguageTrainee
 
 LINES = [
     f"{a} {b} {c}." for a in ("the", "a", "no") for b in ("cat", "dog", "owl", "fox") for c in ("sat", "ran", "hid")
@@ -357,7 +357,7 @@ def test_figures_on_training_text_are_refused(tmp_path: Path) -> None:
 def test_a_validation_is_the_evaluation_of_the_held_out_text(tmp_path: Path) -> None:
     text = RunningText.read(_fixed(), held_out=0.3)
     model = untrained()
-    validation = TextTrainee(model, text).validate()
+    validation = LanguageTrainee(model, text).validate()
     nats = np.concatenate([model._token_nats(batch) for batch in model.windows(text, text.held_out).in_order(3)])
     assert len(nats) == text.held_out.num_tokens
     assert validation.metrics["loss"] == pytest.approx(nats.mean().item(), abs=1e-5)
@@ -370,7 +370,7 @@ def test_a_validation_is_the_evaluation_of_the_held_out_text(tmp_path: Path) -> 
 
 def test_training_windows_cover_the_text_once_and_have_ids_of_their_own() -> None:
     text = RunningText.read(_fixed(), held_out=0.2)
-    trainee = TextTrainee(untrained(config(training={"context": 5})), text)
+    trainee = LanguageTrainee(untrained(config(training={"context": 5})), text)
     batches = trainee.descriptions(3)
     scored = np.concatenate([np.arange(start, stop) for batch in batches for start, stop in batch])
     assert sorted(scored) == list(range(text.train.num_tokens))
@@ -389,7 +389,7 @@ def test_the_loss_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda batch: (compiled.append(first()), loss(batch))[1]
 
     monkeypatch.setattr(compilation.CompiledLoss, "of", remembered)
-    trainee = TextTrainee(untrained(config(training={"compile": True})), RunningText.read(_fixed(), held_out=0.2))
+    trainee = LanguageTrainee(untrained(config(training={"compile": True})), RunningText.read(_fixed(), held_out=0.2))
     batch = trainee.batch(trainee.descriptions(0)[0])
     assert trainee.loss(batch, step=0, generator=torch.Generator()).count == batch["scored"].sum()
     assert [len(each["inputs"]) for each in compiled] == [4]

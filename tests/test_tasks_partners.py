@@ -19,10 +19,10 @@ from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError
 from regard.runs.store import save
 from regard.tasks import TextToText, ensemble
+from regard.tasks.text_generation.ensembles import scored_by, unknown_to
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.trainee import EncodedPairs
-from regard.tasks.writing.partners import scored_by, unknown_to
 
 torch.set_num_threads(1)
 TEXTS = ["abcd", "f", "aab", "fedcba"]

@@ -22,7 +22,7 @@ from regard.tasks import TextToText, train
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.task import TextToTextTask
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 
 WORDS = {"units": "whitespace"}
 SMALL: dict[str, Any] = {
@@ -64,8 +64,8 @@ def pairs(*texts: tuple[str, str]) -> list[Pair]:
     return [Pair(source, target, Path("pairs.tsv"), line) for line, (source, target) in enumerate(texts, start=1)]
 
 
-def trainee(model: TextToText, *texts: tuple[str, str]) -> TextTrainee:
-    return TextTrainee(model, pairs(*texts), pairs(*texts[:1]))
+def trainee(model: TextToText, *texts: tuple[str, str]) -> PairTrainee:
+    return PairTrainee(model, pairs(*texts), pairs(*texts[:1]))
 
 
 # predictions

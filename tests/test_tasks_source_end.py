@@ -14,9 +14,9 @@ from regard.data.text import EOS, Field
 from regard.errors import ConfigError, UnsupportedError
 from regard.runs.table import TASKS
 from regard.tasks import TextToText
+from regard.tasks.text_generation.ensembles import ensemble_of
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.trainee import EncodedPairs
-from regard.tasks.writing.partners import ensemble_of
 
 PAIRS = [("ab cab", "ca bb"), ("a", "abc"), ("c c c a", "b")]
 

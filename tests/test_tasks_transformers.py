@@ -22,11 +22,11 @@ from regard.layers import FeedForward, GatedFeedForward, items
 from regard.losses import cross_entropy
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder, TransformerEncoder
 from regard.tasks import explain, load, train
+from regard.tasks.text_generation.trainee import smoothing_over_all
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig, TransformerConfig
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.task import TextToTextTask
-from regard.tasks.writing.trainee import smoothing_over_all
 from regard.training.schedule import Schedule
 
 N = 8

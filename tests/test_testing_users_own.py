@@ -10,7 +10,7 @@ from regard.attention import Attended
 from regard.decoding import SimpleDecoder
 from regard.errors import UnsupportedError
 from regard.shapes import keep_mask
-from regard.testing import Source, check_decoder, check_mechanism, draw_source, encode
+from regard.testing import EncodedSource, check_decoder, check_mechanism, draw_source, encode
 from regard.testing.assertion import require_close
 
 
@@ -139,7 +139,7 @@ def test_sources_of_several_memories_and_extended_ids_are_padded_side_by_side():
     encoded = encode(both, padding=1)
     assert [values.shape for values in encoded.memory] == [(2, 4, 2), (2, 6, 4)]
     assert [mask.sum(1).tolist() for mask in encoded.mask] == [[3, 2], [1, 5]]
-    copied = [Source(torch.zeros(n, 2), None, torch.arange(n), torch.ones(n, dtype=torch.bool)) for n in (1, 2)]
+    copied = [EncodedSource(torch.zeros(n, 2), None, torch.arange(n), torch.ones(n, dtype=torch.bool)) for n in (1, 2)]
     encoded = encode(copied)
     assert encoded.source_ids.tolist() == [[0, 0], [0, 1]]
     assert encoded.extension.tolist() == [[True, False], [True, True]]

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from regard.data.text import synthetic
 from regard.tasks import TextToText, train
-from regard.tasks.writing.trainee import alignment_figures, highest_focus
+from regard.tasks.text_generation.trainee import alignment_figures, highest_focus
 from regard.training import Validation
 from regard.training import train as run_loop
 from regard.training.diagnosis import Diagnosis

@@ -16,10 +16,10 @@ from torch import nn
 from regard.config import from_preset
 from regard.config import load as read_config
 from regard.errors import RegardError, UnsupportedError
-from regard.layers.cells import held
+from regard.layers.cells import padded as held
 from regard.layers.cells.layer import GRU, LSTM, run_in_torch
 from regard.layers.items import ItemDraws, drawing, sites
-from regard.layers.packing import Padding
+from regard.layers.packing import RightPadding
 from regard.ops.recording import MOST, Recordings
 from regard.runs.table import task_of
 from regard.shapes import trusted
@@ -321,7 +321,7 @@ def test_padding_that_is_held_is_padding_that_is_left_out(kind: Any, bidirection
     states = [None, (torch.randn(4, 5, dtype=torch.float64),)]
     for first in states if kind is GRU and not bidirectional else states[:1]:
         results = [
-            run_in_torch(lambda *inputs: torchs(layer, *inputs), layer.cell, x, first, Padding(4, 4, mask)),
+            run_in_torch(lambda *inputs: torchs(layer, *inputs), layer.cell, x, first, RightPadding(4, 4, mask)),
             held.run(layer.cell, layer.directions(), x, first, mask),
         ]
         leaves = [[outputs, *last] for outputs, last in results]

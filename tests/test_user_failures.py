@@ -29,17 +29,17 @@ from regard.losses import cross_entropy
 from regard.models import RecurrentDecoder
 from regard.tasks import TextToText
 from regard.tasks.text_to_text.config import TextToTextConfig
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 from support.cases import DECODERS, ENCODERS
 
 named = pytest.mark.parametrize
 
 
-def trainee(folder: Path) -> TextTrainee:
+def trainee(folder: Path) -> PairTrainee:
     """What trains the tiny model on a few words of different length."""
     (folder / "pairs.tsv").write_text("abc\tcba\nf\tf\nab\tbaabba\ndef\tfe\n", encoding="utf-8")
     pairs = open_pairs(folder / "pairs.tsv")
-    return TextTrainee(models.model(), pairs, pairs)
+    return PairTrainee(models.model(), pairs, pairs)
 
 
 @named("case", DECODERS, ids=lambda case: case.name)
@@ -93,7 +93,7 @@ def test_P4_a_training_pair_without_a_side_is_left_out_and_never_makes_nan(tmp_p
     taught = trainee(tmp_path)
     (tmp_path / "pairs.tsv").write_text("abc\tcba\n\tf\nab\t\ndef\tfe\n", encoding="utf-8")
     pairs = open_pairs(tmp_path / "pairs.tsv")
-    taught = TextTrainee(taught.model, pairs, pairs)
+    taught = PairTrainee(taught.model, pairs, pairs)
     assert sorted(index for batch in taught.descriptions(0) for index in batch) == [0, 3]
     empty = taught.batch([1])
     total = taught.loss(empty, step=0, generator=torch.Generator()).total
@@ -145,7 +145,7 @@ def test_T2_a_metric_of_outputs_never_sees_the_reference(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(TextToText, "predict", listen)
     taught.validate()
-    after = TextTrainee(taught.model, other, other).validate().metrics
+    after = PairTrainee(taught.model, other, other).validate().metrics
     half = len(said) // 2
     assert said[:half] == said[half:] != [], "outputs followed the references"
     assert before["teacher_forced_loss"] != after["teacher_forced_loss"]

@@ -28,7 +28,7 @@ from regard.models import EncoderDecoder, transformer_decoder, transformer_encod
 from regard.tasks import compilation
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 
 LETTERS = "abcdefghij"
 
@@ -77,7 +77,7 @@ MODELS = {
 }
 
 
-def build(kind: str, pairs: Pairs) -> TextTrainee:
+def build(kind: str, pairs: Pairs) -> PairTrainee:
     config = configuration(*MODELS[kind])
     field = Field.build(config.data.source, [LETTERS])
     torch.manual_seed(0)
@@ -85,10 +85,10 @@ def build(kind: str, pairs: Pairs) -> TextTrainee:
     if kind == "transformer":
         model.module = transformer(len(field.vocabulary))
     model.module.train()
-    return TextTrainee(model, pairs, Words([(3, 3)]))
+    return PairTrainee(model, pairs, Words([(3, 3)]))
 
 
-def learned(trainee: TextTrainee, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+def learned(trainee: PairTrainee, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
     trainee.module.zero_grad()
     loss = trainee.loss(batch, step=0, generator=torch.Generator())
     loss.total.backward()

@@ -17,7 +17,7 @@ from regard.config import load
 from regard.errors import RegardError
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import read_data
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 from regard.training import processes, train
 from regard.training.processes import in_order
 
@@ -58,13 +58,13 @@ def write(folder: Path) -> None:
     (folder / "small.yaml").write_text(CONFIG)
 
 
-def trainee(folder: Path, overrides: list[str]) -> TextTrainee:
+def trainee(folder: Path, overrides: list[str]) -> PairTrainee:
     config = load(folder / "small.yaml", overrides).config
     torch.manual_seed(config.seed)
     data = read_data(config.data)
     model = TextToText.build(config, data.source, data.target)
     model.module.double()
-    return TextTrainee(model, data.train, data.dev)
+    return PairTrainee(model, data.train, data.dev)
 
 
 def run(folder: Path, name: str, overrides: list[str], *, stop_after: int | None = None):
@@ -76,7 +76,7 @@ def run(folder: Path, name: str, overrides: list[str], *, stop_after: int | None
     return own, train(own, config.training, folder / name, seed=config.seed, select="teacher_forced_loss", stop=stop)
 
 
-def watch(own: TextTrainee, steps: int, action) -> None:
+def watch(own: PairTrainee, steps: int, action) -> None:
     """Does something in the middle of a step, in the second process only."""
     loss = own.loss
 
@@ -114,7 +114,7 @@ def undivided(folder: Path):
     """A trainee that does not say how its batches are divided."""
 
     class Plain:
-        def __init__(self, inner: TextTrainee) -> None:
+        def __init__(self, inner: PairTrainee) -> None:
             self.module, self.descriptions, self.batch = inner.module, inner.descriptions, inner.batch
             self.loss, self.validate, self.save = inner.loss, inner.validate, inner.save
 

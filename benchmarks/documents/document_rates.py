@@ -23,7 +23,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.tasks.documents.config import DocumentsConfig
-from regard.tasks.documents.reading import TrainingData
+from regard.tasks.documents.reading import DocumentTrainingData
 from regard.tasks.documents.task import DocumentsTask
 from regard.training.accumulation import LocalBatch
 from regard.training.allocator import keep_memory
@@ -93,7 +93,7 @@ class Plain(nn.Module):
         return pool(states, mask)
 
 
-def measure(name: str, model: dict[str, Any], material: TrainingData, options: argparse.Namespace) -> str:
+def measure(name: str, model: dict[str, Any], material: DocumentTrainingData, options: argparse.Namespace) -> str:
     """Words per second of both programs, and the median ratio of their times."""
     task, training = DocumentsTask(), {"batch_words": options.words, "word_dropout": 0.0}
     config = DocumentsConfig(data={"train": options.train}, model=model, training=training)

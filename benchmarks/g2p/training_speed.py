@@ -27,7 +27,7 @@ def serve(train: str, dev: str, precision: str) -> None:
     from regard.config import load
     from regard.runs import training
     from regard.tasks.text_to_text.model import TextToText
-    from regard.tasks.text_to_text.trainee import TextTrainee
+    from regard.tasks.text_to_text.trainee import PairTrainee
     from regard.training.step import Stepper
 
     try:  # versions that draw dropout by item ask which items a batch has
@@ -54,7 +54,7 @@ def serve(train: str, dev: str, precision: str) -> None:
     train_pairs, dev_pairs, source, target = parts
     torch.manual_seed(1)
     model = TextToText.build(config, source, target, name="speed")
-    trainee = TextTrainee(model, train_pairs, dev_pairs)
+    trainee = PairTrainee(model, train_pairs, dev_pairs)
     model.module.train()
     batches = [trainee.batch(indices) for indices in trainee.descriptions(0)[: 4 * STEPS]]
     stepper, generator = Stepper(trainee, config.training, torch.device("cpu")), torch.Generator()

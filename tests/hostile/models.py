@@ -20,7 +20,7 @@ from regard.data.text import Field
 from regard.runs.store import save
 from regard.tasks import TextToText
 from regard.tasks.text_to_text.config import TextToTextConfig
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 
 TINY = {
     "encoder": {"size": 4, "embedding_size": 3, "dropout": 0.0},
@@ -79,7 +79,7 @@ def interrupted() -> Path:
     (folder / "pairs.tsv").write_text(pairs(40), encoding="utf-8")
     (folder / "dev.tsv").write_text(pairs(4, 40), encoding="utf-8")
     (folder / "tiny.yaml").write_text(CONFIGURATION, encoding="utf-8")
-    compute, made = TextTrainee.loss, [0]
+    compute, made = PairTrainee.loss, [0]
 
     def loss(*args: Any, **kwargs: Any) -> Any:
         made[0] += 1
@@ -87,7 +87,7 @@ def interrupted() -> Path:
             os.kill(os.getpid(), signal.SIGINT)
         return compute(*args, **kwargs)
 
-    with inside(folder), patch.object(TextTrainee, "loss", loss), suppress(Refused):  # status 130
+    with inside(folder), patch.object(PairTrainee, "loss", loss), suppress(Refused):  # status 130
         command("train", "tiny.yaml", "--output", "run")
     assert (folder / "run" / "checkpoints" / "latest").exists()
     return folder

@@ -35,7 +35,7 @@ from regard.models import (
     transformer_language_model,
 )
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
-from regard.testing.source import Source, draw_source
+from regard.testing.source import EncodedSource, draw_source
 
 NUM_TOKENS = 4
 NUM_VALUES = 2
@@ -207,18 +207,18 @@ def transformer_language(num_layers: int = 2, **options: Any) -> TransformerLang
     ).double()
 
 
-def contexts() -> tuple[Source, ...]:
+def contexts() -> tuple[EncodedSource, ...]:
     """Two texts of different length, which language models continue."""
-    return tuple(Source(torch.tensor(ids)) for ids in ([2, 3, 0, 1, 3], [1, 2, 2]))
+    return tuple(EncodedSource(torch.tensor(ids)) for ids in ([2, 3, 0, 1, 3], [1, 2, 2]))
 
 
-def sources(*, cell: str = "gru") -> tuple[Source, ...]:
+def sources(*, cell: str = "gru") -> tuple[EncodedSource, ...]:
     """Two sentences of different length with the last states of a bidirectional encoder."""
     state = ((MEMORY_SIZE,) * (2 if cell == "lstm" else 1),)
     return tuple(draw_source(length, MEMORY_SIZE, seed=seed, final_sizes=state) for seed, length in enumerate(LENGTHS))
 
 
-def pairs_of_sources() -> tuple[Source, ...]:
+def pairs_of_sources() -> tuple[EncodedSource, ...]:
     """Two sentences, each in two memories of different S."""
     return tuple(
         draw_source((length, length + 2), (MEMORY_SIZE, MEMORY_SIZE - 1), seed=seed)
@@ -226,7 +226,7 @@ def pairs_of_sources() -> tuple[Source, ...]:
     )
 
 
-def sources_to_copy(ids: Sequence[Sequence[int]] = ((1, 4, 2, 5, 4), (4, 0, 3))) -> tuple[Source, ...]:
+def sources_to_copy(ids: Sequence[Sequence[int]] = ((1, 4, 2, 5, 4), (4, 0, 3))) -> tuple[EncodedSource, ...]:
     """Two sentences whose extended vocabularies differ: the first has two ids beyond the four tokens, the second one.
 
     Id 4 stands for another word in each, twice in the first.
@@ -234,5 +234,5 @@ def sources_to_copy(ids: Sequence[Sequence[int]] = ((1, 4, 2, 5, 4), (4, 0, 3)))
     copied = []
     for source, tokens in zip(sources(), ids, strict=True):
         extension = torch.ones(max(max(tokens) - NUM_TOKENS + 1, 0), dtype=torch.bool)
-        copied.append(Source(source.values, source.final_state, torch.tensor(tokens), extension))
+        copied.append(EncodedSource(source.values, source.final_state, torch.tensor(tokens), extension))
     return tuple(copied)

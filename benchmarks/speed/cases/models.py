@@ -21,7 +21,7 @@ from regard.tasks.build import build_decoder
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import PairTrainee
 from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.step import Stepper
@@ -124,7 +124,7 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     torch.manual_seed(1)
     model = TextToText.build(config, field, field)
     model.module.to(dtype).train()
-    trainee = TextTrainee(model, pairs, pairs)
+    trainee = PairTrainee(model, pairs, pairs)
     device = torch.get_default_device()
     batch = move(trainee.batch(range(B)), device)
     training = config.training

@@ -22,6 +22,7 @@ from regard.attention.contract import (
     Support,
 )
 from regard.attention.divided import Divided
+from regard.attention.interface import AbstractAttention
 from regard.attention.mechanism import Mechanism
 from regard.attention.parallel import Parallel
 from regard.attention.projected import Projected
@@ -30,7 +31,6 @@ from regard.attention.recipes import *  # noqa: F403
 from regard.attention.refined import Correction, Refined
 from regard.attention.scores import *  # noqa: F403
 from regard.attention.sequence import SelfAttention
-from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import *  # noqa: F403
 
 __all__ = [

@@ -276,7 +276,7 @@ class AbstractWindow(AbstractPart):
     """Which positions may be attended to, and how likely are they beforehand?
 
     A window with a `width` knows its positions before there are energies (`start`) and can be evaluated at these only
-    (`at`), so that a step need not attend to the others (`regard.attention.narrow`).
+    (`at`), so that a step need not attend to the others (`regard.attention.local_steps`).
     """
 
     has_gain: bool = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Generator, Tensor
 
 from regard.attention.contract import Attended, Memory, State
+from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
-from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
 from regard.shapes import Bool, Float, Int, describe
 

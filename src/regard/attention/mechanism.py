@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 
 from regard import tree
-from regard.attention import at_once
-from regard.attention import narrow as narrowing
+from regard.attention import local_steps as narrowing
+from regard.attention import whole_sequence as at_once
 from regard.attention.contract import (
     AbstractAlignment,
     AbstractRead,
@@ -27,9 +27,9 @@ from regard.attention.contract import (
     Tree,
     initial_position,
 )
+from regard.attention.interface import AbstractAttention
 from regard.attention.memory import widened, with_mask
 from regard.attention.sizes import check_grid, check_memory, check_query
-from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders

@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Attended, Memory, State
+from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
-from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
 from regard.layers import recorders
 from regard.shapes import Bool, Float, num_hypotheses

@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Generator, Tensor
 
 from regard.attention.contract import Attended, Tree
-from regard.attention.verbs import AbstractAttention, AbstractComposite
+from regard.attention.interface import AbstractAttention, AbstractComposite
 from regard.layers.linear import Linear
 from regard.shapes import Float
 

@@ -10,10 +10,10 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Attended, Look, Memory, State, Tree
+from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
 from regard.attention.sizes import check_query
-from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import MaskedBatchNorm, recorders
 from regard.ops.eligibility import refuse_kernels

@@ -16,13 +16,13 @@ import typer
 from regard.cli import inputs, options
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
-from regard.cli.progress import Meter, Progress, Unfinished, terminable
+from regard.cli.progress import Meter, ProgressLine, Unfinished, terminable
 from regard.cli.standard import BLANKS, FAILED, check_output, format_of_output, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow, InputTable
-    from regard.runs.contract import AbstractModel, Prediction
+    from regard.runs.contract import AbstractModel, AnyPrediction
 
 
 def predict(
@@ -190,7 +190,7 @@ def predict(
         _say_failed(failed)
         return
 
-    page = Page(loaded, chosen, table, len(trained), scores=scores, has_files=folder is not None)
+    page = LineWriter(loaded, chosen, table, len(trained), scores=scores, has_files=folder is not None)
 
     def answer(numbered: tuple[int, list[InputRow]]) -> list[Answer]:
         begun, chunk = numbered
@@ -240,7 +240,7 @@ class Writer:
     """Writes outputs, shows how far they are, and keeps them if they are stopped; a context manager."""
 
     def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
-        self.progress, self.failed = Progress(share, visible, done), 0
+        self.progress, self.failed = ProgressLine(share, visible, done), 0
         self._unfinished, self._output = Unfinished(output), output
         self._stack = ExitStack()
 
@@ -293,7 +293,7 @@ def _suffixes(formats: Sequence[str]) -> dict[str, str]:
     return {suffix: format for suffix, format in TABLES.items() if format in formats} | own
 
 
-class Page:
+class LineWriter:
     """Makes lines of predictions."""
 
     def __init__(
@@ -433,7 +433,7 @@ def _print_files(
         writer.advance(len(chunk))
 
 
-def _warning_of_file(name: str, prediction: Prediction) -> str:
+def _warning_of_file(name: str, prediction: AnyPrediction) -> str:
     """The warning about an input, which names it once."""
     text = "; ".join(prediction.warnings)
     return text if text.startswith(name) or not text else f"{name}: {text}"
@@ -499,7 +499,7 @@ def _say_names_of_files(arguments: Sequence[str]) -> None:
             say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
 
 
-def _warning(row: InputRow, prediction: Prediction) -> str:
+def _warning(row: InputRow, prediction: AnyPrediction) -> str:
     return f"{row.place}: {row.text[:60]!r}: {'; '.join(prediction.warnings)}" if prediction.warnings else ""
 
 

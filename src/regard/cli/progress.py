@@ -60,7 +60,7 @@ class Meter:
 
 
 @dataclass
-class Progress:
+class ProgressLine:
     """Shows the number of inputs that are done; a context manager.
 
     Args:
@@ -78,7 +78,7 @@ class Progress:
     def __post_init__(self) -> None:
         self._before, self._next_line = self.done, FIRST_LINE_AFTER
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -51,7 +51,7 @@ for _name, _pattern, _first in (
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """A YAML text: its values by key, its entries by path (the whole document at `()`), and its problems."""
 
     values: Any
@@ -61,7 +61,7 @@ class Document:
 
 def parse(
     text: str, *, origin: str, folder: Path, order: int = 0, override: KeyPath | None = None, lines: bool = True
-) -> Document:
+) -> YamlDocument:
     """Reads one YAML document.
 
     Args:
@@ -90,7 +90,7 @@ def parse(
     else:
         rest = text[0 if node is None else node.end_mark.index :].strip()
         if lines or not rest.startswith("#"):
-            return _Reader(text, origin, folder, order, override, lines).document(node)
+            return _YamlReader(text, origin, folder, order, override, lines).document(node)
         what = f"{cut(rest, 40)!r} is a comment in YAML, which ends the value; leave it out, or put the value in quotes"
     place = Place(order, line, column, origin) if lines else Place(order, 0, 0, origin)
     raise refuse([Problem(place, (), what)])
@@ -98,7 +98,7 @@ def parse(
 
 def parse_value(
     text: str, key: Key | None, *, origin: str, folder: Path, order: int = 0, override: KeyPath | None = None
-) -> Document:
+) -> YamlDocument:
     """Reads the value of one key from a command line.
 
     At a key that holds texts, names of files or one of several words, the value is the text itself, also where it is
@@ -125,7 +125,7 @@ def parse_value(
         what = _unreadable(text, error) if isinstance(error, yaml.reader.ReaderError) else str(error)
         raise refuse([Problem(place, path, what, override)]) from None
     entries = {path[:n]: Entry(place, place, None, folder, override) for n in range(len(path) + 1)}
-    return Document(value, entries)
+    return YamlDocument(value, entries)
 
 
 def holds_text(key: Key) -> bool:
@@ -199,7 +199,7 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
     return f"not YAML: {problem}{context}{hint}"
 
 
-class _Reader:
+class _YamlReader:
     def __init__(
         self, source: str, origin: str, folder: Path, order: int, override: KeyPath | None, lines: bool
     ) -> None:
@@ -209,13 +209,13 @@ class _Reader:
         self.problems: list[Problem] = []
         self.count = 0
 
-    def document(self, node: yaml.Node | None) -> Document:
+    def document(self, node: yaml.Node | None) -> YamlDocument:
         path = self.override or ()
         start = Place(self.order, int(self.lines), int(self.lines), self.origin)
         for length in range(len(path) + 1):
             self.entries[path[:length]] = Entry(start, start, None, self.folder, self.override)
         value = None if node is None else self.value(node, path, start, ())
-        return Document(value, self.entries, self.problems)
+        return YamlDocument(value, self.entries, self.problems)
 
     def place(self, node: yaml.Node) -> Place:
         if not self.lines:

@@ -188,7 +188,7 @@ def _keys(section: type[BaseModel], path: tuple[str, ...], values: Any) -> Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SectionPlace:
     """A place of a schema that holds a section, such as `model` with `architecture: transformer`.
 
     Args:
@@ -202,7 +202,7 @@ class Place:
     section: type[BaseModel]
 
 
-def places(schema: type[BaseModel]) -> Iterator[Place]:
+def places(schema: type[BaseModel]) -> Iterator[SectionPlace]:
     """Every section of a schema, those of all kinds, each before the sections within it.
 
     >>> from regard.tasks.documents.config import DocumentsConfig
@@ -212,8 +212,8 @@ def places(schema: type[BaseModel]) -> Iterator[Place]:
     yield from _places(schema, (), "")
 
 
-def _places(section: type[BaseModel], path: tuple[str, ...], kind: str) -> Iterator[Place]:
-    yield Place(path, kind, section)
+def _places(section: type[BaseModel], path: tuple[str, ...], kind: str) -> Iterator[SectionPlace]:
+    yield SectionPlace(path, kind, section)
     for key in keys_of(section, path):
         name = key.field.discriminator
         for inner in key.sections:

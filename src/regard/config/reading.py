@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from regard.config.configuration import Configuration, written
-from regard.config.document import Document, parse, parse_value
+from regard.config.document import YamlDocument, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
 from regard.config.schemas import SCHEMAS
@@ -107,7 +107,9 @@ def presets() -> dict[str, str]:
     }
 
 
-def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str, inherited: bool) -> Configuration:
+def _build(
+    document: YamlDocument, overrides: Sequence[str], *, name: str, origin: str, inherited: bool
+) -> Configuration:
     tasks = [written.strip() for path, _, written in map(_divided, overrides) if path == ("task",)]
     task = tasks[-1] if tasks else value_at(("task",), document.values)
     for order, text in enumerate(overrides, start=1):
@@ -117,7 +119,7 @@ def _build(document: Document, overrides: Sequence[str], *, name: str, origin: s
     return Configuration(config, name, origin, document.entries, unread)
 
 
-def _override(base: Document, text: str, order: int, task: object) -> Document:
+def _override(base: YamlDocument, text: str, order: int, task: object) -> YamlDocument:
     """The document with one key replaced, without the problems of the replaced part."""
     origin = f"--set {cut(text)}"
     path, equals, written = _divided(text)
@@ -131,7 +133,7 @@ def _override(base: Document, text: str, order: int, task: object) -> Document:
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
     problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
     values = _with(base.values, path, document.values)
-    return Document(values, {**document.entries, **kept}, [*problems, *document.problems])
+    return YamlDocument(values, {**document.entries, **kept}, [*problems, *document.problems])
 
 
 def _key(path: KeyPath, values: object, task: object) -> Key | None:
@@ -153,7 +155,7 @@ def _divided(override: str) -> tuple[KeyPath, str, str]:
     return tuple(part.strip() for part in name.split(".")), equals, written
 
 
-def _without_options(preset: Document, override: str) -> Document:
+def _without_options(preset: YamlDocument, override: str) -> YamlDocument:
     """The preset without its options of a recipe of attention, if the override names another recipe."""
     path, _, written = _divided(override)
     section = value_at(path[:-1], preset.values)

@@ -10,7 +10,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from regard.config.description import default, is_listed
-from regard.config.keys import Key, Place, keys_of, places
+from regard.config.keys import Key, SectionPlace, keys_of, places
 from regard.config.place import dotted
 from regard.config.schema import Config, Section
 from regard.config.schemas import SCHEMAS
@@ -125,13 +125,13 @@ def _own(section: Schema) -> list[Key]:
 
 def _names(schema: type[Config]) -> dict[Schema, str]:
     """By section the places that hold it, as they are written; with its kind if the key may hold another one."""
-    held: dict[Schema, list[Place]] = {}
+    held: dict[Schema, list[SectionPlace]] = {}
     found: dict[tuple[str, ...], set[Schema]] = {}
     for place in places(schema):
         held.setdefault(place.section, []).append(place)
         found.setdefault(place.path, set()).add(place.section)
 
-    def name(place: Place) -> str:
+    def name(place: SectionPlace) -> str:
         kind = f" with `{place.kind}`" if place.kind and len(found[place.path]) > 1 else ""
         return f"`{dotted(place.path)}`{kind}" if place.path else "top level"
 

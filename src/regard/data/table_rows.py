@@ -15,7 +15,7 @@ from regard.data.lines import Lines
 TAB = "\t"
 
 
-class Rows(ABC):
+class AbstractRows(ABC):
     """The rows of a table, read by index."""
 
     kind: str
@@ -40,7 +40,7 @@ class Rows(ABC):
         """The line of a row, from 1."""
 
 
-class SeparatedRows(Rows):
+class SeparatedRows(AbstractRows):
     """A row per line; quotation marks have no special meaning."""
 
     def __init__(self, path: Path, separator: str) -> None:
@@ -69,7 +69,7 @@ def kind_of(separator: str) -> str:
     return "tab-separated" if separator == TAB else f"{separator.strip()!r}-separated"
 
 
-class CsvRows(Rows):
+class CsvRows(AbstractRows):
     """The rows of a CSV file; fields in double quotes may have delimiters and line ends in them.
 
     The delimiter is the one of `,` `;` tab `|` that the first line has most often, or that a line `sep=;` before it

@@ -50,7 +50,7 @@ def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAME
 
 
 @dataclass(slots=True)
-class Tally:
+class SymbolTally:
     """Symbols and the items that have them.
 
     >>> tally = Tally()
@@ -104,12 +104,12 @@ def summary(warnings: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     >>> summary([("a:1", ["the input is empty"]), ("a:2", [unknown]), ("a:3", ["the input is empty"])])
     ['2 items: the input is empty (a:1, a:3)', "a:2: no 'x'"]
     """
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, SymbolTally] = {}
     first: dict[str, str] = {}
     for place, texts in warnings:
         for text in texts:
             subject, names = (text.subject, text.names) if isinstance(text, Caution) else (text, ())
-            tally = tallies.setdefault(subject, Tally())
+            tally = tallies.setdefault(subject, SymbolTally())
             tally.names.update(names)
             tally.count(place)
             first.setdefault(subject, f"{place}: {text}")

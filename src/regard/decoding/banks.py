@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.constraint import NONE, Constraints, Phrases
-from regard.decoding.frontier import widened
+from regard.decoding.live_beam import widened
 from regard.ops import largest
 from regard.shapes import Bool, Float, Int
 

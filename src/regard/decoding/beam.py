@@ -13,13 +13,13 @@ from regard import tree
 from regard.config.search import Search
 from regard.decoding.banks import Banks
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.history import ROOT, History
+from regard.decoding.live_beam import Frontier, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process
 from regard.decoding.recorded import constant_of
-from regard.decoding.request import Ended, Progress, Request, Steps
+from regard.decoding.request import Ended, Request, SearchProgress, Steps
 from regard.decoding.result import Hypothesis, StopReason
 from regard.ops import largest
 
@@ -39,7 +39,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
     the rule above it would be admitted at every step.
 
     With `keep_finished` the end of sentence is a token among others, and what has finished competes for its place in
-    the beam (`regard.decoding.kept_beam`).
+    the beam (`regard.decoding.keep_finished`).
     """
     if tree.rows(request.memory) == 0:
         return list
@@ -116,7 +116,7 @@ def _search(
     processors: Sequence[Processor],
     banks: Banks | None,
     streaming: bool,
-) -> Generator[Progress | Ended, None, tuple[Tensor, Tensor]]:
+) -> Generator[SearchProgress | Ended, None, tuple[Tensor, Tensor]]:
     """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
     then of those of its beam."""
     eos, best, groups = frontier.eos, _best(options, remaining), options.num_groups
@@ -242,7 +242,7 @@ def _search(
         if streaming and len(frontier):
             live = torch.cat([own.finished_nodes[:, 0, :1], frontier.nodes], 1)
             possible = torch.cat([own.finished[:, 0, :1], own.totals], 1) > -inf
-            yield Progress(frontier.history, frontier.sentences, live, possible)
+            yield SearchProgress(frontier.history, frontier.sentences, live, possible)
     return results, results_nodes
 
 

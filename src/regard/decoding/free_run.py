@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard import tree
-from regard.decoding.frontier import checked_source, length_limits
+from regard.decoding.live_beam import checked_source, length_limits
 from regard.decoding.processor import SearchSource
 from regard.decoding.recorded import called, looks, recordings_of, staying
 from regard.decoding.result import main_name

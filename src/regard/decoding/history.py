@@ -16,7 +16,7 @@ ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class StepNodes:
     """The nodes of an output step.
 
     Args:
@@ -44,7 +44,7 @@ class History:
         self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self._count = 0
 
-    def add(self, level: Level) -> None:
+    def add(self, level: StepNodes) -> None:
         """Adds an output step."""
         self._starts.append(self._count)
         self._alignments.append(level.alignments)

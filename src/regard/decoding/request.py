@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """After a step: the hypotheses that may yet be the best one of each of M sentences that go on.
 
     Args:
@@ -66,7 +66,7 @@ class Ended:
     """The best hypotheses of M sentences whose search has ended.
 
     Args:
-        history, sentences: as in `Progress`.
+        history, sentences: as in `SearchProgress`.
         nodes: (M,), the last nodes.
         scores: (M,).
         ended: (M,) bool, whether the end of sentence was reached.
@@ -79,7 +79,7 @@ class Ended:
     ended: Tensor
 
 
-Steps = Iteration[Progress | Ended, None, Callable[[], list[list[Hypothesis]]]]
+Steps = Iteration[SearchProgress | Ended, None, Callable[[], list[list[Hypothesis]]]]
 """A search that is run by `next`, in inference mode. It yields only if it is streamed, and returns a function that
 reads its results, which is to be called outside of inference mode."""
 

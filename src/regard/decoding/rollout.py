@@ -12,12 +12,12 @@ from torch import Generator, Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, length_limits, widened
+from regard.decoding.live_beam import Frontier, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process, uses_weights
 from regard.decoding.recorded import constant_of
-from regard.decoding.request import Ended, Progress, Request, Steps
+from regard.decoding.request import Ended, Request, SearchProgress, Steps
 from regard.decoding.result import Hypothesis, StopReason
 from regard.ops import largest
 from regard.ops.over_steps import Storage
@@ -136,10 +136,10 @@ def roll_out(
     return read
 
 
-def _progress(frontier: Frontier) -> Progress:
+def _progress(frontier: Frontier) -> SearchProgress:
     """All that has been said is certain."""
     nodes = frontier.nodes
-    return Progress(frontier.history, frontier.sentences, nodes, torch.ones_like(nodes, dtype=torch.bool))
+    return SearchProgress(frontier.history, frontier.sentences, nodes, torch.ones_like(nodes, dtype=torch.bool))
 
 
 def greedy_steps(request: Request, options: Search) -> Steps:

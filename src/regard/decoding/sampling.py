@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
-from regard.decoding.frontier import Frontier, length_limits
+from regard.decoding.live_beam import Frontier, length_limits
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import NoPenalty, refuse_penalty
 from regard.decoding.recorded import constant_of

@@ -10,7 +10,7 @@ from regard.config.search import Search
 from regard.decoding.bayes_risk import Texts, minimum_bayes_risk
 from regard.decoding.beam import beam_steps
 from regard.decoding.constraint import Constraints
-from regard.decoding.kept_beam import kept_steps
+from regard.decoding.keep_finished import kept_steps
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.request import Request, Steps, exhausted

@@ -14,7 +14,7 @@ from regard.config.search import Search
 from regard.decoding.constraint import Constraints
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
-from regard.decoding.request import Ended, Progress, Request, Steps
+from regard.decoding.request import Ended, Request, SearchProgress, Steps
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.search import steps_of
 from regard.errors import ConfigError
@@ -108,12 +108,12 @@ def _increments(steps: Steps) -> Iterator[Increment]:
             event = next(steps, None)
         if event is None:
             return
-        for increment in _certain(event, given) if isinstance(event, Progress) else _rest(event, given):
+        for increment in _certain(event, given) if isinstance(event, SearchProgress) else _rest(event, given):
             given[increment.sentence] += len(increment.tokens)
             yield increment
 
 
-def _certain(event: Progress, given: Counter[int]) -> Iterator[Increment]:
+def _certain(event: SearchProgress, given: Counter[int]) -> Iterator[Increment]:
     """What the hypotheses of each sentence agree on and was not given yet."""
     sentences = event.sentences.tolist()
     first = min((given[sentence] for sentence in sentences), default=0)

@@ -12,7 +12,7 @@ from regard.config.spelling import suggestion
 from regard.errors import DataError
 
 
-class Arrays:
+class NamedArrays:
     """Arrays of another program, which are asked for by their roles.
 
     Args:

@@ -20,7 +20,7 @@ from torch.nn import functional
 from regard import ops
 from regard.attention import AbstractAttention, recipes
 from regard.attention.alignments import ExponentialAlignment, TransitionAgent
-from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.alignments.forward import ForwardAlignment, ForwardState
 from regard.attention.contract import (
     AbstractAlignment,
     AbstractScore,
@@ -247,7 +247,7 @@ class RestartingForwardAlignment(ForwardAlignment):
 
     floor = FLOOR
 
-    def initial(self, memory: Memory, num_rows: int) -> Progress:
+    def initial(self, memory: Memory, num_rows: int) -> ForwardState:
         """α̂_0 and u_0 = 1/2."""
         first = super().initial(memory, num_rows)
         return replace(first, alignment=first.alignment.clamp(min=ELSEWHERE))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard import ops
 from regard.attention import AbstractAttention, recipes
-from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.alignments.forward import ForwardAlignment, ForwardState
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.monotonic import agent_of
 from regard.audio.compression import logarithm
@@ -58,7 +58,7 @@ class ClampedForwardAlignment(ForwardAlignment):
     """
 
     def move(
-        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+        self, energies: Float[Tensor, "R H S"], leaf: ForwardState, support: Bool[Tensor, "R G S"] | None
     ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
         """The weights, zeros in a row without support, and the alignment afterwards."""
         dtype = torch.promote_types(energies.dtype, leaf.alignment.dtype)

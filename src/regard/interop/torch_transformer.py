@@ -92,7 +92,7 @@ class SideFacts(Section):
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Key(default="keep", description="its Unicode normal form")
 
 
-class Names(Section):
+class PartNames(Section):
     """Where parts are in the state dict."""
 
     transformer: str = Key(default="transformer", description="the nn.Transformer; empty: it is the whole")
@@ -107,11 +107,11 @@ class Names(Section):
     )
 
 
-class Facts(Section):
+class StateFacts(Section):
     """What a state dict does not say."""
 
     weights: str = Key(description="the state dict: a file of torch.save, or a safetensors file")
-    names: Names = Key(default=Names(), description="where parts are in the state dict")
+    names: PartNames = Key(default=PartNames(), description="where parts are in the state dict")
     heads: Size = Key(description="nhead")
     norm_first: bool = Key(default=False, description="norm_first")
     activation: Literal["relu", "gelu"] = Key(default="relu", description="activation")
@@ -188,7 +188,7 @@ class TorchTransformer(AbstractKind):
         )
 
 
-def _facts(path: Path) -> Facts:
+def _facts(path: Path) -> StateFacts:
     """The facts of a file."""
     if require(path).read_bytes().startswith((b"PK\x03\x04", b"\x80")) or path.suffix == SAFE:
         raise DataError(
@@ -197,10 +197,10 @@ def _facts(path: Path) -> Facts:
             "  docs/converting.md explains each."
         )
     values = mapping(read_yaml(path), path, "facts by name")
-    return validated(Facts, values, path)
+    return validated(StateFacts, values, path)
 
 
-def _weights(path: Path, names: Names) -> dict[str, Tensor]:
+def _weights(path: Path, names: PartNames) -> dict[str, Tensor]:
     """The weights, those of the parts by our names for them and with their projections apart."""
     saved: Any = read_safetensors(path) if path.suffix == SAFE else read_checkpoint(path)
     saved = mapping(saved, path, "a state dict")
@@ -246,7 +246,7 @@ def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Sy
     return Field(Normalisation(facts.case, facts.unicode), units, symbols.vocabulary), symbols, section
 
 
-def _check_positions(facts: Facts, tables: list[Tensor], size: int) -> int | None:
+def _check_positions(facts: StateFacts, tables: list[Tensor], size: int) -> int | None:
     """The number of positions that are learned; None if none are."""
     if facts.positions == "learned":
         if len(tables) not in (1, 2):
@@ -263,7 +263,9 @@ def _check_positions(facts: Facts, tables: list[Tensor], size: int) -> int | Non
     return None
 
 
-def _network(weights: Mapping[str, Tensor], side: str, facts: Facts, size: int, longest: int | None) -> dict[str, Any]:
+def _network(
+    weights: Mapping[str, Tensor], side: str, facts: StateFacts, size: int, longest: int | None
+) -> dict[str, Any]:
     """The section of the encoder or the decoder, whose sizes are those of weights."""
     numbers = {int(match["number"]) for name in weights if (match := LAYER.match(name)) and match["side"] == side}
     inner = weights.get(f"{side}.layers.0.linear1.weight")

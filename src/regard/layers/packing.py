@@ -71,7 +71,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Padding:
+class RightPadding:
     """The right-padding of a batch (B, S), and what layers read of it, which is made once.
 
     Args:

@@ -13,7 +13,7 @@ from regard.layers.cells.cell import CELLS, Cell, State
 from regard.layers.cells.layer import LAYERS, call
 from regard.layers.dropout import Dropout, drop
 from regard.layers.eligibility import overridden
-from regard.layers.packing import Padding
+from regard.layers.packing import RightPadding
 from regard.ops.over_steps import Loop
 from regard.shapes import Bool, Float, keep_right_padding
 
@@ -113,13 +113,15 @@ class RecurrentStack(nn.Module):
         batch, source = inputs.shape[:2]
         if batch == 0 or source == 0:
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
-        padding = Padding(batch, source, mask)
+        padding = RightPadding(batch, source, mask)
         if not self.bidirectional and overridden(self, RecurrentStack, "step") is not None:
             first = state or self.zero_state(batch, inputs)
             return take_steps(self.step, padding.cleared(inputs), first, mask)
         return self._run(inputs, state, padding)
 
-    def _run(self, inputs: Tensor, state: CellState | None, padding: Padding | None = None) -> tuple[Tensor, CellState]:
+    def _run(
+        self, inputs: Tensor, state: CellState | None, padding: RightPadding | None = None
+    ) -> tuple[Tensor, CellState]:
         """Every layer over a step, or over a sequence with its padding, with dropout and residuals between them."""
         finals = []
         for index, layer in enumerate(self.layers):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RegardError, ShapeError
 from regard.metrics.padding import Matrix, as_array
-from regard.metrics.table import Arrays
+from regard.metrics.table import ItemArrays
 
 INK = 0.1
 """A pixel is ink if a channel is farther from the paper than this share of the range."""
@@ -197,7 +197,7 @@ def ink_share(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pointing(Arrays):
+class Pointing(ItemArrays):
     """Where words look that name an object; all arrays are (W,), for the W words with boxes.
 
     Args:

@@ -48,7 +48,7 @@ class AbstractScores(ABC):
         return path
 
 
-class Arrays(ABC):
+class ItemArrays(ABC):
     """Base of dataclasses whose fields are arrays with an entry for each item."""
 
     __slots__ = ()

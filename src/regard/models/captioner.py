@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from regard.attention import luong, show_attend_tell
-from regard.attention.verbs import AbstractAttention
+from regard.attention.interface import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.interop.variants import CAPTIONERS
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead

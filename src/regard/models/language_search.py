@@ -13,7 +13,7 @@ from regard.models import transformer_search
 from regard.models.contract import DecoderOutput
 from regard.models.language_model import NOTHING, by_position
 from regard.models.transformer_language_model import CausalLayer, TransformerLanguageModel
-from regard.models.transformer_search import SearchMemory, Steps
+from regard.models.transformer_search import SearchMemory, TransformerSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PackedLanguageCopy:
     """
 
     def __init__(self, model: Any, memory: Any, rows: int) -> None:
-        self.steps = Steps(model, CausalLayer, None, rows)
+        self.steps = TransformerSteps(model, CausalLayer, None, rows)
         caches = [cache.memory for cache in memory.cache]
         self.slots = self.steps.layers.fill(
             tuple(cache.score for cache in caches), tuple(cache.read for cache in caches)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention import Parallel
 from regard.attention.alignments import Choice
 from regard.attention.contract import Tree
-from regard.attention.verbs import AbstractAttention
+from regard.attention.interface import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import QuantileHead, TokenHead, ValueHead
 from regard.losses import cross_entropy

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from regard.attention import Parallel, Projected
 from regard.attention.contract import Tree
-from regard.attention.verbs import AbstractAttention
+from regard.attention.interface import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
 from regard.layers.eligibility import overridden

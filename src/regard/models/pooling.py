@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from regard.attention import self_pooling
-from regard.attention.verbs import prepare_memory
+from regard.attention.interface import prepare_memory
 from regard.errors import UnsupportedError
 from regard.models.bridge import FixedContext
 from regard.models.contract import Encoded

@@ -11,8 +11,8 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree, initial_position
+from regard.attention.interface import AbstractAttention, prepare_memory
 from regard.attention.memory import widened
-from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
 from regard.layers.cells.cell import Cell

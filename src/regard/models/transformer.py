@@ -13,9 +13,9 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
+from regard.attention.interface import AbstractAttention, prepare_memory
 from regard.attention.memory import widened
 from regard.attention.refined import Refined
-from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible, overridden

@@ -9,8 +9,8 @@ from typing import cast
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Tree
+from regard.attention.interface import AbstractAttention
 from regard.attention.refined import Refined
-from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, Residual, feed_forward
 from regard.shapes import Bool, Float

@@ -10,9 +10,9 @@ from typing import Any, Literal, cast, get_args
 from torch import nn
 
 from regard.attention import Mechanism, Refined
+from regard.attention.interface import AbstractAttention
 from regard.attention.recipes.multi_head import Positions as InsideAttention
 from regard.attention.refined import RefinementNorm
-from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation, BlockedSinusoidalPositions, LearnedPositions, ScaledPositions, SinusoidalPositions
 

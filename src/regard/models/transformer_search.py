@@ -64,7 +64,7 @@ class SearchMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchState:
+class TransformerSearchState:
     """Where the steps of hypotheses stand.
 
     Args:
@@ -285,7 +285,7 @@ def reach_of(decoder: Any) -> int | None:
     return None if back is None else back + 1
 
 
-class Steps:
+class TransformerSteps:
     """The layers' steps in one search, and what depends on the number of the step.
 
     Args:
@@ -354,7 +354,7 @@ class PackedCopy:
 
     def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
         sources = Sources(tuple(part.score for part in memory), tuple(part.read for part in memory), memory[0].mask)
-        self.steps = Steps(decoder, DecoderLayer, sources, rows)
+        self.steps = TransformerSteps(decoder, DecoderLayer, sources, rows)
         self.continuous = decoder.continuous
         self.count = len(memory[0].read)
         self.last: list[Tensor] = []
@@ -363,19 +363,19 @@ class PackedCopy:
         """The memory that the steps read."""
         return SearchMemory(torch.arange(self.count))
 
-    def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> SearchState:
+    def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> TransformerSearchState:
         """As the decoder's."""
-        return SearchState(torch.empty(len(memory.sentences) * num_hypotheses, 0, dtype=torch.int32))
+        return TransformerSearchState(torch.empty(len(memory.sentences) * num_hypotheses, 0, dtype=torch.int32))
 
     def step(
         self,
         inputs: Tensor,
         memory: SearchMemory,
-        state: SearchState,
+        state: TransformerSearchState,
         *,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[DecoderOutput, SearchState]:
+    ) -> tuple[DecoderOutput, TransformerSearchState]:
         """As the decoder's."""
         rows = len(inputs)
         x = self.steps.embed(inputs, state.slots.shape[1])
@@ -385,7 +385,7 @@ class PackedCopy:
         for index, layer in enumerate(() if weights is None else weights):
             alignments |= named(f"cross.{index}", layer)
         outputs = output_of(self.steps.head(self.steps.norm(x)), alignments, continuous=self.continuous)
-        return outputs, SearchState(slots)
+        return outputs, TransformerSearchState(slots)
 
     def _rows(self, memory: SearchMemory, rows: int) -> tuple[Tensor, Tensor]:
         """The sentence of each row, and where it begins to attend: the same as long as no sentence leaves."""

@@ -196,11 +196,11 @@ def plain_energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) 
 def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
     """The energies by a module of kernels, differentiable where any input requires a gradient."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
+        return _AdditiveEnergies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
     return module.energies(*inputs, slope)
 
 
-class _Energies(torch.autograd.Function):
+class _AdditiveEnergies(torch.autograd.Function):
     """Keeps only the inputs; a second derivative is that of the reference."""
 
     @staticmethod

@@ -101,11 +101,11 @@ def in_blocks(
 ) -> Tensor:
     """As the reference, some sentences at a time or some steps of a long one, so that memory grows with T + S."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
-        return _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
+        return _AdditiveAttention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
     return _attend(query, keys, v, values, mask, sharpening)[0]
 
 
-class _Attention(torch.autograd.Function):
+class _AdditiveAttention(torch.autograd.Function):
     """Keeps the inputs, and the weights if they are few, else computes those of a block again in the backward pass.
 
         e_ts = v · tanh(q_t + k_s),  α_t = softmax(β e_t) over the mask,  c_t = Σ_s α_ts h_s

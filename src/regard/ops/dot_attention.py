@@ -113,7 +113,7 @@ def fused(
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
         return attend(query, keys, values, support, scale, causal)
-    return _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
+    return _DotAttention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
@@ -149,7 +149,7 @@ def _for_heads(x: Tensor, heads: int) -> Tensor:
     return x.repeat_interleave(heads // x.shape[2], 2)
 
 
-class _Attention(torch.autograd.Function):
+class _DotAttention(torch.autograd.Function):
     """Keeps the graph of the kernels inside; a second derivative, which they lack, is the plain formula's."""
 
     @staticmethod

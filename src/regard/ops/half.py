@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 
-class Copies:
+class HalfCopies:
     """The copies of some weights in a half type.
 
     Args:
@@ -81,10 +81,10 @@ def _converted(tensors: tuple[Tensor, ...] | list[Tensor], kind: torch.dtype) ->
     return results
 
 
-_COPIES: ContextVar[Copies | None] = ContextVar("half copies of weights", default=None)
+_COPIES: ContextVar[HalfCopies | None] = ContextVar("half copies of weights", default=None)
 
 
-def current() -> Copies | None:
+def current() -> HalfCopies | None:
     """The copies in use; None where torch compiles, which plans its own conversions."""
     return None if torch.compiler.is_compiling() else _COPIES.get()
 
@@ -92,7 +92,7 @@ def current() -> Copies | None:
 @contextmanager
 def copied(weights: Sequence[Tensor], kind: torch.dtype) -> Iterator[None]:
     """Within it products read copies of these weights."""
-    token = _COPIES.set(Copies(weights, kind))
+    token = _COPIES.set(HalfCopies(weights, kind))
     try:
         yield
     finally:

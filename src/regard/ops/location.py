@@ -190,7 +190,7 @@ def run(query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
     """The energies by compiled loops, differentiable where any input requires a gradient."""
     inputs = query, keys, past, *weights
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        return _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
+        return _LocationEnergies.apply(*inputs)  # type: ignore[no-untyped-call]
     return _kernels().energies(*inputs)
 
 
@@ -205,7 +205,7 @@ def _kernels() -> Any:
     return import_module("regard.ops.kernels.location")
 
 
-class _Energies(torch.autograd.Function):
+class _LocationEnergies(torch.autograd.Function):
     """Keeps only the inputs; a second derivative is that of the plain operations."""
 
     @staticmethod

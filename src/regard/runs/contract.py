@@ -19,7 +19,7 @@ from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
 from regard.runs.fingerprints import fingerprint, training_files
 from regard.runs.plan import Plan
-from regard.runs.trained_items import DataItem, Seen, TrainedItems, shared_items
+from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
 
 if TYPE_CHECKING:
     from regard.runs.trainee import AbstractTrainee
@@ -60,7 +60,7 @@ class DataFile:
     members: tuple[Path, ...] | None = None
 
 
-class Prediction(Protocol):
+class AnyPrediction(Protocol):
     """What `predict` returns for an input."""
 
     @property
@@ -68,7 +68,7 @@ class Prediction(Protocol):
         """Why the input could not be handled as it is; empty for most."""
 
 
-class Scored(Protocol):
+class AnyScored(Protocol):
     """An item of an evaluation with its prediction; `str` shows both, in one or more lines."""
 
     @property
@@ -76,14 +76,14 @@ class Scored(Protocol):
         """Where the item is from, such as `test.tsv:3`."""
 
     @property
-    def prediction(self) -> Prediction:
+    def prediction(self) -> AnyPrediction:
         """What was predicted for it."""
 
     def record(self) -> dict[str, Any]:
         """The item as a JSON object."""
 
 
-class Evaluation(Protocol):
+class AnyEvaluation(Protocol):
     """A comparison of predictions with a file; `str` shows the metrics."""
 
     @property
@@ -91,11 +91,11 @@ class Evaluation(Protocol):
         """The metrics by name."""
 
     @property
-    def scored(self) -> Sequence[Scored]:
+    def scored(self) -> Sequence[AnyScored]:
         """The items, in the order of the file."""
 
     @property
-    def worst(self) -> Sequence[Scored]:
+    def worst(self) -> Sequence[AnyScored]:
         """The items that are not right, the worst first."""
 
     @property
@@ -235,7 +235,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:
-        """The `Prediction` of every input, in order; what an input holds affects no other one.
+        """The `AnyPrediction` of every input, in order; what an input holds affects no other one.
 
         Args:
             inputs: texts, or what `read` returns.
@@ -244,7 +244,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
 
     @abstractmethod
-    def evaluate(self, path: Path | str) -> Evaluation:
+    def evaluate(self, path: Path | str) -> AnyEvaluation:
         """Compares predictions with a file.
 
         Raises:
@@ -255,7 +255,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The items of an evaluation of a file, as those of the training are recorded; none of models without."""
         return ()
 
-    def seen(self, evaluation: Any, path: Path | str) -> Seen | None:
+    def seen(self, evaluation: Any, path: Path | str) -> SeenItems | None:
         """Which items of an evaluation the model was trained on; None if it is not known."""
         if self.trained_items is None:
             return None

@@ -11,9 +11,9 @@ from regard.config import load as load_configuration
 from regard.config.place import cut
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
+from regard.runs.automatic_settings import adopt
 from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import fingerprints
-from regard.runs.open_keys import adopt
 from regard.runs.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.runs.table import task_of
 from regard.runs.trained_items import ITEMS

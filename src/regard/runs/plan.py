@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.config.schema import is_set
 from regard.errors import counted
-from regard.runs.open_keys import OpenKeys
+from regard.runs.automatic_settings import OpenKeys
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""

@@ -43,7 +43,7 @@ class DataItem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenItems:
     """Which of some items were trained on.
 
     Args:
@@ -89,7 +89,7 @@ class TrainedItems:
     def __or__(self, other: TrainedItems | None) -> TrainedItems:
         return self if other is None else TrainedItems(np.union1d(self.hashes, other.hashes))
 
-    def seen(self, items: Iterable[DataItem]) -> Seen:
+    def seen(self, items: Iterable[DataItem]) -> SeenItems:
         """Which of some items are among them; of several right outputs one is enough."""
         count, whole, inputs = 0, [], []
         for item in items:
@@ -99,7 +99,7 @@ class TrainedItems:
                 whole.append(item.place)
             elif read:
                 inputs.append(item.place)
-        return Seen(count, tuple(whole), tuple(inputs))
+        return SeenItems(count, tuple(whole), tuple(inputs))
 
     def save(self, path: Path) -> None:
         """Writes them into a file."""

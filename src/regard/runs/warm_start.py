@@ -18,10 +18,10 @@ from regard.data.text.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead
+from regard.runs.automatic_settings import OpenKeys, adopted, open_keys, value_of
 from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import training_files
 from regard.runs.loading import find_named, load_of_task
-from regard.runs.open_keys import OpenKeys, adopted, open_keys, value_of
 from regard.runs.plan import WARMUP, Plan, planned_steps
 from regard.runs.store import WEIGHTS
 from regard.runs.trained_items import TrainedItems

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from regard.tasks.image_to_text import ImagePrediction, ImageToText
     from regard.tasks.language_modelling import LanguageModel
     from regard.tasks.listing import catalogue, describe, explain
+    from regard.tasks.text_generation import Evaluation, ensemble
     from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
     from regard.tasks.text_to_text import TextToText
-    from regard.tasks.writing import Evaluation, ensemble
 
 __getattr__ = on_demand(
     __name__,
@@ -32,7 +32,7 @@ __getattr__ = on_demand(
         "regard.runs.table": ["TASKS"],
         "text_to_speech": ["Speech", "SpeechEvaluation", "SpeechModel"],
         "text_to_text": ["TextToText"],
-        "writing": ["Evaluation", "ensemble"],
+        "text_generation": ["Evaluation", "ensemble"],
     },
 )
 

@@ -2,6 +2,6 @@
 
 from regard.testing.decoder import DECODER_LAWS, check_decoder
 from regard.testing.mechanism import LAWS, check_mechanism
-from regard.testing.source import Source, draw_source, encode
+from regard.testing.source import EncodedSource, draw_source, encode
 
-__all__ = ["DECODER_LAWS", "LAWS", "Source", "check_decoder", "check_mechanism", "draw_source", "encode"]
+__all__ = ["DECODER_LAWS", "LAWS", "EncodedSource", "check_decoder", "check_mechanism", "draw_source", "encode"]

@@ -16,7 +16,7 @@ from regard.models import Encoded
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EncodedSource:
     """The output of an encoder for one sentence.
 
     Args:
@@ -39,7 +39,7 @@ def draw_source(
     seed: int,
     final_sizes: Any = None,
     dtype: torch.dtype = torch.float64,
-) -> Source:
+) -> EncodedSource:
     """A sentence of normal numbers, which depends only on its seed.
 
     Args:
@@ -63,10 +63,10 @@ def draw_source(
         values = tuple(torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
     else:
         raise ShapeError(f"length={length} and memory_size={memory_size} must both be numbers or both be tuples.")
-    return Source(values, None if final_sizes is None else draw(final_sizes))
+    return EncodedSource(values, None if final_sizes is None else draw(final_sizes))
 
 
-def encode(sources: Sequence[Source], padding: int = 0) -> Encoded:
+def encode(sources: Sequence[EncodedSource], padding: int = 0) -> Encoded:
     """A batch as an encoder would return it, padded to its longest sentence plus `padding` columns.
 
     >>> encode([draw_source(2, 3, seed=0), draw_source(4, 3, seed=1)], padding=1).mask.int()

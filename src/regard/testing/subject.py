@@ -14,19 +14,19 @@ from regard.testing.assertion import require_close
 
 
 @dataclass(frozen=True)
-class Sources:
+class SubjectSources:
     """One batch of sources: for each memory values (B, S, M) and a mask (B, S)."""
 
     values: tuple[Tensor, ...]
     masks: tuple[Tensor, ...]
 
-    def replace_padding(self, number: float) -> Sources:
+    def replace_padding(self, number: float) -> SubjectSources:
         """The same sources with another number in the padding."""
         return replace(
             self, values=tuple(v.masked_fill(~m[..., None], number) for v, m in zip(self.values, self.masks))
         )
 
-    def require_grad(self) -> Sources:
+    def require_grad(self) -> SubjectSources:
         """The same sources as leaves of a new graph."""
         return replace(self, values=tuple(v.detach().clone().requires_grad_() for v in self.values))
 
@@ -64,7 +64,7 @@ class Subject:
 
     def sources(
         self, lengths: Sequence[int], *, sentences: Sequence[int] | None = None, padding: int = 0, scale: float = 1.0
-    ) -> Sources:
+    ) -> SubjectSources:
         """Sources of these lengths; memory i is i positions longer, so that widths differ. Padding holds 77.
 
         Args:
@@ -83,7 +83,7 @@ class Subject:
                 rows[row, :length] = self.draw(length, size, seed=1000 * (sentence + 1) + index) * scale
             values.append(rows)
             masks.append(torch.arange(width) < torch.tensor(longer, dtype=torch.long)[:, None])
-        return Sources(tuple(values), tuple(masks))
+        return SubjectSources(tuple(values), tuple(masks))
 
     def queries(self, rows: int | Sequence[int], steps: int, *, scale: float = 1.0) -> Tensor:
         """Queries (R, T, Q), of these rows (seeds); a row has the same queries in any batch."""
@@ -99,7 +99,7 @@ class Subject:
         ones = queries.new_ones(queries.shape[-1], self.input_size)
         return torch.sin(queries @ ones + torch.arange(self.input_size))
 
-    def keys(self, sources: Sources) -> Tensor | None:
+    def keys(self, sources: SubjectSources) -> Tensor | None:
         """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values.
 
         Padding of the keys holds what padding of the values holds, without a gradient.
@@ -110,7 +110,7 @@ class Subject:
         keys = torch.sin(values.masked_fill(~real, 0) @ self.draw(self.memory_sizes[0], self.key_size, seed=9))
         return torch.where(real, keys, values[..., :1].detach())
 
-    def prepare(self, sources: Sources, *, masked: bool = True) -> Any:
+    def prepare(self, sources: SubjectSources, *, masked: bool = True) -> Any:
         """The memory of sources."""
         mask = self.given(sources.masks) if masked else None
         return self.mechanism.prepare(self.given(sources.values), mask=mask, **self.key_options(sources))
@@ -119,7 +119,7 @@ class Subject:
         """Tensors as a mechanism takes them: those of one memory without a tuple."""
         return tensors if self.several else tensors[0]
 
-    def key_options(self, sources: Sources) -> dict[str, Tensor | None]:
+    def key_options(self, sources: SubjectSources) -> dict[str, Tensor | None]:
         """The argument `keys` of `prepare` and `extend`, for mechanisms that take it."""
         return {} if self.key_size is None else {"keys": self.keys(sources)}
 

@@ -17,7 +17,7 @@ from regard.training.checkpoint import step_name
 from regard.training.log import MetricsLog
 from regard.training.manifest import ALWAYS, Manifest
 from regard.training.progress import Display
-from regard.training.tally import SYMBOLS, Tally
+from regard.training.tally import SYMBOLS, MetricSums
 from regard.training.trainee import Validation
 
 FIRST_STEPS, TIMED_STEPS, KEPT_STEPS = 5, 50, 200
@@ -109,7 +109,7 @@ class RunReport:
 
     def step(
         self,
-        tally: Tally,
+        tally: MetricSums,
         position: Position,
         *,
         learning_rate: float,

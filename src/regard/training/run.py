@@ -25,7 +25,7 @@ from regard.training.report import Pace, Position, RunReport
 from regard.training.schedule import Plateau, Schedule
 from regard.training.selection import BestValidation
 from regard.training.step import Stepper
-from regard.training.tally import Tally
+from regard.training.tally import MetricSums
 from regard.training.trainee import Trainee, Validation
 
 SEED_STRIDE = 1_000_003
@@ -56,7 +56,7 @@ class Run:
         self.total_steps = self._total_steps()
         self.schedule = Schedule(config, total_steps=self.total_steps)
         self.generator = torch.Generator(self.device)
-        self.position, self.tally, self.diagnosis = Position(), Tally(), Diagnosis()
+        self.position, self.tally, self.diagnosis = Position(), MetricSums(), Diagnosis()
         self.checkpoints = Checkpoints(folder)
         randomness.seed(seed + processes.rank() * SEED_STRIDE, self.generator)
         step = processes.first(lambda: self.checkpoints.sound(lambda text: report.say(f"warning: {text}")))
@@ -127,7 +127,7 @@ class Run:
             due=due,
         )
         if due:
-            self.tally = Tally()
+            self.tally = MetricSums()
         if validates:
             before = self.position.seconds
             self.validate()
@@ -310,7 +310,7 @@ class Run:
         self.position = Position(**state["position"])
         there = filter(self.checkpoints.has_weights, self.position.averaged)  # a run that had ended keeps few of them
         self.position.averaged = tuple(there)
-        self.tally = Tally(**state["tally"])
+        self.tally = MetricSums(**state["tally"])
         self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
         self.diagnosis = Diagnosis(**state.get("diagnosis", {}))

@@ -10,7 +10,7 @@ SYMBOLS, PER_SECOND = "symbols", "_per_second"
 
 
 @dataclass(slots=True)
-class Tally:
+class MetricSums:
     """The sums behind a line of metrics; plain values, so that a resumed run continues them."""
 
     loss: float = 0.0

@@ -2,7 +2,7 @@
 speech, captioned images, read handwriting, and
 curves."""
 
-from regard.viz.aligned import Aligned, Reading
+from regard.viz.aligned import Aligned, ReadingOptions
 from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.captioned_image import CaptionedImage
 from regard.viz.captions import plot_captioned_image
@@ -19,7 +19,7 @@ __all__ = [
     "Aligned",
     "AlignedSpeech",
     "CaptionedImage",
-    "Reading",
+    "ReadingOptions",
     "WeightedDocument",
     "load_alignment",
     "plot_alignment",

@@ -21,7 +21,7 @@ PREDICTION = "prediction"
 """The name of the alignment that a prediction reports, next to those of its heads."""
 
 
-class Reading(TypedDict, total=False):
+class ReadingOptions(TypedDict, total=False):
     """How an alignment is read.
 
     Args:
@@ -97,7 +97,9 @@ def panel_name(layer: str, head: str) -> str:
     return ", ".join(part for part in (layer, head and f"head {head}") if part)
 
 
-def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]) -> list[Aligned]:
+def read(
+    alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[ReadingOptions]
+) -> list[Aligned]:
     """The alignments of the arguments, without padding and what is left out.
 
     Args:
@@ -125,7 +127,7 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
             weights = {"": weights[""]}
         sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
         targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
-        own: Reading = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)} | how
+        own: ReadingOptions = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)} | how
         cut = _cut(weights, sources, targets, getattr(item, "text", None), **own)
         items.append(replace(cut, prompt=getattr(item, "prompt", None)))
     if not items:

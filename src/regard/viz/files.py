@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard.errors import DataError, RegardError, UnsupportedError
-from regard.viz.aligned import SIDES, Aligned, Reading, Weights, as_weights, read
+from regard.viz.aligned import SIDES, Aligned, ReadingOptions, Weights, as_weights, read
 
 FORMAT = "regard.alignment.1"
 ARRAYS = (".json", ".npz")
@@ -24,7 +24,11 @@ def check_highest(highest: object) -> None:
 
 
 def save_alignment(
-    alignment: Any, path: str | Path, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]
+    alignment: Any,
+    path: str | Path,
+    source_tokens: Any = None,
+    target_tokens: Any = None,
+    **how: Unpack[ReadingOptions],
 ) -> Path:
     """Writes arrays and tokens, as `plot_alignment` would show them, to a .json or .npz file.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from regard.errors import RegardError
-from regard.viz.aligned import Reading, largest_weight, read
+from regard.viz.aligned import ReadingOptions, largest_weight, read
 from regard.viz.files import check_highest, suffix_of, write
 from regard.viz.page import page
 
@@ -23,7 +23,7 @@ def plot_alignment(
     title: str | None = None,
     highest: float | Literal["largest"] = 1.0,
     data: Literal["json", "npz"] | None = None,
-    **how: Unpack[Reading],
+    **how: Unpack[ReadingOptions],
 ) -> tuple[Path, ...]:
     """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
 
@@ -46,7 +46,7 @@ def plot_alignment(
         data: if given, arrays and tokens are also written beside the picture, as `x.json` or `x.npz` (see
             `save_alignment`).
         **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, `layers`, as in
-            `Reading`.
+            `ReadingOptions`.
 
     Returns:
         The paths of the written files.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Mechanism
-from regard.testing.source import Source
+from regard.testing.source import EncodedSource
 from support import tiny
 
 Kind = Literal["score", "window", "alignment", "read"]
@@ -99,7 +99,7 @@ class DecoderCase(Case):
     """A decoder and its sources; its inputs are `num_tokens` ids or `num_features` values."""
 
     make: Callable[[], Any]
-    sources: Callable[[], tuple[Source, ...]] = tiny.sources
+    sources: Callable[[], tuple[EncodedSource, ...]] = tiny.sources
     num_tokens: int | None = tiny.NUM_TOKENS
     num_features: int | None = None
     exempt: Mapping[str, str] = field(default_factory=dict)

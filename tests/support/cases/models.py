@@ -8,7 +8,7 @@ from typing import Any
 from regard import attention as a
 from regard import layers, models
 from regard.models import tacotron
-from regard.testing.source import Source
+from regard.testing.source import EncodedSource
 from support import tiny
 from support.cases.case import ClassifierCase, DecoderCase, EncoderCase
 from support.cases.mechanisms.location import LOCATION
@@ -123,7 +123,7 @@ def _of_values(
     name: str,
     shows: tuple[Any, ...],
     make: Callable[[], Any],
-    sources: Callable[[], tuple[Source, ...]] = tiny.sources,
+    sources: Callable[[], tuple[EncodedSource, ...]] = tiny.sources,
     *,
     further_inputs: int = 0,
 ) -> DecoderCase:

@@ -68,7 +68,7 @@ class TransitionAgent(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ForwardState:
     """Where attention is, and the probability that it moves on.
 
     Args:
@@ -127,29 +127,29 @@ class ForwardAlignment(AbstractAlignment):
             )
         return None
 
-    def initial(self, memory: Memory, num_rows: int) -> Progress:
+    def initial(self, memory: Memory, num_rows: int) -> ForwardState:
         """α̂_0, all at the first position that may be attended to, and u_0 = 1/2."""
         start = first_alignment("first", memory, num_rows, self.num_heads)
-        return Progress(start, start.new_full((num_rows, self.num_heads), 0.5))
+        return ForwardState(start, start.new_full((num_rows, self.num_heads), 0.5))
 
     floor = 0.0
     """ε that is added to m."""
 
     def move(
-        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+        self, energies: Float[Tensor, "R H S"], leaf: ForwardState, support: Bool[Tensor, "R G S"] | None
     ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
         """The weights, and α̂_t from α̂_{t-1} and u_{t-1}."""
         return forward_step(energies, leaf.alignment, leaf.move, support, self.floor)
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Progress
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: ForwardState
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α̂ (R, H, S)."""
         weights, after = self.move(energies, leaf, support)
-        return weights, Progress(after, leaf.move), None
+        return weights, ForwardState(after, leaf.move), None
 
-    def observe(self, attended: Attended, look: Look, leaf: Progress) -> Progress:
+    def observe(self, attended: Attended, look: Look, leaf: ForwardState) -> ForwardState:
         """u for the next step."""
         if self.agent is None:
             return leaf
-        return Progress(leaf.alignment, self.agent(attended.context, look.query, look.inputs))
+        return ForwardState(leaf.alignment, self.agent(attended.context, look.query, look.inputs))

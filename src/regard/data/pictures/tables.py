@@ -18,7 +18,7 @@ from regard.config.spelling import suggestion
 from regard.data.defects import item_or_defect, readable
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.table_rows import TAB, CsvRows, Rows, SeparatedRows
+from regard.data.table_rows import TAB, AbstractRows, CsvRows, SeparatedRows
 from regard.data.text.jsonl import parse
 from regard.data.text_file import TABLES, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
@@ -380,7 +380,7 @@ def _beside(file: Path) -> tuple[str, ...]:
 
 
 def _open_rows(
-    rows: Rows, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
+    rows: AbstractRows, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
 ) -> Pictures:
     path, first = rows.lines.path, [name.strip() for name in rows[0]] if len(rows) else []
     place = f"{path}:{rows.number(0)}" if len(rows) else str(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.config.spelling import suggestion
 from regard.data.pairs import Pair, Pairs, shorten
-from regard.data.table_rows import TAB, CsvRows, Rows, SeparatedRows
+from regard.data.table_rows import TAB, AbstractRows, CsvRows, SeparatedRows
 from regard.errors import DataError, counted
 
 BARS = "|||"
@@ -38,7 +38,7 @@ class TablePairs(Pairs):
         source_fields: the columns of the source, counted from 0, or their names; several are joined by tabs.
     """
 
-    def __init__(self, rows: Rows, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
+    def __init__(self, rows: AbstractRows, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
         self.rows = rows
         self.path = rows.lines.path
         first = rows[0] if len(rows) else []

@@ -15,7 +15,7 @@ from regard.data.text.pieces import SentencePieceUnits
 from regard.data.text.vocabulary import SPECIALS
 from regard.interop.export.networks import Networks
 from regard.tasks import TextToText
-from regard.tasks.writing.model import most_steps
+from regard.tasks.text_generation.model import most_steps
 
 FACTS = "model.json"
 FORMAT = 1

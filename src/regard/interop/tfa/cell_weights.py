@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from regard.interop.arrays import Arrays
+from regard.interop.arrays import NamedArrays
 
 Weights = dict[str, Tensor]
 """weight_ih, weight_hh, bias_ih and bias_hh, or for gru_reset_before one bias."""
@@ -26,14 +26,14 @@ Sizes = tuple[int, int]
 """F and D: of the inputs and of the state."""
 
 
-def keras_lstm(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
+def keras_lstm(arrays: NamedArrays, role: str, sizes: Sizes, _: float) -> Weights:
     """A Keras LSTM; its gates are in torch's order."""
     kernel, recurrent = _kernels(arrays, role, sizes, 4)
     bias = arrays.take(f"{role}.bias", (4 * sizes[1],), "4·D", optional=True)
     return _torch(kernel.t(), recurrent.t(), bias)
 
 
-def keras_gru(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
+def keras_gru(arrays: NamedArrays, role: str, sizes: Sizes, _: float) -> Weights:
     """A Keras GRU with reset_after: its first bias is of the inputs, its second of the state."""
     kernel, recurrent = (_z_r_h(part) for part in _kernels(arrays, role, sizes, 3))
     bias = arrays.take(f"{role}.bias", (2, 3 * sizes[1]), "2, 3·D", optional=True)
@@ -41,7 +41,7 @@ def keras_gru(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
     return _torch(kernel.t(), recurrent.t(), *biases)
 
 
-def keras_gru_reset_before(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
+def keras_gru_reset_before(arrays: NamedArrays, role: str, sizes: Sizes, _: float) -> Weights:
     """A Keras GRU with reset_after=False."""
     kernel, recurrent = (_z_r_h(part) for part in _kernels(arrays, role, sizes, 3))
     bias = arrays.take(f"{role}.bias", (3 * sizes[1],), "3·D", optional=True)
@@ -49,7 +49,7 @@ def keras_gru_reset_before(arrays: Arrays, role: str, sizes: Sizes, _: float) ->
     return {"weight_ih": kernel.t(), "weight_hh": recurrent.t(), "bias": bias}
 
 
-def first_lstm(arrays: Arrays, role: str, sizes: Sizes, forget_bias: float) -> Weights:
+def first_lstm(arrays: NamedArrays, role: str, sizes: Sizes, forget_bias: float) -> Weights:
     """`LSTMCell` of TensorFlow 1: inputs and state share a kernel, and the forget gate has a bias beside its own."""
     kernel, recurrent = _joint(arrays, f"{role}.kernel", sizes, 4)
     bias = arrays.take(f"{role}.bias", (4 * sizes[1],), "4·D")
@@ -58,7 +58,7 @@ def first_lstm(arrays: Arrays, role: str, sizes: Sizes, forget_bias: float) -> W
     return _torch(kernel.t(), recurrent.t(), bias)
 
 
-def first_gru(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
+def first_gru(arrays: NamedArrays, role: str, sizes: Sizes, _: float) -> Weights:
     """`GRUCell` of TensorFlow 1: h' = u h + (1 - u) c with c = tanh(W x + U (r h) + b)."""
     gates = _joint(arrays, f"{role}.gates.kernel", sizes, 2)
     candidate = _joint(arrays, f"{role}.candidate.kernel", sizes, 1)
@@ -70,7 +70,7 @@ def first_gru(arrays: Arrays, role: str, sizes: Sizes, _: float) -> Weights:
     return {"weight_ih": kernel.t(), "weight_hh": recurrent.t(), "bias": torch.cat(biases)}
 
 
-CELLS: Mapping[str, tuple[str, Callable[[Arrays, str, Sizes, float], Weights]]] = {
+CELLS: Mapping[str, tuple[str, Callable[[NamedArrays, str, Sizes, float], Weights]]] = {
     "lstm": ("lstm", keras_lstm),
     "gru": ("gru", keras_gru),
     "gru_reset_before": ("gru_reset_before", keras_gru_reset_before),
@@ -80,7 +80,7 @@ CELLS: Mapping[str, tuple[str, Callable[[Arrays, str, Sizes, float], Weights]]] 
 """Our cell, and how its weights are read, by the names that facts give cells."""
 
 
-def size_of(arrays: Arrays, role: str, cell: str) -> int:
+def size_of(arrays: NamedArrays, role: str, cell: str) -> int:
     """D, the size of a cell's state, of the array that tells it.
 
     Raises:
@@ -96,21 +96,21 @@ def size_of(arrays: Arrays, role: str, cell: str) -> int:
     return len(array)
 
 
-def _columns(arrays: Arrays, role: str, gates: int) -> int:
+def _columns(arrays: NamedArrays, role: str, gates: int) -> int:
     array = arrays.look(role)
     if array.dim() != 2 or array.shape[1] % gates:
         raise arrays.wrong(role, f"F + D, {gates}·D")
     return array.shape[1] // gates
 
 
-def _kernels(arrays: Arrays, role: str, sizes: Sizes, gates: int) -> tuple[Tensor, Tensor]:
+def _kernels(arrays: NamedArrays, role: str, sizes: Sizes, gates: int) -> tuple[Tensor, Tensor]:
     """(F, gates·D) and (D, gates·D)."""
     width, size = sizes
     kernel = arrays.take(f"{role}.kernel", (width, gates * size), f"F, {gates}·D")
     return kernel, arrays.take(f"{role}.recurrent_kernel", (size, gates * size), f"D, {gates}·D")
 
 
-def _joint(arrays: Arrays, role: str, sizes: Sizes, gates: int) -> tuple[Tensor, Tensor]:
+def _joint(arrays: NamedArrays, role: str, sizes: Sizes, gates: int) -> tuple[Tensor, Tensor]:
     """(F, gates·D) and (D, gates·D) of one kernel, in which the inputs come first."""
     width, size = sizes
     kernel = arrays.take(role, (width + size, gates * size), f"F + D, {gates}·D")

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.config.spelling import suggestion
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
-from regard.interop.arrays import Arrays
+from regard.interop.arrays import NamedArrays
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
 from regard.interop.symbols import LEAST, Symbols
@@ -55,8 +55,8 @@ class TensorFlowAddons(AbstractKind):
 
     def read(self, origin: Origin) -> Converted:
         path = origin.files.get("facts") or _beside(origin.path)
-        facts = Facts(mapping(read_yaml(path), path, "facts by name"), path)
-        arrays = Arrays(
+        facts = ModelFacts(mapping(read_yaml(path), path, "facts by name"), path)
+        arrays = NamedArrays(
             read_arrays(origin.path), facts.section("names"), facts.get("", "ignore", ()), source=origin.path.name
         )
         sides = [_symbols(facts, side) for side in ("source", "target")]
@@ -97,7 +97,7 @@ class TensorFlowAddons(AbstractKind):
         )
 
 
-class Facts:
+class ModelFacts:
     """What a file says of a model, by section.
 
     Raises:
@@ -134,7 +134,7 @@ class Facts:
 class Network:
     """The parts of a model, their sizes, and their weights."""
 
-    def __init__(self, arrays: Arrays, facts: Facts) -> None:
+    def __init__(self, arrays: NamedArrays, facts: ModelFacts) -> None:
         self.arrays, self.facts = arrays, facts
         self.notes: list[str] = []
         self.cells = {side: facts.choose(side, "cell", list(CELLS)) for side in ("encoder", "decoder")}
@@ -286,7 +286,7 @@ class Network:
         return weights
 
 
-def _symbols(facts: Facts, side: str) -> Symbols:
+def _symbols(facts: ModelFacts, side: str) -> Symbols:
     """A vocabulary.
 
     The symbols of padding and beginning of a target may be said, as there; so they are ordinary symbols, and what an

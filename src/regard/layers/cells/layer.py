@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.layers.cells import elementary, held, packed
+from regard.layers.cells import elementary, packed
+from regard.layers.cells import padded as held
 from regard.layers.cells.cell import CELLS, Cell, Parameters, State
 from regard.layers.cells.reset_before import ResetBeforeGRU
-from regard.layers.packing import Padding
+from regard.layers.packing import RightPadding
 from regard.ops import cells as shared
 from regard.shapes import Float
 
@@ -43,7 +44,7 @@ class AbstractRecurrentLayer(nn.Module):
         options: dict[str, Any] = {"batch_first": True, "bidirectional": bidirectional}
         super().__init__(input_size, size, **options)
 
-    def forward(self, inputs: Any, state: Any = None, padding: Padding | None = None) -> tuple[Any, Any]:
+    def forward(self, inputs: Any, state: Any = None, padding: RightPadding | None = None) -> tuple[Any, Any]:
         """Outputs and the last state.
 
         Args:
@@ -67,7 +68,7 @@ class AbstractRecurrentLayer(nn.Module):
         weights: Any = [tuple(getattr(self, name) for name in names) for names in _NAMES[: 1 + self.bidirectional]]
         return weights
 
-    def _padded(self, x: Float[Tensor, "B S F"], first: State | None, padding: Padding) -> tuple[Tensor, State]:
+    def _padded(self, x: Float[Tensor, "B S F"], first: State | None, padding: RightPadding) -> tuple[Tensor, State]:
         directions, mask = self.directions(), padding.mask
         if elementary.wanted():
             return elementary.run(self.cell, directions, padding.cleared(x), first, mask)
@@ -75,7 +76,10 @@ class AbstractRecurrentLayer(nn.Module):
             packing = padding.packing
             if not packed.is_fast_in_torch(self.cell, directions, x, packing):
                 return packed.run(self.cell, directions, x, first, packing)
-            padding, mask = Padding(padding.batch, padding.source), None  # torch's loop is fast if there is no padding
+            padding, mask = (
+                RightPadding(padding.batch, padding.source),
+                None,
+            )  # torch's loop is fast if there is no padding
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
         if held.refuse(self.cell, x, first) is None:
@@ -128,7 +132,7 @@ class ResetBeforeLayer(AbstractRecurrentLayer, ResetBeforeGRU):
 LAYERS: dict[Cell, type[AbstractRecurrentLayer]] = {layer.cell: layer for layer in (LSTM, GRU, RNN, ResetBeforeLayer)}
 
 
-def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Padding | None) -> tuple[Tensor, State]:
+def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: RightPadding | None) -> tuple[Tensor, State]:
     """The outputs and last state of a layer, or of the module that a user has put in its place, called as torch's is.
 
     Args:
@@ -138,7 +142,7 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: Paddin
         return layer(x, state, padding)
     if padding is not None:
         return run_in_torch(layer, cell, x, state, padding)
-    outputs, after = run_in_torch(layer, cell, x[:, None], state, Padding(len(x), 1))
+    outputs, after = run_in_torch(layer, cell, x[:, None], state, RightPadding(len(x), 1))
     return outputs[:, 0], after
 
 
@@ -147,7 +151,7 @@ def on_gpu(inputs: Any) -> bool:
     return bool(inputs.is_cuda)
 
 
-def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: Padding) -> tuple[Tensor, State]:
+def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: RightPadding) -> tuple[Tensor, State]:
     """A sequence by what is called as torch's layers are, over packed rows if there is padding."""
     hx: Any = None if first is None else tuple(part[None].contiguous() for part in first)
     hx = hx if cell == "lstm" or hx is None else hx[0]

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from regard.errors import ShapeError
 from regard.metrics.padding import as_array
-from regard.metrics.table import Arrays
+from regard.metrics.table import ItemArrays
 
 CENTS = 1200
 """Cents of an octave."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PitchErrors(Arrays):
+class PitchErrors(ItemArrays):
     """What the figures of pitch are made of; all arrays are (B,).
 
     Args:

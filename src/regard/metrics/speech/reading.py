@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import ShapeError
 from regard.metrics.monotonic_path import flattened
 from regard.metrics.padding import as_array
-from regard.metrics.table import Arrays
+from regard.metrics.table import ItemArrays
 
 SKIPPED_MASS = 0.1
 """A unit whose weights sum to less over all steps is skipped."""
@@ -22,7 +22,7 @@ BABBLE = 2.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ReadingErrors(Arrays):
+class ReadingErrors(ItemArrays):
     """The reading errors of sentences; all arrays are (B,).
 
     Args:

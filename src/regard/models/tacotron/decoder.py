@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.attention.verbs import AbstractAttention, prepare_memory
+from regard.attention.interface import AbstractAttention, prepare_memory
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet
 from regard.layers.eligibility import overridden

@@ -16,7 +16,7 @@ Plane = tuple[Tensor, Tensor | None]
 """Features (B, C, H, W), zero at padding, and their mask (B, H, W), True at real cells; None if all are."""
 
 
-class Filters(nn.Conv2d):
+class ConvolutionFilters(nn.Conv2d):
     """W ∗ x + b: `nn.Conv2d`, with the same weights by the same names, which are cast to the type of x."""
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B F h w"]:
@@ -80,7 +80,7 @@ class ImageConvolution(nn.Module):
         before = (kernel_size - 1) // 2 if before is None else before
         self.reach = before, kernel_size - 1 - before
         symmetric = before * 2 == kernel_size - 1
-        self.filters = Filters(
+        self.filters = ConvolutionFilters(
             input_size,
             size,
             kernel_size,

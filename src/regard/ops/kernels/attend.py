@@ -22,7 +22,7 @@ from regard.ops.kernels.compiled.elementary import LARGE, REACH, powers
 from regard.ops.threads import parallel_for
 
 
-class Memory:
+class StepMemory:
     """What all steps read.
 
     Args:

@@ -29,7 +29,7 @@ STRIP = 256
 long to begin as to compute. What belongs to features is repeated for every row of a strip."""
 
 
-class Rows:
+class RealRows:
     """The real rows of an array (R, F): in each block of rows, first those that are real.
 
     Args:
@@ -58,7 +58,7 @@ class Rows:
         return [np.tile(x, self.strip) for x in features]
 
 
-def statistics(rows: Rows, x: Tensor) -> tuple[Tensor, Tensor]:
+def statistics(rows: RealRows, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance (F,) of the real rows of x (R, F), in float64."""
     sums = np.empty((rows.blocks, 2, rows.size), np.float64)
     rows.run(_sum_squares, _array(x), sums)
@@ -69,7 +69,7 @@ def statistics(rows: Rows, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def apply(
-    rows: Rows, x: Tensor, factor: Tensor, mean: Tensor, bias: Tensor, residual: Tensor | None, top: float | None
+    rows: RealRows, x: Tensor, factor: Tensor, mean: Tensor, bias: Tensor, residual: Tensor | None, top: float | None
 ) -> Tensor:
     """y (R, F), zero at padding; top is None without an activation, and infinite of relu.
 
@@ -85,7 +85,7 @@ def apply(
 
 
 def gradients(
-    rows: Rows,
+    rows: RealRows,
     grad_y: Tensor,
     x: Tensor,
     y: Tensor | None,

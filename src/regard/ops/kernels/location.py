@@ -43,7 +43,7 @@ def energies(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, project
     if not out.numel() or not v.numel():
         return out.zero_()
     with torch.no_grad(), without_autocast("cpu"):
-        Steps(keys, filters, projection, v, query.shape[1]).energies(query, past, out)
+        LocationSteps(keys, filters, projection, v, query.shape[1]).energies(query, past, out)
     return out
 
 
@@ -62,14 +62,14 @@ def gradients(
     if not gradient.numel() or not v.numel():
         return tuple(torch.zeros_like(x) for x in (query, keys, past, filters, projection, v))
     with torch.no_grad(), without_autocast("cpu"):
-        steps = Steps(keys, filters, projection, v, query.shape[1])
+        steps = LocationSteps(keys, filters, projection, v, query.shape[1])
         grad_query = torch.empty(query.shape, dtype=query.dtype)
         past_gradient = torch.empty(past.shape, dtype=past.dtype) if grad_past else None
         steps.gradients(gradient, query, past, grad_query, past_gradient)
     return grad_query, steps.grad_keys, past_gradient, *steps.convolution.gradients(), steps.grad_v
 
 
-class Steps:
+class LocationSteps:
     """The energies of steps that share keys and weights, and the sums of their gradients; without autograd.
 
     `grad_keys` and `grad_v` (H, D) are those of all calls of `gradients`; `convolution` has the others.
@@ -83,7 +83,7 @@ class Steps:
     """
 
     def __init__(self, keys: Tensor, filters: Tensor, projection: Tensor, v: Tensor, hypotheses: int = 1) -> None:
-        self.convolution = Filters(filters, projection)
+        self.convolution = LocationFilters(filters, projection)
         self.hypotheses = hypotheses
         self.keys_are_own = hypotheses == v.shape[0] == 1  # no two rows share keys, and (B, S, 1, D) is (1, B, S, D)
         v = v.detach().clone()  # numpy would pin a parameter's memory
@@ -155,7 +155,7 @@ def _array(x: Tensor) -> Any:
     return x.detach().contiguous().numpy()
 
 
-class Filters:
+class LocationFilters:
     """From the past to u by products of matrices, and gradients summed over blocks; without autograd.
 
     With taps_s, the C · W numbers of the past around a position, as rows (H, rows · S, C·W), on a plane W = Y · X:

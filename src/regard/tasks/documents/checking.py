@@ -12,14 +12,14 @@ from regard.data.documents import Document, Documents, document_findings
 from regard.data.finding import NUM_EXAMPLES, Severity, by_severity
 from regard.errors import counted
 from regard.tasks.documents.encoded import SplitDocuments
-from regard.tasks.documents.reading import TrainingData
+from regard.tasks.documents.reading import DocumentTrainingData
 
 FEW_DOCUMENTS, FEW_HELD_OUT, FEW_OF_A_LABEL = 100, 20, 5
 SHOWN = 5
 """The most labels that a finding names."""
 
 
-def check_documents(data: TrainingData) -> Findings:
+def check_documents(data: DocumentTrainingData) -> Findings:
     """Looks at training and held-out documents."""
     findings = [*_sizes("train", data.train, data.train_words), *_sizes("dev", data.dev, data.dev_words)]
     findings += _few(data)
@@ -49,7 +49,7 @@ def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[F
         yield Finding("error", f"no document of {name} has words", count)
 
 
-def _few(data: TrainingData) -> Iterator[Finding]:
+def _few(data: DocumentTrainingData) -> Iterator[Finding]:
     if (count := len(data.train)) < FEW_DOCUMENTS:
         yield Finding("warning", counted(count, "training document|documents is|are too few to learn much from"), count)
     if (count := len(data.dev)) < FEW_HELD_OUT:
@@ -58,7 +58,7 @@ def _few(data: TrainingData) -> Iterator[Finding]:
         )
 
 
-def _labels(data: TrainingData) -> Iterator[Finding]:
+def _labels(data: DocumentTrainingData) -> Iterator[Finding]:
     """Findings about how often labels occur, and where."""
     frequencies = Counter(name for item in data.train for name in item.labels)
     names = data.labels.names
@@ -110,7 +110,7 @@ def _repeated(name: str, documents: Documents) -> Iterator[Finding]:
         yield Finding("info", text, len(repeated), _places(repeated))
 
 
-def _unknown(data: TrainingData) -> Iterator[Finding]:
+def _unknown(data: DocumentTrainingData) -> Iterator[Finding]:
     total = sum(data.dev_words.frequencies.values())
     vocabulary = data.field.words.vocabulary
     unknown = sum(count for word, count in data.dev_words.frequencies.items() if word not in vocabulary)

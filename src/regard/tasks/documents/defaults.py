@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.data import bucket
 from regard.errors import counted
-from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.documents.config import DocumentsConfig
 

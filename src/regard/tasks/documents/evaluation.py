@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.documents import Document, Labels
 from regard.data.pairs import shorten
-from regard.data.tally import Tally
+from regard.data.tally import SymbolTally
 from regard.errors import counted
 from regard.metrics import LabelScores, score_labels
 from regard.shapes import Float
@@ -223,7 +223,7 @@ def evaluation(
     Args:
         labels: those of the model; a document with another one can only be wrong.
     """
-    unknown = Tally()
+    unknown = SymbolTally()
     for item in documents:
         unknown.add(item.place, (name for name in item.labels if name not in labels))
     every = Labels([*labels.names, *sorted(unknown.names)], several=labels.several)

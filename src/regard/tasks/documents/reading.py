@@ -27,7 +27,7 @@ from regard.tasks.documents.encoded import SplitDocuments
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData:
+class DocumentTrainingData:
     """The documents that a model is trained on.
 
     Args:
@@ -44,7 +44,7 @@ class TrainingData:
     chosen: Mapping[str, float]
 
 
-def read_data(data: DocumentDataConfig) -> TrainingData:
+def read_data(data: DocumentDataConfig) -> DocumentTrainingData:
     """Reads the documents, and learns words and labels from the training documents.
 
     Raises:
@@ -77,7 +77,7 @@ def read_data(data: DocumentDataConfig) -> TrainingData:
     if not vocabulary.symbols:
         raise DataError(f"{data.train}: no word of the documents occurs {data.min_count} times; lower data.min_count.")
     field = replace(field, words=replace(field.words, vocabulary=vocabulary))
-    return TrainingData(train, dev, train_words, dev_words, field, labels, chosen)
+    return DocumentTrainingData(train, dev, train_words, dev_words, field, labels, chosen)
 
 
 def read_file(

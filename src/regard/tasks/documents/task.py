@@ -19,7 +19,7 @@ from regard.tasks.documents.checking import check_documents
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
-from regard.tasks.documents.reading import TrainingData, data_item, empty_field, read_data
+from regard.tasks.documents.reading import DocumentTrainingData, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 
 DRAFT_SIZE = 8
@@ -49,30 +49,34 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         empty_field(config.data)
         return build_classifier(config.model, num_words=DRAFT_SIZE, num_labels=DRAFT_SIZE)
 
-    def read(self, config: DocumentsConfig) -> TrainingData:
+    def read(self, config: DocumentsConfig) -> DocumentTrainingData:
         return read_data(config.data)
 
-    def check(self, config: DocumentsConfig, material: TrainingData) -> Findings:
+    def check(self, config: DocumentsConfig, material: DocumentTrainingData) -> Findings:
         return check_documents(material)
 
-    def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+    def items(self, material: DocumentTrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
         return map(data_item, material.train), map(data_item, material.dev)
 
-    def continued(self, config: DocumentsConfig, material: TrainingData, base: DocumentModel) -> TrainingData:
+    def continued(
+        self, config: DocumentsConfig, material: DocumentTrainingData, base: DocumentModel
+    ) -> DocumentTrainingData:
         """The documents with the words and labels that the model knows, too."""
         words = base.field.words.extended(material.field.words)
         names = dict.fromkeys((*base.labels.names, *material.labels.names))
         labels = Labels(names, several=material.labels.several)
         return replace(material, field=replace(material.field, words=words), labels=labels)
 
-    def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
+    def resolve(
+        self, config: DocumentsConfig, material: DocumentTrainingData, report: Findings
+    ) -> Plan[DocumentsConfig]:
         words = material.train_words
         return resolve(config, words.num_words, words.num_sentences, held_out=len(material.dev), chosen=material.chosen)
 
-    def build(self, config: DocumentsConfig, material: TrainingData, *, name: str) -> DocumentModel:
+    def build(self, config: DocumentsConfig, material: DocumentTrainingData, *, name: str) -> DocumentModel:
         return DocumentModel.build(config, material.field, material.labels, name=name)
 
-    def trainee(self, model: DocumentModel, material: TrainingData) -> DocumentTrainee:
+    def trainee(self, model: DocumentModel, material: DocumentTrainingData) -> DocumentTrainee:
         return DocumentTrainee(model, material)
 
     def restore(self, config: DocumentsConfig, folder: Path, *, name: str) -> DocumentModel:

@@ -19,7 +19,7 @@ from regard.runs.trainee import AbstractArrayTrainee, without_words
 from regard.shapes import is_trusted
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
-from regard.tasks.documents.reading import TrainingData
+from regard.tasks.documents.reading import DocumentTrainingData
 from regard.training import Loss, Validation, processes
 from regard.training.grid import padded
 from regard.viz import plot_document
@@ -38,7 +38,7 @@ class DocumentTrainee(AbstractArrayTrainee):
     model: DocumentModel
     counted = "documents"
 
-    def __init__(self, model: DocumentModel, data: TrainingData) -> None:
+    def __init__(self, model: DocumentModel, data: DocumentTrainingData) -> None:
         self.model = model
         self.documents = data.dev
         vocabulary = data.field.words.vocabulary

@@ -15,7 +15,7 @@ import math
 
 from regard.data.series.checks import counted_targets
 from regard.errors import counted
-from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.config import ForecastingConfig

@@ -23,7 +23,7 @@ from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, che
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import SeriesData, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
-from regard.tasks.teaching import check_teachable
+from regard.tasks.learnable import check_teachable
 
 PINBALL = "pinball_loss"
 

@@ -13,9 +13,9 @@ from regard.tasks.image_to_text.config import (
     EfficientNetConfig,
     ModelConfig,
     ModelEncoder,
-    RecurrentConfig,
+    RecurrentCaptionerConfig,
 )
-from regard.tasks.writing.decoders import NEVER, build_text_decoder
+from regard.tasks.text_generation.decoders import NEVER, build_text_decoder
 
 KEY_PATH = ("model", "encoder")
 FIXED = (
@@ -44,7 +44,7 @@ def build_model(
         published: whether published weights are read where the configuration names some.
     """
     encoder = build_image_encoder(config.encoder, num_channels, published=published)
-    if isinstance(config, RecurrentConfig) and config.decoder.like is not None:
+    if isinstance(config, RecurrentCaptionerConfig) and config.decoder.like is not None:
         return EncoderDecoder(encoder, _captioner(config, encoder.output_size, num_target))
     decoder = build_text_decoder(
         config.decoder,
@@ -57,7 +57,7 @@ def build_model(
     return EncoderDecoder(encoder, decoder)
 
 
-def _captioner(config: RecurrentConfig, memory_size: int, num_target: int) -> RecurrentDecoder:
+def _captioner(config: RecurrentCaptionerConfig, memory_size: int, num_target: int) -> RecurrentDecoder:
     """A captioner as another program has it."""
     side, attention = config.decoder, config.attention
     for name in FIXED:

@@ -117,7 +117,7 @@ class AugmentationConfig(Section):
     )
 
 
-class DataConfig(DataSection):
+class PictureDataConfig(DataSection):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(
@@ -254,7 +254,7 @@ class CaptionDecoderConfig(RecurrentDecoderConfig):
     )
 
 
-class RecurrentConfig(Section):
+class RecurrentCaptionerConfig(Section):
     """An encoder of images and a recurrent decoder (Xu 2015)."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of decoder")
@@ -263,7 +263,7 @@ class RecurrentConfig(Section):
     attention: AttentionConfig | None = ATTENTION
 
 
-class TransformerConfig(Section):
+class TransformerCaptionerConfig(Section):
     """An encoder of images and a Transformer decoder."""
 
     architecture: Literal["transformer"] = Field(default="transformer", description="the kind of decoder")
@@ -274,7 +274,7 @@ class TransformerConfig(Section):
     )
 
 
-ModelConfig = RecurrentConfig | TransformerConfig
+ModelConfig = RecurrentCaptionerConfig | TransformerCaptionerConfig
 """The section of any architecture; the first is meant where `architecture` is left out."""
 
 
@@ -298,7 +298,7 @@ class ImageTrainingConfig(WriterTrainingConfig):
     )
 
 
-class DecodingConfig(TextDecodingConfig):
+class CaptionDecodingConfig(TextDecodingConfig):
     """The search of predictions, and of validations with a beam of their own."""
 
     max_length: Size | None = Field(
@@ -323,10 +323,12 @@ class ImageToTextConfig(Config):
     """A whole configuration of image to text."""
 
     task: Literal["image_to_text"] = Field(default="image_to_text", description="what is learned")
-    data: DataConfig = Field(description="the pictures and their texts")
-    model: ModelConfig = Field(default=RecurrentConfig(), discriminator="architecture", description="the network")
+    data: PictureDataConfig = Field(description="the pictures and their texts")
+    model: ModelConfig = Field(
+        default=RecurrentCaptionerConfig(), discriminator="architecture", description="the network"
+    )
     training: ImageTrainingConfig = Field(default=ImageTrainingConfig(), description="the training loop")
-    decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")
+    decoding: CaptionDecodingConfig = Field(default=CaptionDecodingConfig(), description="the search")
     select: str = Field(
         default="sequence_error_rate", description=f"the validation metric that chooses the best weights: {METRICS}"
     )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from regard.config.texts import TransformerDecoderConfig
 from regard.errors import counted
-from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.image_to_text.batches import bucket_pictures
 from regard.tasks.image_to_text.config import ImageToTextConfig

@@ -19,8 +19,8 @@ from regard.image import Strokes
 from regard.metrics import caption_scores, expression_rates
 from regard.runs.trained_items import DataItem, content
 from regard.tasks.image_to_text.pixels import Image
-from regard.tasks.writing.evaluation import Scored
-from regard.tasks.writing.model import output_symbols
+from regard.tasks.text_generation.evaluation import Scored
+from regard.tasks.text_generation.model import output_symbols
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -61,7 +61,7 @@ CAPTION_FIGURES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class PictureEntry:
     """A picture of a table.
 
     Args:
@@ -80,18 +80,18 @@ class Entry:
 class PictureItem:
     """A picture with its references."""
 
-    source: Entry
+    source: PictureEntry
     references: tuple[str, ...]
     place: str
 
 
-def entry_of(pictures: Pictures, index: int) -> Entry:
+def entry_of(pictures: Pictures, index: int) -> PictureEntry:
     """The picture with this index, without its texts."""
     try:
         picture = pictures.read(index)
     except DataError as error:
-        return Entry(f"{pictures.path}: entry {index + 1}", None, str(error))
-    return Entry(picture.id, picture.image)
+        return PictureEntry(f"{pictures.path}: entry {index + 1}", None, str(error))
+    return PictureEntry(picture.id, picture.image)
 
 
 def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[PictureItem]:
@@ -105,7 +105,7 @@ def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[Pictur
             items.append(PictureItem(source, _distinct(_known_texts(pictures, index), normalise), source.name))
             continue
         references = _distinct(picture.texts, normalise)
-        items.append(PictureItem(Entry(picture.id, picture.image), references, picture.place))
+        items.append(PictureItem(PictureEntry(picture.id, picture.image), references, picture.place))
     return items
 
 

@@ -19,7 +19,7 @@ from regard.data.text import Field
 from regard.decoding import merge_words
 from regard.errors import DataError
 from regard.metrics import CaptionMaps, MapScores
-from regard.tasks.image_to_text.evaluation import Entry, ImagePrediction
+from regard.tasks.image_to_text.evaluation import ImagePrediction, PictureEntry
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 
 OF_LINES = ("focus_rate", "entropy")
@@ -36,7 +36,7 @@ class PlacedWords:
     target: Field
 
     @classmethod
-    def read(cls, path: Path, entries: Sequence[Entry], reader: PictureReader, target: Field) -> PlacedWords:
+    def read(cls, path: Path, entries: Sequence[PictureEntry], reader: PictureReader, target: Field) -> PlacedWords:
         """Reads a file for the pictures of a table; pictures that it does not name have no boxes."""
         boxes = read_boxes(path)
         if not any(entry.name in boxes for entry in entries):
@@ -47,7 +47,7 @@ class PlacedWords:
             )
         return cls(path, boxes, reader, target)
 
-    def maps(self, entry: Entry, prediction: ImagePrediction) -> CaptionMaps:
+    def maps(self, entry: PictureEntry, prediction: ImagePrediction) -> CaptionMaps:
         """The maps of an output's words, with the boxes of those words that the file has, too.
 
         Words that stand in the output as in the file are found by their longest common runs.
@@ -75,7 +75,7 @@ class PlacedWords:
         )
 
     def _boxes(
-        self, entry: Entry, image: Image, known: PictureBoxes, words: Sequence[str], prediction: ImagePrediction
+        self, entry: PictureEntry, image: Image, known: PictureBoxes, words: Sequence[str], prediction: ImagePrediction
     ) -> list[Any]:
         """For each word None, or its boxes in pixels of what the encoder reads."""
         size = self.reader.own_size(image)

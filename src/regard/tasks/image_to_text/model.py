@@ -32,11 +32,11 @@ from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
-from regard.tasks.image_to_text.config import DecodingConfig, ImageToTextConfig
+from regard.tasks.image_to_text.config import CaptionDecodingConfig, ImageToTextConfig
 from regard.tasks.image_to_text.evaluation import (
     CAPTION_FIGURES,
-    Entry,
     ImagePrediction,
+    PictureEntry,
     PictureItem,
     data_items,
     entry_of,
@@ -46,11 +46,11 @@ from regard.tasks.image_to_text.evaluation import (
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.reading import open_table
-from regard.tasks.writing.directions import orders
-from regard.tasks.writing.evaluation import Evaluation, Scored
-from regard.tasks.writing.model import AbstractWriter, size_of_field
-from regard.tasks.writing.partners import differences_of_fields
-from regard.tasks.writing.source import Loaded, Source, Spelling
+from regard.tasks.text_generation.directions import orders
+from regard.tasks.text_generation.ensembles import differences_of_fields
+from regard.tasks.text_generation.evaluation import Evaluation, Scored
+from regard.tasks.text_generation.model import AbstractWriter, size_of_field
+from regard.tasks.text_generation.source import Loaded, Source, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
 from regard.viz.files import numbered_files, suffix_of
 from regard.viz.plot import PICTURES
@@ -136,7 +136,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             found.append(f"target: its texts were normalised differently ({saved}), which is not copied")
         return found
 
-    def sources(self, inputs: Sequence[Any], decoding: DecodingConfig | None = None) -> list[ImageSource]:
+    def sources(self, inputs: Sequence[Any], decoding: CaptionDecodingConfig | None = None) -> list[ImageSource]:
         if isinstance(inputs, str | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of pictures, as in predict([picture]); got {type(inputs).__name__}.")
         sources, kept = [], 0
@@ -147,13 +147,13 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return sources
 
     def lengths(
-        self, sources: Sequence[ImageSource], decoding: DecodingConfig
+        self, sources: Sequence[ImageSource], decoding: CaptionDecodingConfig
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         most = decoding.max_length or self.config.data.max_length
         return np.full(len(sources), decoding.min_length, np.int64), np.full(len(sources), most, np.int64)
 
     def batches(
-        self, sources: Sequence[ImageSource], decoding: DecodingConfig, *, in_order: bool = False
+        self, sources: Sequence[ImageSource], decoding: CaptionDecodingConfig, *, in_order: bool = False
     ) -> Iterator[NDArray[np.int64]]:
         """Batches of at most `decoding.batch_pixels` pixels, of similar size."""
         shapes = np.array([source.shape for source in sources], dtype=np.int64).reshape(-1, 2)
@@ -414,8 +414,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         image, name = given, f"input {number}"
         told: list[str] = []
         try:
-            if isinstance(given, Entry | Picture):
-                image, name = given.image, given.name if isinstance(given, Entry) else given.id
+            if isinstance(given, PictureEntry | Picture):
+                image, name = given.image, given.name if isinstance(given, PictureEntry) else given.id
             elif isinstance(given, str | os.PathLike):
                 image, name = Path(given), str(given)
                 if image.suffix.lower() == ".inkml":

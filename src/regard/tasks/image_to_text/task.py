@@ -23,7 +23,7 @@ from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FI
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
-from regard.tasks.writing.checks import check_attentions, check_decoder_learns, load_field
+from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, load_field
 
 DRAFT_SYMBOLS = 8
 """Symbols of a vocabulary before there is one."""

@@ -27,7 +27,7 @@ from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.reading import Material, Split, name_of
-from regard.tasks.writing.trainee import AbstractWriterTrainee
+from regard.tasks.text_generation.trainee import AbstractWriterTrainee
 
 
 @dataclass(frozen=True, slots=True)

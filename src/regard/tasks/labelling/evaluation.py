@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.tally import Tally
+from regard.data.tally import SymbolTally
 from regard.errors import counted
 from regard.metrics import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
 from regard.metrics.spans import TITLES
@@ -148,7 +148,7 @@ class LabellingEvaluation:
         """Labels of the references that the model cannot give, and tokens without a reference."""
         lines = []
         if self.known is not None:
-            unknown = Tally()
+            unknown = SymbolTally()
             for each in self.scored:
                 unknown.add(each.place, (label for label in each.sentence.labels if label and label not in self.known))
             lines += unknown.lines(

@@ -11,8 +11,8 @@ import numpy as np
 from regard.data import Findings, bucket
 from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.contract import AbstractTask, Metric
-from regard.runs.open_keys import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
 from regard.tasks.labelling.config import LabellingConfig

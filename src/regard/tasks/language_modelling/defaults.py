@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from regard.errors import counted
-from regard.runs.open_keys import OpenKeys, two_digits
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.language_modelling.build import parts_of
 from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig

@@ -102,7 +102,7 @@ class Stretches(Sequence[Stretch]):
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class LikelihoodEvaluation:
     """The likelihood of a text, every token of which was scored once, after the true tokens before it.
 
     perplexity: of a token, exp of the nats per token (`loss`).

@@ -31,7 +31,7 @@ from regard.tasks.language_modelling.config import (
     LanguageModellingConfig,
     TransformerLanguageConfig,
 )
-from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
+from regard.tasks.language_modelling.evaluation import LikelihoodEvaluation, Stretches
 from regard.tasks.streaming import Pieces, Streamed
 from regard.viz import Aligned, plot_alignment
 
@@ -159,7 +159,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
                     raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
         return prompts, warnings
 
-    def evaluate(self, path: Path | str) -> Evaluation:
+    def evaluate(self, path: Path | str) -> LikelihoodEvaluation:
         """The likelihood of a text file; every token is scored once, after the true tokens before it.
 
         Each sees at least `decoding.context` tokens, or all that there are.
@@ -179,7 +179,9 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         parts = [self._token_nats(batch) for batch in self.windows(text, text.train).in_order(rows)]
         nats = np.concatenate(parts)
         figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
-        return Evaluation(figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown)
+        return LikelihoodEvaluation(
+            figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown
+        )
 
     @property
     def window(self) -> int:

@@ -20,8 +20,8 @@ from regard.tasks.language_modelling.config import LanguageModellingConfig
 from regard.tasks.language_modelling.defaults import resolve
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
-from regard.tasks.language_modelling.trainee import TextTrainee
-from regard.tasks.writing.checks import load_field
+from regard.tasks.language_modelling.trainee import LanguageTrainee
+from regard.tasks.text_generation.checks import load_field
 
 
 class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
@@ -70,8 +70,8 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
         return LanguageModel.build(config, material.field, name=name)
 
-    def trainee(self, model: LanguageModel, material: RunningText) -> TextTrainee:
-        return TextTrainee(model, material)
+    def trainee(self, model: LanguageModel, material: RunningText) -> LanguageTrainee:
+        return LanguageTrainee(model, material)
 
     def restore(self, config: LanguageModellingConfig, folder: Path, *, name: str) -> LanguageModel:
         return LanguageModel.build(config, load_field(folder, "text"), name=name)

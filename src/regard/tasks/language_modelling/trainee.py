@@ -30,7 +30,7 @@ MOST_TOKENS = 1 << 13
 """Tokens that a validation reads at once."""
 
 
-class TextTrainee(AbstractArrayTrainee):
+class LanguageTrainee(AbstractArrayTrainee):
     """A `LanguageModel` with the text that it is trained on.
 
     Batches are windows of the text with their left context; nothing is carried from one to the next.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.verbs import AbstractAttention
+from regard.attention.interface import AbstractAttention
 from regard.audio import FRONT_ENDS, FrontEnd
 from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2

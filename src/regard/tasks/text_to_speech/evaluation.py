@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
 from regard.data.speech import join_texts, join_units, read_ljspeech
-from regard.data.tally import Tally
+from regard.data.tally import SymbolTally
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError
 from regard.metrics import summary
@@ -202,7 +202,7 @@ def evaluate(
         SpokenAndRecorded(item.utterance.place, speech, figures)
         for item, speech, figures in zip(sentences, spoken, measured, strict=True)
     )
-    unknown = Tally()
+    unknown = SymbolTally()
     for item in sentences:
         unknown.add(item.utterance.place, model.field.encode(item.text).unknown)
     warnings = unknown.lines(f"sentence|sentences has|have {model.config.data.units} that the training did not have")

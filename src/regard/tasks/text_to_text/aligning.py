@@ -16,7 +16,7 @@ from regard.decoding import AlignedPair, main_alignment, merge_words
 from regard.errors import UnsupportedError
 from regard.models import Decoder
 from regard.tasks.encoded import pad, turned
-from regard.tasks.writing.model import END
+from regard.tasks.text_generation.model import END
 
 CELLS, WEIGHTS = 1 << 25, 32
 """The most log-probabilities or weights of a batch (128 MB), and how many attentions times heads that counts."""

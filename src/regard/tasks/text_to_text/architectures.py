@@ -17,8 +17,7 @@ from regard.models import (
     transformer_encoder,
 )
 from regard.tasks.build import build_encoder
-from regard.tasks.text_to_text.config import ModelConfig
-from regard.tasks.writing.decoders import (
+from regard.tasks.text_generation.decoders import (
     build_text_decoder,
     imitating,
     positioned,
@@ -27,6 +26,7 @@ from regard.tasks.writing.decoders import (
     side_options,
     unpositioned,
 )
+from regard.tasks.text_to_text.config import ModelConfig
 
 LEAST_WEIGHT = 1e-12
 """The weight with which a pointer copies what its attention gives none."""

@@ -39,7 +39,7 @@ from regard.config.texts import (
 from regard.errors import ConfigError
 
 
-class DataConfig(DataSection):
+class PairDataConfig(DataSection):
     """Where the pairs are and how they are read."""
 
     train: File | ParallelFiles = Field(
@@ -118,13 +118,13 @@ class DataConfig(DataSection):
         return len(self.source_field) if isinstance(self.source_field, tuple) else 1
 
     @model_validator(mode="after")
-    def _links_count_symbols(self) -> DataConfig:
+    def _links_count_symbols(self) -> PairDataConfig:
         if self.source_begin and self.alignments is not None:
             raise ConfigError("links count the symbols of inputs without a begin symbol", ("source_begin",))
         return self
 
     @model_validator(mode="after")
-    def _sides_agree(self) -> DataConfig:
+    def _sides_agree(self) -> PairDataConfig:
         if not self.joint_vocabulary:
             return self
         if self.num_columns > 1:
@@ -284,7 +284,7 @@ class TextToTextConfig(Config):
     """A whole configuration of text to text."""
 
     task: Literal["text_to_text"] = Field(default="text_to_text", description="what is learned")
-    data: DataConfig = Field(description="the pairs and how they are read")
+    data: PairDataConfig = Field(description="the pairs and how they are read")
     model: ModelConfig = Field(default=RecurrentConfig(), discriminator="architecture", description="the network")
     training: TextTrainingConfig = Field(default=TextTrainingConfig(), description="the training loop")
     decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")

@@ -20,7 +20,7 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 KEY_PATH = ("model", "pointer")
 
 
-class Copies:
+class PointerSources:
     """The sources of training pairs as a pointer copies them, and their targets with the ids that it copies by.
 
     Args:

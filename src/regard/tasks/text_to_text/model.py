@@ -43,15 +43,15 @@ from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.runs.contract import check_texts
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
+from regard.tasks.text_generation.directions import orders
+from regard.tasks.text_generation.ensembles import differences_of_fields
+from regard.tasks.text_generation.evaluation import Evaluation
+from regard.tasks.text_generation.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
+from regard.tasks.text_generation.source import Loaded, Source, Spelling
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.tasks.text_to_text.copying import padded
-from regard.tasks.writing.directions import orders
-from regard.tasks.writing.evaluation import Evaluation
-from regard.tasks.writing.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
-from regard.tasks.writing.partners import differences_of_fields
-from regard.tasks.writing.source import Loaded, Source, Spelling
 from regard.training import grid
 from regard.viz import plot_alignment
 

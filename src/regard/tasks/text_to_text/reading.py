@@ -11,7 +11,7 @@ from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, check, open_pairs
 from regard.data.text.field import normalisation_of, open_pieces
 from regard.errors import DataError, counted
-from regard.tasks.text_to_text.config import DataConfig
+from regard.tasks.text_to_text.config import PairDataConfig
 from regard.tasks.text_to_text.links import linked
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
@@ -20,7 +20,7 @@ FEW_PIECES = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData:
+class PairTrainingData:
     """The data that a model is trained on.
 
     Args:
@@ -30,7 +30,7 @@ class TrainingData:
             pieces), by dotted key.
     """
 
-    config: DataConfig
+    config: PairDataConfig
     train: Pairs
     dev: Pairs
     source: Field
@@ -66,7 +66,7 @@ class TrainingData:
                 yield Finding("info", text, learned)
 
 
-def read_data(data: DataConfig) -> TrainingData:
+def read_data(data: PairDataConfig) -> PairTrainingData:
     """Opens the pairs and learns the field of each side in one pass, or two if the number of its pieces is open.
 
     Raises:
@@ -123,7 +123,7 @@ def read_data(data: DataConfig) -> TrainingData:
     if not is_shared:
         targets = (pair.target for pair in train)
         target = Field.build(data.target, targets, name="target", max_length=data.max_length)
-    return TrainingData(
+    return PairTrainingData(
         data,
         train,
         dev,

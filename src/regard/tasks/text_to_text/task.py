@@ -18,15 +18,15 @@ from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem
 from regard.tasks.compilation import check_compilable
+from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.copying import check_pointer
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.reading import TrainingData, read_data
-from regard.tasks.text_to_text.trainee import TextTrainee
-from regard.tasks.writing.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
+from regard.tasks.text_to_text.reading import PairTrainingData, read_data
+from regard.tasks.text_to_text.trainee import PairTrainee
 
 DRAFT_SYMBOLS = 8
 """Symbols of a vocabulary before there is one."""
@@ -73,16 +73,16 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
                 files.append(DataFile(f"data.{side}.sentencepiece_model", f"{side}.model", pieces))
         return files
 
-    def read(self, config: TextToTextConfig) -> TrainingData:
+    def read(self, config: TextToTextConfig) -> PairTrainingData:
         return read_data(config.data)
 
-    def check(self, config: TextToTextConfig, material: TrainingData) -> Report:
+    def check(self, config: TextToTextConfig, material: PairTrainingData) -> Report:
         report = material.check()
         if config.model.pointer is not None:
             report = replace(report, findings=(*report.findings, *copying.findings(report)))
         return report
 
-    def items(self, material: TrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
+    def items(self, material: PairTrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
         source, target = material.source.normalisation, material.target.normalisation
         train, dev = (
             (DataItem(pair.place, source(pair.source), (target(pair.target),)) for pair in pairs)
@@ -90,7 +90,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         )
         return train, dev
 
-    def continued(self, config: TextToTextConfig, material: TrainingData, base: TextToText) -> TrainingData:
+    def continued(self, config: TextToTextConfig, material: PairTrainingData, base: TextToText) -> PairTrainingData:
         """The pairs with the symbols that the model knows, too, and its pieces unless a file of pieces is named."""
 
         def extended(side: SideConfig, field: Field, saved: Field) -> Field:
@@ -102,15 +102,15 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
         return replace(material, source=source, target=target, chosen=chosen)
 
-    def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
+    def resolve(self, config: TextToTextConfig, material: PairTrainingData, report: Report) -> Plan[TextToTextConfig]:
         lengths = report.train.source.lengths, report.train.target.lengths
         return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen)
 
-    def build(self, config: TextToTextConfig, material: TrainingData, *, name: str) -> TextToText:
+    def build(self, config: TextToTextConfig, material: PairTrainingData, *, name: str) -> TextToText:
         return TextToText.build(config, material.source, material.target, name=name)
 
-    def trainee(self, model: TextToText, material: TrainingData) -> TextTrainee:
-        return TextTrainee(model, material.train, material.dev)
+    def trainee(self, model: TextToText, material: PairTrainingData) -> PairTrainee:
+        return PairTrainee(model, material.train, material.dev)
 
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)

@@ -13,10 +13,10 @@ from torch import Tensor
 from regard.data import Pair, bucket
 from regard.data.text import BOS, EOS
 from regard.tasks.encoded import EncodedTexts
-from regard.tasks.text_to_text.copying import Copies
+from regard.tasks.text_generation.trainee import AbstractWriterTrainee
+from regard.tasks.text_to_text.copying import PointerSources
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.writing.trainee import AbstractWriterTrainee
 
 
 class EncodedPairs:
@@ -28,7 +28,7 @@ class EncodedPairs:
         self.begin, self.end = model.source_begin, model.source_end
         self.copies = None
         if model.extended is not None:
-            self.copies = Copies(pairs, model.extended, is_reversed=model.is_reversed)
+            self.copies = PointerSources(pairs, model.extended, is_reversed=model.is_reversed)
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -44,7 +44,7 @@ class EncodedPairs:
         return batch if self.copies is None else {**batch, **self.copies.pad(indices)}
 
 
-class TextTrainee(AbstractWriterTrainee):
+class PairTrainee(AbstractWriterTrainee):
     """A `TextToText` model with the pairs that it is trained on.
 
     Args:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard import tree
 from regard.errors import UnsupportedError
 from regard.testing.assertion import require, require_close, require_close_trees, require_same_in_threads
-from regard.testing.subject import Looks, Sources, Subject, require_close_looks
+from regard.testing.subject import Looks, Subject, SubjectSources, require_close_looks
 
 LENGTHS = (4, 2)
 STEPS = 3
@@ -60,11 +60,11 @@ def memory_may_grow(subject: Subject) -> None:
         values = tuple(v[:, start:stop] for v in whole.values)
         masks = tuple(m[:, start:stop] for m in whole.masks)
         if grown is None:
-            grown = subject.prepare(Sources(values, masks), masked=False)
+            grown = subject.prepare(SubjectSources(values, masks), masked=False)
             continue
         keep = subject.given(masks) if stop != 1 else None
         try:
-            keys = subject.key_options(Sources(values, masks))
+            keys = subject.key_options(SubjectSources(values, masks))
             grown = subject.mechanism.extend(grown, subject.given(values), mask=keep, **keys)
         except UnsupportedError as refusal:
             require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")

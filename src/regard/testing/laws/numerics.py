@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention import AbstractScore
 from regard.testing.assertion import require, require_finite
-from regard.testing.subject import Looks, Sources, Subject, require_close_looks
+from regard.testing.subject import Looks, Subject, SubjectSources, require_close_looks
 
 LENGTHS = (3, 2)
 STEPS = 2
@@ -102,7 +102,7 @@ def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
         _require_finite_looks(large, sources, queries, f"a thousandfold energies in {dtype}")
 
 
-def _require_finite_looks(subject: Subject, sources: Sources, queries: Tensor, what: str) -> None:
+def _require_finite_looks(subject: Subject, sources: SubjectSources, queries: Tensor, what: str) -> None:
     """Forward and backward."""
     looks = subject.loop(subject.prepare(sources), queries)
     require_finite(looks.contexts, f"the context of {what}")

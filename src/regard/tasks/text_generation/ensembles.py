@@ -18,8 +18,8 @@ from regard.errors import ConfigError
 from regard.models import EnsembleEncoderDecoder
 
 if TYPE_CHECKING:
-    from regard.tasks.writing.model import AbstractWriter
-    from regard.tasks.writing.source import Source
+    from regard.tasks.text_generation.model import AbstractWriter
+    from regard.tasks.text_generation.source import Source
 
 SHOWN = 5
 """The most symbols that a message lists."""
@@ -83,7 +83,7 @@ def scored_by(
     Returns:
         For each input the hypotheses, or None if the model cannot read it or one of its outputs.
     """
-    from regard.tasks.writing.model import most_steps
+    from regard.tasks.text_generation.model import most_steps
 
     sources = model.sources(inputs)
     results: list[list[Hypothesis] | None] = [None] * len(sources)

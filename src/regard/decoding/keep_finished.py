@@ -12,13 +12,13 @@ from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
 from regard.decoding.expansion import expand
-from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.history import ROOT
+from regard.decoding.live_beam import Frontier, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import penalty_of, require_source
 from regard.decoding.processor import process
 from regard.decoding.recorded import constant_of
-from regard.decoding.request import Ended, Progress, Request, Steps
+from regard.decoding.request import Ended, Request, SearchProgress, Steps
 from regard.decoding.result import Hypothesis, StopReason
 
 
@@ -146,7 +146,7 @@ def kept_steps(request: Request, options: Search) -> Steps:
                 yield Ended(history, left, final_nodes[left, 0], final[left, 0], final_finished[left, 0])
             own = frontier.without(leaving, own)
         if request.streaming and len(frontier):
-            yield Progress(history, frontier.sentences, frontier.nodes, own.totals > -inf)
+            yield SearchProgress(history, frontier.sentences, frontier.nodes, own.totals > -inf)
 
     def read() -> list[list[Hypothesis]]:
         best = min(options.num_best, beam)

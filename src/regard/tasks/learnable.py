@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard import tree
 from regard.attention import Mechanism, Projected, Refined
 from regard.attention.alignments import Choice
-from regard.attention.verbs import AbstractAttention
+from regard.attention.interface import AbstractAttention
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
 from regard.errors import ConfigError

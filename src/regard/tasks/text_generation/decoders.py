@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar, get_args
 from torch import nn
 
 from regard.attention import CausalWindow, Projected
+from regard.attention.interface import AbstractAttention
 from regard.attention.recipes.multi_head import Positions as RelativePositions
-from regard.attention.verbs import AbstractAttention
 from regard.config.place import KeyPath
 from regard.config.schema import AttentionConfig
 from regard.config.texts import RecurrentDecoderConfig, RecurrentKind, TransformerDecoderConfig, TransformerSideConfig

@@ -24,8 +24,8 @@ from regard.shapes import Bool, Int
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from regard.tasks.writing.model import AbstractWriter, Asked
-    from regard.tasks.writing.source import Loaded
+    from regard.tasks.text_generation.model import AbstractWriter, Asked
+    from regard.tasks.text_generation.source import Loaded
 
 BEGINS = BOS, EOS
 """The begin symbols of left to right and of right to left, for a decoder that has learned both."""
@@ -71,7 +71,7 @@ def joint_hypotheses(
         loaded: their memory, which both directions read.
         alignment: whether hypotheses have their alignments, those of the direction that found them.
     """
-    from regard.tasks.writing.constraints import backwards
+    from regard.tasks.text_generation.constraints import backwards
 
     search = decoding.model_copy(update={"num_best": max(decoding.beam, decoding.num_best)})
     constraints = asked.constraints

@@ -19,7 +19,7 @@ from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.texts import TextDecodingConfig, check_directions
-from regard.data.tally import Tally
+from regard.data.tally import SymbolTally
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import (
     Constraints,
@@ -39,12 +39,12 @@ from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.contract import AbstractModel
 from regard.tasks.encoded import numbered
 from regard.tasks.streaming import Pieces, Streamed
-from regard.tasks.writing.constraints import backwards, with_room, within
-from regard.tasks.writing.constraints import encoded as constraints_in_ids
-from regard.tasks.writing.directions import begin_symbol, joint_hypotheses
-from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
-from regard.tasks.writing.partners import ensemble_of, scored_by, unknown_to
-from regard.tasks.writing.source import Loaded, Source
+from regard.tasks.text_generation.constraints import backwards, with_room, within
+from regard.tasks.text_generation.constraints import encoded as constraints_in_ids
+from regard.tasks.text_generation.directions import begin_symbol, joint_hypotheses
+from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, unknown_to
+from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
+from regard.tasks.text_generation.source import Loaded, Source
 
 BEGIN, END = "<s>", "</s>"
 """The names of the begin and the end symbol in alignments."""
@@ -268,7 +268,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def _unwritable(self, items: Sequence[WrittenItem], targets: Sequence[Sequence[Sequence[str]]]) -> list[str]:
         """A warning of the symbols of references that no output can have, where no reference is without such."""
-        tally = Tally()
+        tally = SymbolTally()
         for item, references in zip(items, targets, strict=True):
             known = self.copied(item)
             unknown = [

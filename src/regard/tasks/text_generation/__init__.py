@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.tasks.writing.evaluation import Evaluation
-    from regard.tasks.writing.model import AbstractWriter, ensemble
+    from regard.tasks.text_generation.evaluation import Evaluation
+    from regard.tasks.text_generation.model import AbstractWriter, ensemble
 
 __getattr__ = on_demand(__name__, {"evaluation": ["Evaluation"], "model": ["AbstractWriter", "ensemble"]})
 

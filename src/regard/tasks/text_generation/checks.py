@@ -15,7 +15,7 @@ from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder
 from regard.runs.fingerprints import DAMAGED
-from regard.tasks.teaching import check_layer, check_teachable
+from regard.tasks.learnable import check_layer, check_teachable
 
 
 def check_decoder_learns(

@@ -21,10 +21,10 @@ from regard.metrics.translation import TRANSLATION_METRICS
 from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
-from regard.tasks.writing.decoders import NEVER
-from regard.tasks.writing.directions import turned_round
-from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
-from regard.tasks.writing.model import AbstractWriter, output_symbols
+from regard.tasks.text_generation.decoders import NEVER
+from regard.tasks.text_generation.directions import turned_round
+from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
+from regard.tasks.text_generation.model import AbstractWriter, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
 
 NUM_MEASURED = 200

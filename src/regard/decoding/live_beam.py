@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from regard import tree
 from regard.decoding import recorded
 from regard.decoding.expansion import accumulated
-from regard.decoding.history import ROOT, History, Level
+from regard.decoding.history import ROOT, History, StepNodes
 from regard.decoding.processor import SearchSource, SearchState, uses_weights
 from regard.decoding.request import Request
 from regard.decoding.result import main_name
@@ -112,7 +112,7 @@ class Frontier:
         self.step: int | Tensor = 0
         self.num_steps = 0
         self._first: int | Tensor = 0  # the number of the next node
-        self._level = Level()
+        self._level = StepNodes()
         self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self.weights: Tensor | None = None
         self.weights_before: Tensor | None = None
@@ -202,7 +202,7 @@ class Frontier:
                 raise ShapeError(
                     f"A step's alignments must be (R={rows}, H, S).\n" + describe({name: ("R H S", weights)})
                 )
-        self._level = Level(alignments, dict(output.auxiliary)) if self._keeps_alignments else Level()
+        self._level = StepNodes(alignments, dict(output.auxiliary)) if self._keeps_alignments else StepNodes()
         self._nodes = []
         self.step = self.step + 1
         if self._keeps_weights:
