@@ -9,10 +9,10 @@ import torch
 
 from regard.attention import (
     Divided,
-    Look,
     Memory,
     SelfAttention,
     SlidingWindow,
+    StepInputs,
     bahdanau,
     key_value,
     key_value_predict,
@@ -91,7 +91,7 @@ def test_the_first_step_of_a_language_model_sees_nothing():
 
 def test_a_window_may_leave_the_present_out():
     window, memory = SlidingWindow(back=2, front=-1), Memory(read=torch.zeros(1, 4, 1, 1))
-    support = window(Look(torch.zeros(3, 1), memory, torch.tensor([0, 1, 3])), None)[0].support[:, 0]
+    support = window(StepInputs(torch.zeros(3, 1), memory, torch.tensor([0, 1, 3])), None)[0].support[:, 0]
     assert support.int().tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
     assert window.width == 2
 

@@ -17,12 +17,12 @@ from regard.attention import (
     ChunkwiseAlignment,
     DotScore,
     ForwardAlignment,
-    Look,
     Mechanism,
     Memory,
     MonotonicAlignment,
     SlidingWindow,
     SoftmaxAlignment,
+    StepInputs,
     StepwiseAlignment,
     TransitionAgent,
     WeightedSum,
@@ -65,15 +65,15 @@ def looked(mechanism, *, lengths=(7, 4), steps=5, seed=0, scale=1.0):
     return seen.alignment.detach(), state
 
 
-def weigh(alignment, energies, leaf, support=None):
+def weigh(alignment, energies, state, support=None):
     """The weights of one row of energies, and the leaf."""
     energies = torch.tensor(energies)[None, None]
     memory = Memory(read=torch.zeros(1, energies.shape[-1], 1, 1))
-    leaf = alignment.initial(memory, 1) if leaf is None else leaf
+    state = alignment.initial(memory, 1) if state is None else state
     support = None if support is None else torch.tensor(support)[None, None]
-    look = Look(torch.zeros(1, 2), memory, torch.zeros(1, dtype=torch.long))
-    weights, leaf, _ = alignment(energies, support, look, leaf)
-    return weights.flatten().tolist(), leaf
+    inputs = StepInputs(torch.zeros(1, 2), memory, torch.zeros(1, dtype=torch.long))
+    weights, state, _ = alignment(energies, support, inputs, state)
+    return weights.flatten().tolist(), state
 
 
 @pytest.mark.parametrize("kind", PROBABILITIES)
@@ -185,18 +185,18 @@ def test_a_hard_reader_stops_at_the_first_position_above_a_half_from_where_it_wa
 
 
 def test_a_hard_reader_past_the_end_sees_nothing_from_then_on():
-    alignment, leaf = MonotonicAlignment(hard="always", bias=0.0), None
+    alignment, state = MonotonicAlignment(hard="always", bias=0.0), None
     seen = []
     for energies in ([-1.0, 9.0, -1.0], [9.0, -1.0, -1.0], [9.0, 9.0, 9.0]):
-        weights, leaf = weigh(alignment, energies, leaf)
+        weights, state = weigh(alignment, energies, state)
         seen.append(weights)
     assert seen == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_a_hard_reader_that_keeps_what_remains_stays_at_the_last_position_that_is_there():
-    alignment, leaf = MonotonicAlignment(hard="always", bias=0.0, remaining="last"), None
+    alignment, state = MonotonicAlignment(hard="always", bias=0.0, remaining="last"), None
     for energies in ([-1.0, -1.0, -1.0, 9.0], [9.0, -1.0, -1.0, 9.0], [9.0, 9.0, -1.0, 9.0]):
-        weights, leaf = weigh(alignment, energies, leaf, [True, True, True, False])
+        weights, state = weigh(alignment, energies, state, [True, True, True, False])
         assert weights == [0, 0, 1, 0]
 
 

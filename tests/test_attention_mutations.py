@@ -33,9 +33,9 @@ class BrokenScore(AdditiveScore):
         super().__init__(5, 6, 4, num_heads=2)
         self.fault = fault
 
-    def forward(self, look, leaf):
-        energies, leaf = super().forward(look, leaf)
-        return self.fault(energies, look.query), leaf
+    def forward(self, inputs, state):
+        energies, state = super().forward(inputs, state)
+        return self.fault(energies, inputs.query), state
 
 
 class BrokenRead(WeightedSum):
@@ -45,8 +45,8 @@ class BrokenRead(WeightedSum):
         super().__init__(6, num_heads=2)
         self.fault = fault
 
-    def forward(self, weights, look):
-        return self.fault(super().forward(weights, look), weights, look.memory)
+    def forward(self, weights, inputs):
+        return self.fault(super().forward(weights, inputs), weights, inputs.memory)
 
 
 class BrokenAlignment(SoftmaxAlignment):
@@ -56,9 +56,9 @@ class BrokenAlignment(SoftmaxAlignment):
         super().__init__()
         self.fault = fault
 
-    def forward(self, energies, support, look, leaf):
-        weights, leaf, auxiliary = super().forward(energies, support, look, leaf)
-        return self.fault(weights, energies, support), leaf, auxiliary
+    def forward(self, energies, support, inputs, state):
+        weights, state, auxiliary = super().forward(energies, support, inputs, state)
+        return self.fault(weights, energies, support), state, auxiliary
 
 
 def built(score=None, alignment=None, read=None, kind=Mechanism):
@@ -94,8 +94,8 @@ class DeafToLengths(Mechanism):
 
 
 class DeafToMasks(Mechanism):
-    def _allowed(self, look, leaf, positions):
-        return self.window(look, leaf)
+    def _allowed(self, inputs, state, positions):
+        return self.window(inputs, state)
 
 
 class ForwardOfItsOwn(Mechanism):
@@ -149,8 +149,8 @@ class Forgetful(AdditiveScore):
 
 
 class Dropping(WeightedSum):
-    def forward(self, weights, look):
-        return torch.nn.functional.dropout(super().forward(weights, look), training=self.training)
+    def forward(self, weights, inputs):
+        return torch.nn.functional.dropout(super().forward(weights, inputs), training=self.training)
 
 
 class GrowsBackwards(Mechanism):
@@ -164,15 +164,15 @@ class GrowsBackwards(Mechanism):
 
 
 class Asks(WeightedSum):
-    def forward(self, weights, look):
-        context = super().forward(weights, look)
+    def forward(self, weights, inputs):
+        context = super().forward(weights, inputs)
         return context * 2 if float(weights.sum()) < -1 else context
 
 
 class RollsItsTrace(LocationScore):
-    def forward(self, look, leaf):
-        moved = tree.map(lambda x: x.roll(1, 0), leaf)
-        return super().forward(look, moved)[0], leaf
+    def forward(self, inputs, state):
+        moved = tree.map(lambda x: x.roll(1, 0), state)
+        return super().forward(inputs, moved)[0], state
 
 
 BROKEN = {
@@ -234,10 +234,10 @@ def test_a_memory_tiled_in_the_wrong_order_is_noticed(monkeypatch):
     score = LocationScore(5, 6, 4, num_heads=2, kernel_size=3)
     plain = location.LocationScore.forward
 
-    def tiled(self, look, leaf):
-        keys = look.memory.score
-        wrong = look.with_memory(score=keys.repeat(len(look.query) // len(keys), 1, 1, 1))
-        return plain(self, wrong, leaf)
+    def tiled(self, inputs, state):
+        keys = inputs.memory.score
+        wrong = inputs.with_memory(score=keys.repeat(len(inputs.query) // len(keys), 1, 1, 1))
+        return plain(self, wrong, state)
 
     monkeypatch.setattr(location.LocationScore, "forward", tiled)
     with pytest.raises(AssertionError, match="breaks the law hypotheses_are_independent"):

@@ -27,10 +27,10 @@ from regard.attention import (
     WeightedSum,
     bahdanau,
     gmm,
+    local_steps,
     luong,
     multi_head,
 )
-from regard.attention import local_steps as narrowing
 from regard.errors import UnsupportedError
 from regard.testing.mechanism import move_weights
 from support.compositions import HEADS, KINDS, Composition, parts_of
@@ -155,9 +155,9 @@ class Counted(AdditiveScore):
         super().__init__(6, 6, 4, **options)
         self.given = []
 
-    def forward(self, look, leaf):
-        self.given.append(look.memory.score.shape[1])
-        return super().forward(look, leaf)
+    def forward(self, inputs, state):
+        self.given.append(inputs.memory.score.shape[1])
+        return super().forward(inputs, state)
 
 
 def counted(window, **options):
@@ -181,7 +181,7 @@ def test_rows_that_share_a_sentence_make_all_of_it_worth_looking_at():
 
 def test_weights_are_put_into_their_places_only_when_somebody_looks(monkeypatch):
     calls = []
-    plain = narrowing.scatter
+    plain = local_steps.scatter
     monkeypatch.setattr(narrowing, "scatter", lambda *said: calls.append(1) or plain(*said))
     mechanism = counted(InEvaluation(ArgmaxWindow(back=0, front=2)), narrow=True).eval()
     memory = mechanism.prepare(torch.randn(2, 9, 6))
@@ -199,7 +199,7 @@ class Watching(AdditiveScore):
     def initial(self, memory, num_rows):
         return memory.read.new_zeros(num_rows, 1, memory.num_positions)
 
-    def observe(self, attended, look, leaf):
+    def observe(self, attended, inputs, state):
         return attended.alignment
 
 
@@ -216,14 +216,14 @@ class Every(AbstractWindow):
     def width(self):
         return 3
 
-    def start(self, look, leaf):
-        return 2 * look.position[:, None]
+    def start(self, inputs, state):
+        return 2 * inputs.position[:, None]
 
-    def forward(self, look, leaf):
-        offset = torch.arange(look.memory.num_positions) - 2 * look.position[:, None, None]
+    def forward(self, inputs, state):
+        offset = torch.arange(inputs.memory.num_positions) - 2 * inputs.position[:, None, None]
         return Support(
             (offset >= 0) & (offset < 3), log_prior=-0.3 * offset.double(), gain=0.5 + 0 * offset.double()
-        ), leaf
+        ), state
 
 
 def test_a_window_of_ones_own_needs_no_more_than_a_width_and_a_start():
@@ -268,7 +268,7 @@ def test_narrow_is_refused_where_it_cannot_be(score, window, named):
         Mechanism(score, SoftmaxAlignment(), WeightedSum(6), window, narrow=True)
 
 
-class Look(torch.nn.Module):
+class StepInputs(torch.nn.Module):
     """A first step over values and queries."""
 
     def __init__(self, narrow):
@@ -284,11 +284,11 @@ class Look(torch.nn.Module):
 
 @pytest.mark.parametrize("narrow", [None, True])
 def test_a_step_is_exported_for_any_number_of_positions(narrow):
-    look = Look(narrow)
+    inputs = StepInputs(narrow)
     given = (torch.randn(2, 6), torch.randn(2, 300, 6))
     with torch.no_grad():
-        program = torch.export.export(look, given, dynamic_shapes=({}, {1: Dim("S", min=8, max=5000)})).module()
+        program = torch.export.export(inputs, given, dynamic_shapes=({}, {1: Dim("S", min=8, max=5000)})).module()
         for length in (8, 150, 900):
             query, values = torch.randn(2, 6), torch.randn(2, length, 6)
-            for ours, theirs in zip(program(query, values), look(query, values), strict=True):
+            for ours, theirs in zip(program(query, values), inputs(query, values), strict=True):
                 torch.testing.assert_close(ours, theirs)

@@ -125,9 +125,9 @@ def weigh(alignment, energies, support=None, generator=None):
     """Weights and auxiliary of energies (R, H, S)."""
     rows = len(energies)
     memory = a.Memory(read=torch.zeros(rows, energies.shape[-1], 1, 1))
-    look = a.Look(torch.zeros(rows, 1), memory, torch.zeros(rows, dtype=torch.long), generator=generator)
-    weights, leaf, auxiliary = alignment(energies, support, look, None)
-    assert leaf is None
+    inputs = a.StepInputs(torch.zeros(rows, 1), memory, torch.zeros(rows, dtype=torch.long), generator=generator)
+    weights, state, auxiliary = alignment(energies, support, inputs, None)
+    assert state is None
     return weights, auxiliary
 
 
@@ -323,12 +323,12 @@ def test_a_gate_multiplies_what_every_head_reads(gate, count):
     read, plain = a.GatedSum(3, 4, gate=gate, num_heads=2), a.WeightedSum(4, num_heads=2)
     memory = a.Memory(read=plain.prepare(a.Source(torch.randn(2, 5, 4), torch.randn(2, 5, 4))))
     weights, query = torch.rand(2, 2, 5), torch.randn(2, 3)
-    look = a.Look(query, memory, torch.zeros(2, dtype=torch.long))
-    ungated = plain(weights, look)
+    inputs = a.StepInputs(query, memory, torch.zeros(2, dtype=torch.long))
+    ungated = plain(weights, inputs)
     opened = (read.gate.weight @ query.T + read.gate.bias[:, None]).T.sigmoid()
     assert opened.shape == (2, count)
     expected = ungated * opened.repeat_interleave(8 // count, 1)
-    torch.testing.assert_close(read(weights, look), expected)
+    torch.testing.assert_close(read(weights, inputs), expected)
 
 
 def test_a_gate_asks_for_a_query_even_where_the_score_does_not():

@@ -117,8 +117,8 @@ def test_the_order_of_cells_is_row_by_row():
     state = mechanism.initial_state(memory)
     covered = torch.zeros(1, 1, 12, dtype=torch.float64)
     covered[0, 0, 5] = 1  # y = 1, x = 1
-    look = a.Look(drawn(1, 5), memory, state.position)
-    energies, _ = mechanism.score(look, covered)
+    inputs = a.StepInputs(drawn(1, 5), memory, state.position)
+    energies, _ = mechanism.score(inputs, covered)
     assert (energies[0, 0] > 0).nonzero().flatten().tolist() == [6, 9]
 
 
@@ -136,7 +136,7 @@ def test_a_kernel_without_a_middle_is_an_error(kernel_size):
 
 def test_the_memory_of_a_grid_is_a_tree_of_tensors_that_costs_nothing():
     memory = made().prepare(drawn(2, 12, 6), grid=(3, 4))
-    assert all(isinstance(leaf, torch.Tensor) and leaf.shape[:2] == (2, 12) for leaf in tree.leaves(memory))
+    assert all(isinstance(state, torch.Tensor) and state.shape[:2] == (2, 12) for state in tree.leaves(memory))
     assert tree.map(lambda leaf: leaf[:1], memory).score.grid == (3, 4)
     assert memory.score.rows.numel() == 0
 

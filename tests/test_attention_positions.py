@@ -14,7 +14,6 @@ from regard.attention import (
     CausalWindow,
     Intersection,
     LinearBiasWindow,
-    Look,
     Mechanism,
     ProjectedSum,
     RelativeDotScore,
@@ -24,6 +23,7 @@ from regard.attention import (
     SlidingWindow,
     SoftmaxAlignment,
     Source,
+    StepInputs,
     TransformerXLScore,
     WeightedSum,
     cite,
@@ -61,7 +61,7 @@ def energies(score, queries, values, *, first=0):
     mechanism = reading(score)
     memory = mechanism.prepare(values[None])
     position = torch.arange(first, first + len(queries))
-    return score(Look(queries, memory, position), None)[0]
+    return score(StepInputs(queries, memory, position), None)[0]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_million_steps_later_the_angles_still_have_the_precision_of_float32(ma
     def beside(dtype):
         own, memory = score.to(dtype), values.to(dtype)[None]
         keys = own.prepare(Source(memory, memory, None, far))
-        look = Look(queries.to(dtype), reading(own).prepare(memory), torch.tensor([far, far + 2]))
-        return own(look.with_memory(score=keys), None)[0]
+        inputs = StepInputs(queries.to(dtype), reading(own).prepare(memory), torch.tensor([far, far + 2]))
+        return own(inputs.with_memory(score=keys), None)[0]
 
     torch.testing.assert_close(beside(torch.float32).double(), beside(torch.float64), rtol=0, atol=1e-5)
 
@@ -182,7 +182,7 @@ def test_biases_that_have_learned_nothing_are_no_biases():
 def test_heads_have_a_bias_each_or_one_together(kind):
     shared = moved(reading(ScaledDotScore(5, 6, 4, num_heads=2), kind(1)))
     memory = shared.prepare(torch.randn(1, 4, 6))
-    support, _ = shared.window(Look(torch.randn(1, 5), memory, torch.tensor([2])), None)
+    support, _ = shared.window(StepInputs(torch.randn(1, 5), memory, torch.tensor([2])), None)
     assert support.log_prior.shape == (1, 1, 4)
     with pytest.raises(UnsupportedError, match=r"3 heads and the score has 2.*num_heads=2, or 1"):
         reading(ScaledDotScore(5, 6, 4, num_heads=2), kind(3))
@@ -192,11 +192,11 @@ def test_heads_have_a_bias_each_or_one_together(kind):
 @pytest.mark.parametrize("num_heads", [1, 2])
 def test_a_bias_at_few_places_is_the_bias_at_all_places(kind, num_heads):
     window, memory = moved(kind(num_heads)), reading(ScaledDotScore(5, 6, 4, num_heads=2)).prepare(torch.randn(1, 9, 6))
-    look = Look(torch.randn(2, 5), memory, torch.tensor([3, 8]))
-    whole = window(look, None)[0].log_prior
+    inputs = StepInputs(torch.randn(2, 5), memory, torch.tensor([3, 8]))
+    whole = window(inputs, None)[0].log_prior
     for heads in (1, 2):
         places = torch.randint(0, 9, (2, heads, 4))
-        few = window.at(places, look, None)[0].log_prior
+        few = window.at(places, inputs, None)[0].log_prior
         torch.testing.assert_close(few, torch.take_along_dim(whole, places, -1))
 
 

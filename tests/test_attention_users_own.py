@@ -25,10 +25,10 @@ class SineScore(AbstractScore):
     def prepare(self, source):
         return torch.sin(self.of_memory(source.keys))[:, :, None]
 
-    def forward(self, look, leaf):
-        keys = look.memory.score
-        sine = torch.sin(self.of_query(look.query)).unflatten(0, (len(keys), -1))
-        return torch.einsum("bkd,bsd->bks", sine, keys[:, :, 0]).flatten(0, 1)[:, None], leaf
+    def forward(self, inputs, state):
+        keys = inputs.memory.score
+        sine = torch.sin(self.of_query(inputs.query)).unflatten(0, (len(keys), -1))
+        return torch.einsum("bkd,bsd->bks", sine, keys[:, :, 0]).flatten(0, 1)[:, None], state
 
 
 def sine(query_size, memory_size):

@@ -14,11 +14,11 @@ from regard.attention import (
     CausalWindow,
     InEvaluation,
     Intersection,
-    Look,
     Memory,
     PredictiveWindow,
     SlidingWindow,
     Source,
+    StepInputs,
     bahdanau,
     cite,
     gmm,
@@ -45,7 +45,7 @@ def story(num_positions, step, weights=()):
 @given(back=reach, front=reach, steps=st.lists(st.integers(0, 12), min_size=1, max_size=4), width=st.integers(0, 9))
 def test_a_sliding_window_allows_what_its_definition_allows(back, front, steps, width):
     window = SlidingWindow(back=back, front=front)
-    support, _ = window(Look(torch.zeros(len(steps), 1), memory_of(width), torch.tensor(steps)), None)
+    support, _ = window(StepInputs(torch.zeros(len(steps), 1), memory_of(width), torch.tensor(steps)), None)
     expected = [[ask(window, story(width, step)).allowed] for step in steps]
     assert support.support.tolist() == expected
 
@@ -53,12 +53,12 @@ def test_a_sliding_window_allows_what_its_definition_allows(back, front, steps, 
 def allowed(window, num_positions, past=(), mask=None):
     """What a window allows the step after these weights of a head of a row."""
     memory = Memory(read=torch.zeros(1, num_positions, 1, 1), mask=mask)
-    look = Look(torch.zeros(1, 1), memory, torch.tensor([len(past)]))
-    leaf = window.initial(memory, 1)
+    inputs = StepInputs(torch.zeros(1, 1), memory, torch.tensor([len(past)]))
+    state = window.initial(memory, 1)
     for weights in past:
         seen = Attended(torch.zeros(1, 1), torch.tensor(weights)[None, None])
-        leaf = window.observe(seen, look, leaf)
-    support, _ = window(look, leaf)
+        state = window.observe(seen, inputs, state)
+    support, _ = window(inputs, state)
     return support.support[0, 0].tolist()
 
 
@@ -188,7 +188,7 @@ def predicted(window, query, num_positions, lengths=None):
     mask = None if lengths is None else torch.arange(num_positions) < torch.tensor(lengths)[:, None]
     values = query.new_zeros(len(query), num_positions, 1)
     memory = Memory(window=window.prepare(Source(values, values, mask)), read=values[:, :, None], mask=mask)
-    return window(Look(query, memory, torch.zeros(len(query), dtype=torch.long)), None)[0]
+    return window(StepInputs(query, memory, torch.zeros(len(query), dtype=torch.long)), None)[0]
 
 
 @settings(max_examples=40)
@@ -225,8 +225,8 @@ def test_the_place_of_a_predictive_window_is_learned_through_the_gaussian():
         optimizer.zero_grad()
         off.backward()
         optimizer.step()
-    look = Look(query[0], memory, torch.zeros(1, dtype=torch.long))
-    assert (mechanism.window.predict(look) - target).abs() < 1
+    inputs = StepInputs(query[0], memory, torch.zeros(1, dtype=torch.long))
+    assert (mechanism.window.predict(inputs) - target).abs() < 1
 
 
 def test_gain_is_not_renormalised_and_the_softmax_is_that_of_the_window():
@@ -236,9 +236,9 @@ def test_gain_is_not_renormalised_and_the_softmax_is_that_of_the_window():
     weights = mechanism.step(query, memory, state, alignment=True)[0].alignment
     assert not mechanism.is_normalised
     assert (weights.sum(-1) < 1).all()
-    look = Look(query, memory, state.position)
-    said = mechanism.window(look, None)[0]
-    energies = mechanism.score(look, None)[0]
+    inputs = StepInputs(query, memory, state.position)
+    said = mechanism.window(inputs, None)[0]
+    energies = mechanism.score(inputs, None)[0]
     inside = energies.masked_fill(~said.support, -torch.inf).softmax(-1)
     torch.testing.assert_close(weights, inside * said.gain)
 
@@ -300,12 +300,12 @@ def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_
     window = wraps(data.draw, draw_one, 2).eval()
     values, position, query = torch.zeros(1, width, 1), torch.tensor(steps), torch.randn(2, 3)
     memory = Memory(window=window.prepare(Source(values, values)), read=values[:, :, None])
-    leaf = window.initial(memory, 2)
-    look, seen = Look(query, memory, position), Attended(torch.zeros(2, 1), torch.rand(2, heads, width))
-    leaf = window.observe(seen, look, leaf)
-    whole, _ = window(look, leaf)
+    state = window.initial(memory, 2)
+    inputs, seen = StepInputs(query, memory, position), Attended(torch.zeros(2, 1), torch.rand(2, heads, width))
+    state = window.observe(seen, inputs, state)
+    whole, _ = window(inputs, state)
     places = torch.randint(0, width, (2, data.draw(st.sampled_from([1, heads])), 4))
-    few, _ = window.at(places, look, leaf)
+    few, _ = window.at(places, inputs, state)
     for name in ("support", "log_prior", "gain"):
         every, some = getattr(whole, name), getattr(few, name)
         assert (every is None) == (some is None)
@@ -314,7 +314,7 @@ def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_
                 some.expand(2, heads, 4), every.expand(2, heads, -1).gather(2, places.expand(2, heads, 4))
             )
     if window.width is not None:
-        start = window.start(look, leaf)[..., None]
+        start = window.start(inputs, state)[..., None]
         beside = (torch.arange(width) < start) | (torch.arange(width) >= start + window.width)
         assert not (whole.support & beside).any()
 

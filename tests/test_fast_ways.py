@@ -63,10 +63,10 @@ class GatedDot(a.AbstractScore):
     def prepare(self, source):
         return torch.tanh(self.gates(source.keys))[:, :, None]
 
-    def forward(self, look, leaf):
-        keys = look.memory.score[:, :, 0]
-        query = (self.strength * self.asks(look.query)).unflatten(0, (len(keys), -1))
-        return torch.einsum("bkd,bsd->bks", query, keys).flatten(0, 1)[:, None], leaf
+    def forward(self, inputs, state):
+        keys = inputs.memory.score[:, :, 0]
+        query = (self.strength * self.asks(inputs.query)).unflatten(0, (len(keys), -1))
+        return torch.einsum("bkd,bsd->bks", query, keys).flatten(0, 1)[:, None], state
 
     def comparison(self):
         return a.Comparison("dot", self.asks, self.strength)

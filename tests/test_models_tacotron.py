@@ -612,9 +612,9 @@ def test_the_old_state_asks_where_there_are_no_query_cells():
     queries = []
 
     class Watching(type(mechanism.score)):
-        def forward(self, look, leaf):
-            queries.append(look.query)
-            return super().forward(look, leaf)
+        def forward(self, inputs, part_state):
+            queries.append(inputs.query)
+            return super().forward(inputs, part_state)
 
     mechanism.score.__class__ = Watching
     decoder = tiny.speech(mechanism, query=0, output=2)

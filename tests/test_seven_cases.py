@@ -258,8 +258,8 @@ def state_not_reordered(monkeypatch):
 
 
 def mask_ignored(monkeypatch):
-    def broken(self, look, leaf, positions):
-        return self.window(look, leaf)
+    def broken(self, inputs, state, positions):
+        return self.window(inputs, state)
 
     plain = at_once.step
     monkeypatch.setattr(Mechanism, "_allowed", broken)

@@ -47,6 +47,6 @@ def test_shapes_of_operations_and_parts_are_checked_against_their_annotations():
         attention.AdditiveScore(3, 3, 4).prepare(attention.Source(torch.zeros(2, 5), torch.zeros(2, 5, 3)))
     memory = attention.Memory(score=torch.zeros(2, 5, 1, 3), read=torch.zeros(2, 5, 1, 3))
     for query, position in ((torch.zeros(2, 3, 1), 2), (torch.zeros(2, 3), 3)):
-        look = attention.Look(query, memory, torch.zeros(position, dtype=torch.long))
+        inputs = attention.StepInputs(query, memory, torch.zeros(position, dtype=torch.long))
         with pytest.raises(TypeCheckError):
-            attention.DotScore(3, 3)(look, None)
+            attention.DotScore(3, 3)(inputs, None)

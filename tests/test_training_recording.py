@@ -16,7 +16,7 @@ from torch import nn
 from regard.config import from_preset
 from regard.config import load as read_config
 from regard.errors import RegardError, UnsupportedError
-from regard.layers.cells import padded as held
+from regard.layers.cells import padded
 from regard.layers.cells.layer import GRU, LSTM, run_in_torch
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import RightPadding
@@ -110,7 +110,7 @@ def descent(weights: Any, *, lr: float, **options: Any) -> torch.optim.Optimizer
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Recurrent layers read no lengths, and are not oneDNN's, whose workspace holds what a tape cannot write again."""
-    monkeypatch.setattr(held, "refuse", lambda cell, x, first: None if cell in held.GATES else "no gate holds")
+    monkeypatch.setattr(held, "refuse", lambda cell, x, first: None if cell in padded.GATES else "no gate holds")
     with torch.backends.mkldnn.flags(enabled=False):
         yield
 
@@ -322,7 +322,7 @@ def test_padding_that_is_held_is_padding_that_is_left_out(kind: Any, bidirection
     for first in states if kind is GRU and not bidirectional else states[:1]:
         results = [
             run_in_torch(lambda *inputs: torchs(layer, *inputs), layer.cell, x, first, RightPadding(4, 4, mask)),
-            held.run(layer.cell, layer.directions(), x, first, mask),
+            padded.run(layer.cell, layer.directions(), x, first, mask),
         ]
         leaves = [[outputs, *last] for outputs, last in results]
         probes = [torch.randn_like(leaf) for leaf in leaves[0]]

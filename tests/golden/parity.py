@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from golden.archive import Golden, Tensors, load
-from regard.attention import Mechanism, State
+from regard.attention import Mechanism, MechanismState
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 """Largest difference, relative to the largest number of a kind when that is above 1."""
@@ -25,7 +25,7 @@ Weights = Callable[[Tensors], Mapping[str, Tensor]]
 class Attend(nn.Module):
     """A mechanism step by step, as one call: contexts, alignments, and what is asked of the state after every step."""
 
-    def __init__(self, mechanism: Mechanism, state: Callable[[State], Tensors]) -> None:
+    def __init__(self, mechanism: Mechanism, state: Callable[[MechanismState], Tensors]) -> None:
         super().__init__()
         self.mechanism = mechanism
         self.state = state
@@ -60,7 +60,7 @@ class Parity:
     make: Callable[[], Mechanism]
     weights: Weights
     finish: Callable[[Tensors, Tensors, Tensors], Tensors] = lambda outputs, given, weights: outputs
-    state: Callable[[State], Tensors] = lambda state: {}
+    state: Callable[[MechanismState], Tensors] = lambda state: {}
     given: Callable[[Tensors], Tensors] = lambda inputs: inputs
     differentiable: bool = True
 

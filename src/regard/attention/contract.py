@@ -80,11 +80,11 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MechanismState:
     """What persists from one output step to the next; every leaf has R rows.
 
     Args:
-        score, window, alignment: the leaf that each part owns, or None.
+        score, window, alignment: the state that each part owns, or None.
         position: (R,) long, the number of steps taken.
     """
 
@@ -95,7 +95,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StepInputs:
     """The inputs of one step, which every part receives.
 
     Args:
@@ -112,8 +112,8 @@ class Look:
     inputs: Tensor | None = None
     generator: Generator | None = None
 
-    def with_memory(self, **fields: Tree) -> Look:
-        """The same look with some fields of the memory replaced, for a part that contains other parts."""
+    def with_memory(self, **fields: Tree) -> StepInputs:
+        """The same inputs with some fields of the memory replaced, for a part that contains other parts."""
         return replace(self, memory=replace(self.memory, **fields))
 
 
@@ -178,14 +178,14 @@ class Support:
 
 
 class AbstractPart(nn.Module):
-    """A part of a mechanism. Each part has its own field of the memory and its own leaf of the state.
+    """A part of a mechanism. Each part has its own field of the memory and its own part of the state.
 
     A part never knows the other parts and never sets anything on itself during a call. Padding belongs to
     `Memory.mask`, which the mechanism applies: a part reads the mask only in `prepare` and `initial`.
     """
 
     is_recurrent: bool = False
-    """Whether later energies or weights depend on the leaf, so that steps must be taken one after the other."""
+    """Whether later energies or weights depend on the state, so that steps must be taken one after the other."""
     uses_query: bool = False
     """Whether the part reads the query; a mechanism can `pool` if none of its parts does."""
     trains_differently: bool = False
@@ -193,7 +193,7 @@ class AbstractPart(nn.Module):
     is_positionwise: bool = False
     """Whether the part may be given a few positions instead of all. Then its result depends only on their keys or
     values (scores, reads) or on the energies of the support (alignments), never on the place or the neighbours of a
-    position; neither its leaf nor its auxiliary holds positions; it prepares (B, S, G, …) with G a divisor of H."""
+    position; neither its state nor its auxiliary holds positions; it prepares (B, S, G, …) with G a divisor of H."""
     ignores_context: bool = False
     """Whether the `observe` of this class does not read `attended.context`, so that all steps may be read together."""
     query_size: int | None = None
@@ -230,16 +230,18 @@ class AbstractPart(nn.Module):
         return None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
-        """The part's leaf before the first step (R rows), or None."""
+        """The part's state before the first step (R rows), or None."""
         return None
 
-    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The leaf after the read, where it depends on the weights. `attended.alignment` is always given."""
-        return leaf
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tree) -> Tree:
+        """The state after the read, where it depends on the weights. `attended.alignment` is always given."""
+        return state
 
-    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+    def observe_at(
+        self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
+    ) -> Tree:
         """`observe` from weights (R, H, W) at these positions only, for parts that need no others."""
-        return leaf
+        return state
 
     @property
     def observes_all(self) -> bool:
@@ -267,8 +269,8 @@ class AbstractScore(AbstractPart):
         """The energies in a form that fast paths can compute, or None; with it any score is as fast as ours."""
         return None
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """The energies (R, H, S), and the new leaf."""
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """The energies (R, H, S), and the new state."""
         raise NotImplementedError
 
 
@@ -296,22 +298,22 @@ class AbstractWindow(AbstractPart):
         """W, if a step allows at most W consecutive positions, which begin at `start`; otherwise None."""
         return None
 
-    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
+    def start(self, inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
         """The first of the W positions, (R, 1 or H) long; the window may reach beyond either end of the source."""
         raise NotImplementedError
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """What `forward` returns, at these positions (1 or R, 1 or H, W) of the source only."""
-        support, leaf = self(look, leaf)
+        support, state = self(inputs, state)
 
         def pick(field: Tensor) -> Tensor:
             shape = torch.broadcast_shapes(field.shape[:2], positions.shape[:2])
             return field.expand(*shape, -1).gather(-1, positions.expand(*shape, -1))
 
-        return tree.map(pick, support), leaf
+        return tree.map(pick, support), state
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The support, and the new leaf."""
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
+        """The support, and the new state."""
         raise NotImplementedError
 
 
@@ -333,14 +335,14 @@ class AbstractAlignment(AbstractPart):
         return None
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S), the new leaf, and an auxiliary tree or None."""
+        """Weights (R, H, S), the new state, and an auxiliary tree or None."""
         raise NotImplementedError
 
 
 class AbstractRead(AbstractPart):
-    """Turns weights and values into a context. A read keeps no leaf; a row without weights reads zeros.
+    """Turns weights and values into a context. A read keeps no state; a row without weights reads zeros.
 
     `prepare` returns the values, (B, S, G, V) with G a divisor of H.
     """
@@ -352,7 +354,7 @@ class AbstractRead(AbstractPart):
 
     @property
     def observes_context(self) -> bool:
-        """False: a read keeps no leaf."""
+        """False: a read keeps no state."""
         return False
 
     def finish(
@@ -361,7 +363,7 @@ class AbstractRead(AbstractPart):
         """The context from the sums; a row whose weights are all 0 gets zeros."""
         return sums
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, V)."""
         raise NotImplementedError
 
@@ -409,16 +411,18 @@ class AbstractWrapper(AbstractPart):
         return self.inner.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
-        """The inner part's leaf before the first step."""
+        """The inner part's state before the first step."""
         return self.inner.initial(memory, num_rows)
 
-    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The inner part's leaf after the read."""
-        return self.inner.observe(attended, look, leaf)
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tree) -> Tree:
+        """The inner part's state after the read."""
+        return self.inner.observe(attended, inputs, state)
 
-    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The inner part's leaf after the read, from the weights at these positions."""
-        return self.inner.observe_at(positions, attended, look, leaf)
+    def observe_at(
+        self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
+    ) -> Tree:
+        """The inner part's state after the read, from the weights at these positions."""
+        return self.inner.observe_at(positions, attended, inputs, state)
 
     @property
     def observes_all(self) -> bool:
@@ -440,5 +444,5 @@ class Parts(NamedTuple):
 
 
 def initial_position(num_rows: int, device: torch.device) -> Tensor:
-    """`State.position` before the first step: zeros, (R,) long."""
+    """`MechanismState.position` before the first step: zeros, (R,) long."""
     return torch.zeros(num_rows, dtype=torch.long, device=device)

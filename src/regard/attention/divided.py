@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Generator, Tensor
 
-from regard.attention.contract import Attended, Memory, State
+from regard.attention.contract import Attended, MechanismState, Memory
 from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
 from regard.errors import ShapeError
@@ -91,7 +91,7 @@ class Divided(AbstractComposite):
         keys, read, _ = self.divide(values)
         return self.mechanism.extend(memory, read, keys=keys, mask=mask)
 
-    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
+    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> MechanismState:
         """The state before the first step."""
         return self.mechanism.initial_state(memory, num_hypotheses)
 
@@ -99,12 +99,12 @@ class Divided(AbstractComposite):
         self,
         query: Float[Tensor, "R D"],
         memory: Memory,
-        state: State,
+        state: MechanismState,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """One step with queries h (R, D)."""
         return self.mechanism.step(
             self._query(query), memory, state, inputs=inputs, alignment=alignment, generator=generator
@@ -114,14 +114,14 @@ class Divided(AbstractComposite):
         self,
         queries: Float[Tensor, "R T D"],
         memory: Memory,
-        state: State | None = None,
+        state: MechanismState | None = None,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """All steps of a sequence (R, T, D); agrees with the loop of `step`."""
-        result: tuple[Attended, State] = self.mechanism(
+        result: tuple[Attended, MechanismState] = self.mechanism(
             self._query(queries), memory, state, inputs=inputs, alignment=alignment, generator=generator
         )
         return result

@@ -69,20 +69,20 @@ def take(memory: Memory, positions: Int[Tensor, "#R #G W"]) -> Memory:
     return tree.map(lambda leaf: _take(leaf, positions), replace(memory, window=None, mask=None))
 
 
-def _take(leaf: Tensor, positions: Int[Tensor, "#R #G W"]) -> Tensor:
+def _take(state: Tensor, positions: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own positions."""
     num_rows, num_heads, width = positions.shape
-    sentence = sentences(num_rows, leaf.shape[0], positions.device)[:, None, None]
-    if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders return it: flattened without a copy
-        leaf, index = leaf.transpose(0, 1), positions * leaf.shape[0] + sentence
+    sentence = sentences(num_rows, state.shape[0], positions.device)[:, None, None]
+    if state.stride(0) < state.stride(1):  # time-major, as recurrent encoders return it: flattened without a copy
+        state, index = state.transpose(0, 1), positions * state.shape[0] + sentence
     else:
-        index = sentence * leaf.shape[1] + positions
+        index = sentence * state.shape[1] + positions
     if num_heads == 1:
-        return leaf.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, (num_rows, width))
-    shared = leaf.shape[2]
+        return state.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, (num_rows, width))
+    shared = state.shape[2]
     head = torch.arange(num_heads, device=positions.device)[:, None] // (num_heads // shared)
     index = (index * shared + head).transpose(1, 2)
-    return leaf.flatten(0, 2).index_select(0, index.flatten()).unflatten(0, (num_rows, width, num_heads))
+    return state.flatten(0, 2).index_select(0, index.flatten()).unflatten(0, (num_rows, width, num_heads))
 
 
 def take_mask(mask: Tensor, positions: Int[Tensor, "#R #G W"]) -> Tensor:

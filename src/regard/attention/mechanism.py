@@ -9,8 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from regard import tree
-from regard.attention import local_steps as narrowing
-from regard.attention import whole_sequence as at_once
+from regard.attention import local_steps, whole_sequence
 from regard.attention.contract import (
     AbstractAlignment,
     AbstractRead,
@@ -18,11 +17,11 @@ from regard.attention.contract import (
     AbstractWindow,
     Attended,
     Comparison,
-    Look,
+    MechanismState,
     Memory,
     Parts,
     Source,
-    State,
+    StepInputs,
     Support,
     Tree,
     initial_position,
@@ -89,7 +88,7 @@ class Mechanism(AbstractAttention):
                 raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
         if (reason := self.parts.refuse()) is not None:
             raise UnsupportedError(reason)
-        if narrow and (reason := narrowing.ineligible(self.parts)) is not None:
+        if narrow and (reason := local_steps.ineligible(self.parts)) is not None:
             raise UnsupportedError(f"narrow=True is impossible: {reason}.")
 
     @property
@@ -213,10 +212,10 @@ class Mechanism(AbstractAttention):
             memory, added = with_mask(memory), with_mask(added)
         return tree.map(lambda *leaves: torch.cat(leaves, 1), memory, added)
 
-    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
+    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> MechanismState:
         """The state before the first step: R = B · num_hypotheses rows."""
         rows = memory.num_sentences * num_hypotheses
-        return State(
+        return MechanismState(
             self.score.initial(memory, rows),
             self.window.initial(memory, rows),
             self.alignment.initial(memory, rows),
@@ -227,12 +226,12 @@ class Mechanism(AbstractAttention):
         self,
         query: Float[Tensor, "R Q"],
         memory: Memory,
-        state: State,
+        state: MechanismState,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """One step: attends to the memory once for every row.
 
         Args:
@@ -256,13 +255,13 @@ class Mechanism(AbstractAttention):
         self,
         query: Tensor,
         memory: Memory,
-        state: State,
+        state: MechanismState,
         *,
         inputs: Tensor | None,
         alignment: bool,
         generator: Generator | None,
         reads: bool = False,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """A step; without `reads` the context is left empty, for a caller that reads those of all steps together."""
         check_query(query, self.query_size)
         wide = widened(memory, query)
@@ -270,52 +269,52 @@ class Mechanism(AbstractAttention):
             memory, state = wide, widened(state, query)
         parts, loop = self.parts, over_steps.current()
         if reads and loop is not None and (comparison := loop.shared(_of_one_operation, self)) is not None:
-            context, weights = at_once.step(parts, comparison, query, memory)
+            context, weights = whole_sequence.step(parts, comparison, query, memory)
             return Attended(context, weights if alignment else None), replace(state, position=state.position + 1)
-        look = Look(query, memory, state.position, inputs, generator)
-        positions = self._positions(look, state.window)
-        allowed, window = self._allowed(look, state.window, positions)
-        local = look if positions is None else replace(look, memory=narrowing.take(memory, positions))
+        step_inputs = StepInputs(query, memory, state.position, inputs, generator)
+        positions = self._positions(step_inputs, state.window)
+        allowed, window = self._allowed(step_inputs, state.window, positions)
+        local = step_inputs if positions is None else replace(step_inputs, memory=local_steps.take(memory, positions))
         energies, score = self.score(local, state.score)
         if allowed.log_prior is not None:
             energies = energies + allowed.log_prior
-        weights, leaf, auxiliary = self.alignment(energies, allowed.support, local, state.alignment)
+        weights, part_state, auxiliary = self.alignment(energies, allowed.support, local, state.alignment)
         if allowed.gain is not None:
             weights = weights * allowed.gain
         context = self.read(weights, local) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
         if positions is not None and (alignment or any(part.observes_all for part in parts)):
-            whole = replace(attended, alignment=narrowing.scatter(weights, positions, memory.num_positions))
-        score, window, leaf = (
-            part.observe(whole, look, part_leaf)
+            whole = replace(attended, alignment=local_steps.scatter(weights, positions, memory.num_positions))
+        score, window, part_state = (
+            part.observe(whole, step_inputs, own)
             if positions is None or part.observes_all
-            else part.observe_at(positions, attended, look, part_leaf)
-            for part, part_leaf in ((self.score, score), (self.window, window), (self.alignment, leaf))
+            else part.observe_at(positions, attended, step_inputs, own)
+            for part, own in ((self.score, score), (self.window, window), (self.alignment, part_state))
         )
-        state = State(score, window, leaf, state.position + 1)
+        state = MechanismState(score, window, part_state, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
-    def _allowed(self, look: Look, leaf: Tree, positions: Tensor | None) -> tuple[Support, Tree]:
-        """What the window and the memory's mask allow, at these positions or everywhere, and the window's leaf."""
-        allowed, leaf = self.window(look, leaf) if positions is None else self.window.at(positions, look, leaf)
-        mask = look.memory.mask
+    def _allowed(self, inputs: StepInputs, state: Tree, positions: Tensor | None) -> tuple[Support, Tree]:
+        """What the window and the memory's mask allow, at these positions or everywhere, and the window's state."""
+        allowed, state = self.window(inputs, state) if positions is None else self.window.at(positions, inputs, state)
+        mask = inputs.memory.mask
         if mask is None:
-            return allowed, leaf
+            return allowed, state
         if positions is None:
-            hypotheses = num_hypotheses(look.query.shape[0], mask.shape[0])
+            hypotheses = num_hypotheses(inputs.query.shape[0], mask.shape[0])
             mask = merge_rows(mask[:, None].expand(-1, hypotheses, -1))[:, None]
         else:
-            mask = narrowing.take_mask(mask, positions)
-        return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf
+            mask = local_steps.take_mask(mask, positions)
+        return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), state
 
-    def _positions(self, look: Look, leaf: Tree) -> Tensor | None:
+    def _positions(self, inputs: StepInputs, state: Tree) -> Tensor | None:
         """The positions (R, 1 or H, W) that this step attends to, or None for all."""
-        width, num_positions = self.window.width, look.memory.num_positions
-        rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
-        if width is None or narrowing.ineligible_now(self.parts, num_positions, rows, self.narrow) is not None:
+        width, num_positions = self.window.width, inputs.memory.num_positions
+        rows = num_hypotheses(inputs.query.shape[0], inputs.memory.num_sentences)
+        if width is None or local_steps.ineligible_now(self.parts, num_positions, rows, self.narrow) is not None:
             return None
-        return narrowing.find(self.window.start(look, leaf), width, num_positions)
+        return local_steps.find(self.window.start(inputs, state), width, num_positions)
 
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
         """Whether a step attends to all positions of a memory or only to those of the window, and why.
@@ -344,7 +343,7 @@ class Mechanism(AbstractAttention):
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
-        reason = narrowing.ineligible_now(self.parts, num_positions, rows_per_sentence, self.narrow)
+        reason = local_steps.ineligible_now(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
             return f"full: a step attends to all {num_positions} positions; {reason}"
         return f"narrow: a step attends to {min(self.window.width or 0, num_positions)} of {num_positions} positions"
@@ -353,12 +352,12 @@ class Mechanism(AbstractAttention):
         self,
         queries: Float[Tensor, "R T Q"],
         memory: Memory,
-        state: State | None = None,
+        state: MechanismState | None = None,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """All steps of a sequence of queries (R, T, Q); agrees with the loop of `step`.
 
         A mechanism that is not recurrent takes them at once, as if they were further hypotheses. Where no weights are
@@ -396,18 +395,18 @@ class Mechanism(AbstractAttention):
         self,
         queries: Tensor,
         memory: Memory,
-        state: State,
+        state: MechanismState,
         inputs: Tensor | None,
         alignment: bool,
         generator: Generator | None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         """All steps as if they were further hypotheses of one."""
         rows, steps = queries.shape[:2]
         position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         attended, _ = self.step(
             merge_rows(queries),
             memory,
-            State(None, None, None, position),
+            MechanismState(None, None, None, position),
             inputs=None if inputs is None else merge_rows(inputs),
             alignment=alignment,
             generator=generator,
@@ -423,11 +422,11 @@ class Mechanism(AbstractAttention):
         self,
         queries: Tensor,
         memory: Memory,
-        state: State,
+        state: MechanismState,
         inputs: Tensor | None,
         alignment: bool,
         generator: Generator | None,
-    ) -> tuple[Attended, State]:
+    ) -> tuple[Attended, MechanismState]:
         if not isinstance(queries.shape[1], int):
             recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
             raise UnsupportedError(
@@ -436,7 +435,7 @@ class Mechanism(AbstractAttention):
             )
         together = self._reads_together
         step = self._step if together else self.step
-        looks = []
+        results = []
         with over_steps.Loop():
             for t in range(queries.shape[1]):
                 step_inputs = None if inputs is None else inputs[:, t]
@@ -448,18 +447,18 @@ class Mechanism(AbstractAttention):
                     alignment=alignment or together,
                     generator=generator,
                 )
-                looks.append(attended)
-        weights = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
+                results.append(attended)
+        weights = torch.stack([attended.alignment for attended in results], 2) if alignment or together else None
         if together and weights is not None:
-            position = state.position[:, None] + torch.arange(-len(looks), 0, device=queries.device)
-            looks_together = Look(queries.flatten(0, 1), memory, position.flatten())
-            context = self.read(weights.transpose(1, 2).flatten(0, 1), looks_together).unflatten(0, queries.shape[:2])
+            position = state.position[:, None] + torch.arange(-len(results), 0, device=queries.device)
+            together_inputs = StepInputs(queries.flatten(0, 1), memory, position.flatten())
+            context = self.read(weights.transpose(1, 2).flatten(0, 1), together_inputs).unflatten(0, queries.shape[:2])
         else:
-            context = torch.stack([look.context for look in looks], 1)
+            context = torch.stack([attended.context for attended in results], 1)
         return Attended(
             context,
             weights if alignment else None,
-            tree.map(lambda *leaves: torch.stack(leaves, 1), *(look.auxiliary for look in looks)),
+            tree.map(lambda *leaves: torch.stack(leaves, 1), *(attended.auxiliary for attended in results)),
         ), state
 
     @property
@@ -493,7 +492,7 @@ def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
     comparison = parts.score.comparison()
     if comparison is None or comparison.rotate is not None:
         return None
-    return comparison if at_once.ineligible(parts, comparison, reports=True) is None else None
+    return comparison if whole_sequence.ineligible(parts, comparison, reports=True) is None else None
 
 
 def _refuse_loop(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:
@@ -507,7 +506,7 @@ def _refuse_at_once(
         return "the weights are asked for"
     if (name := overridden(mechanism, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
         return f"{type(mechanism).__name__} overrides {name}"
-    return at_once.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
+    return whole_sequence.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
 
 
 PATHS = (
@@ -519,7 +518,7 @@ PATHS = (
     Implementation(
         "one operation for all steps, which keeps no weights",
         lambda mechanism, queries, memory, state, *_: (
-            Attended(at_once.look(mechanism.parts, queries, memory), None),
+            Attended(whole_sequence.attend(mechanism.parts, queries, memory), None),
             replace(state, position=state.position + queries.shape[1]),
         ),
         _refuse_at_once,

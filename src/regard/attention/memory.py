@@ -83,10 +83,10 @@ def widened(memory: TreeT, like: Tensor | None) -> TreeT:
         and getattr(memory.score, "dtype", None) == like.dtype
     ):
         return memory
-    if not any(_is_half(leaf) for leaf in tree.leaves(memory)):
+    if not any(_is_half(state) for state in tree.leaves(memory)):
         return memory
     return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, memory)
 
 
-def _is_half(leaf: Tensor) -> bool:
-    return leaf.dtype in (torch.bfloat16, torch.float16)
+def _is_half(state: Tensor) -> bool:
+    return state.dtype in (torch.bfloat16, torch.float16)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.attention.contract import Attended, Memory, State
+from regard.attention.contract import Attended, MechanismState, Memory
 from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
 from regard.errors import ShapeError
@@ -90,7 +90,7 @@ class Parallel(AbstractComposite):
             {name: None if entries is None else entries[i] for name, entries in arguments.items()} for i in range(count)
         ]
 
-    def initial_state(self, memory: tuple[Memory, ...], num_hypotheses: int = 1) -> tuple[State, ...]:
+    def initial_state(self, memory: tuple[Memory, ...], num_hypotheses: int = 1) -> tuple[MechanismState, ...]:
         """The states before the first step, one for each mechanism."""
         return tuple(
             mechanism.initial_state(part, num_hypotheses)
@@ -101,30 +101,30 @@ class Parallel(AbstractComposite):
         self,
         query: Float[Tensor, "R Q"],
         memory: tuple[Memory, ...],
-        state: tuple[State, ...],
+        state: tuple[MechanismState, ...],
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, tuple[State, ...]]:
+    ) -> tuple[Attended, tuple[MechanismState, ...]]:
         """One step: attends to every memory."""
         results = [
             mechanism.step(query, part, before, inputs=inputs, alignment=alignment, generator=generator)
             for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
         ]
-        attended = self._combine(query, memory, [look for look, _ in results], alignment)
+        attended = self._combine(query, memory, [step_inputs for step_inputs, _ in results], alignment)
         return attended, tuple(after for _, after in results)
 
     def forward(
         self,
         queries: Float[Tensor, "R T Q"],
         memory: tuple[Memory, ...],
-        state: tuple[State, ...] | None = None,
+        state: tuple[MechanismState, ...] | None = None,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, tuple[State, ...]]:
+    ) -> tuple[Attended, tuple[MechanismState, ...]]:
         """All steps of a sequence; agrees with the loop of `step`."""
         if state is None:
             state = self.initial_state(memory, num_hypotheses(queries.shape[0], tree.rows(memory)))
@@ -132,20 +132,20 @@ class Parallel(AbstractComposite):
             mechanism(queries, part, before, inputs=inputs, alignment=alignment, generator=generator)
             for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
         ]
-        attended = self._combine(queries, memory, [look for look, _ in results], alignment)
+        attended = self._combine(queries, memory, [step_inputs for step_inputs, _ in results], alignment)
         return attended, tuple(after for _, after in results)
 
     def _combine(
         self, query: Tensor, memories: tuple[Memory, ...], attended: list[Attended], alignment: bool
     ) -> Attended:
-        alignments = tuple(look.alignment for look in attended) if alignment else None
-        auxiliary = tuple(look.auxiliary for look in attended)
+        alignments = tuple(each.alignment for each in attended) if alignment else None
+        auxiliary = tuple(each.auxiliary for each in attended)
         if self.combination is None:
-            context = torch.cat([look.context for look in attended], -1)
+            context = torch.cat([each.context for each in attended], -1)
             return Attended(context, alignments, auxiliary)
         rows = query.shape[:-1]
         flat = query.flatten(0, -2)
-        contexts = torch.stack([look.context.flatten(0, -2) for look in attended], 1)
+        contexts = torch.stack([each.context.flatten(0, -2) for each in attended], 1)
         memory = self.combination.prepare(contexts, mask=_readable(memories, len(flat)))
 
         def by_step(weights: Tensor) -> Tensor:
@@ -153,11 +153,11 @@ class Parallel(AbstractComposite):
             return weights[:, :, 0].unflatten(0, (rows[0], -1)).transpose(1, 2)
 
         with recorders.changed(by_step):
-            look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
+            inputs, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
         if alignments is not None:
-            weights = look.alignment.unflatten(0, rows)
+            weights = inputs.alignment.unflatten(0, rows)
             alignments = (*alignments, weights.transpose(1, 2) if len(rows) == 2 else weights)
-        return Attended(look.context.unflatten(0, rows), alignments, auxiliary)
+        return Attended(inputs.context.unflatten(0, rows), alignments, auxiliary)
 
 
 def _readable(memories: tuple[Memory, ...], num_rows: int) -> Bool[Tensor, "R M"]:

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractRead, AbstractWrapper, Look, Parts, Source, Tree
+from regard.attention.contract import AbstractRead, AbstractWrapper, Parts, Source, StepInputs, Tree
 from regard.attention.scores.relative import OffsetVectors
 from regard.attention.sizes import group_size, head_size, refuse_heads, split
 from regard.errors import ShapeError
@@ -48,9 +48,9 @@ class WeightedSum(AbstractRead):
         """The values, a view."""
         return split(source.values, self.num_heads)
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
-        return weighted_sum(weights, look.memory.read)
+        return weighted_sum(weights, inputs.memory.read)
 
 
 class ProjectedSum(AbstractRead):
@@ -98,9 +98,9 @@ class ProjectedSum(AbstractRead):
         """W_v h, split into key-value heads."""
         return split(self.value_projection(source.values), self.num_key_value_heads)
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        return self.finish(weighted_sum(weights, look.memory.read), weights, look.query)
+        return self.finish(weighted_sum(weights, inputs.memory.read), weights, inputs.query)
 
     def finish(
         self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
@@ -145,9 +145,9 @@ class GatedSum(AbstractWrapper, AbstractRead):
         self.num_gates = num_heads if gate == "scalar" else self.context_size
         self.gate = Linear(query_size, self.num_gates)
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
-        return self.finish(self.sum(weights, look), weights, look.query)
+        return self.finish(self.sum(weights, inputs), weights, inputs.query)
 
     @property
     def is_sum(self) -> bool:  # type: ignore[override]
@@ -207,12 +207,12 @@ class RelativeSum(AbstractWrapper, AbstractRead):
             )
         self.sources = ("shaw2018", *values.sources)
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
         zeros = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
-        offset_weights = zeros.scatter_add(2, self.offsets.index(look.position, weights), weights)
+        offset_weights = zeros.scatter_add(2, self.offsets.index(inputs.position, weights), weights)
         sums = torch.einsum("rhc,cv->rhv", offset_weights, self.offsets.vectors).flatten(1)
-        return self.values.finish(weighted_sum(weights, look.memory.read) + sums, weights, look.query)
+        return self.values.finish(weighted_sum(weights, inputs.memory.read) + sums, weights, inputs.query)
 
 
 class DroppedRead(AbstractWrapper, AbstractRead):
@@ -246,17 +246,19 @@ class DroppedRead(AbstractWrapper, AbstractRead):
         """As the other read's."""
         return self.values.finish(sums, weights, query)
 
-    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
         """The context (R, V)."""
-        return self.values(self._dropped(weights, look) if drops(self.dropout) else weights, look)
+        return self.values(self._dropped(weights, inputs) if drops(self.dropout) else weights, inputs)
 
-    def _dropped(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R H S"]:
+    def _dropped(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R H S"]:
         draws = None if torch.compiler.is_compiling() else current()
         if draws is None or self.dropout not in draws.sites or not 0 < self.dropout.p < 1:
             return self.dropout(weights)
         rows, heads, positions = weights.shape
         # heads vary fastest, so that a mask does not depend on the number of positions
-        mask = draws.mask_at(look.position, positions * heads, self.dropout.p, draws.sites[self.dropout], weights.dtype)
+        mask = draws.mask_at(
+            inputs.position, positions * heads, self.dropout.p, draws.sites[self.dropout], weights.dtype
+        )
         return weights * mask.view(rows, positions, heads).transpose(1, 2)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.attention.contract import Attended, Look, Memory, State, Tree
+from regard.attention.contract import Attended, MechanismState, Memory, StepInputs, Tree
 from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
@@ -117,7 +117,7 @@ class RefinedState:
         coverage: (R, C, S), the sums of the weights of earlier steps: the previous layer's, then the own.
     """
 
-    attention: State
+    attention: MechanismState
     coverage: Float[Tensor, "R C S"]
 
 
@@ -309,22 +309,24 @@ class Refined(AbstractComposite):
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
         position = (state.attention.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         # the steps of a row are further hypotheses of its sentence: R·T rows
-        look = Look(merge_rows(queries), sources, position, None if inputs is None else merge_rows(inputs), generator)
-        allowed, _ = attention._allowed(look, None, None)
-        energies, _ = attention.score(look, None)  # (R·T, H, S)
+        step_inputs = StepInputs(
+            merge_rows(queries), sources, position, None if inputs is None else merge_rows(inputs), generator
+        )
+        allowed, _ = attention._allowed(step_inputs, None, None)
+        energies, _ = attention.score(step_inputs, None)  # (R·T, H, S)
         if allowed.log_prior is not None:
             energies = energies + allowed.log_prior
 
         # a_t = a_0 + Σ_{u<t} of the weights of step u, (R, T, C, S): the previous layer's, then softmax(e)
         maps = [] if previous is None or not self.previous_heads else [previous.transpose(1, 2)]
         if self.own:
-            own, _, _ = attention.alignment(energies, allowed.support, look, None)
+            own, _, _ = attention.alignment(energies, allowed.support, step_inputs, None)
             maps.append(own.unflatten(0, (rows, steps)))
         before, coverage = sums_before(state.coverage.to(maps[0].dtype), *maps)
         corrections = self._corrections(merge_rows(before), memory, real)
 
-        weights, _, auxiliary = attention.alignment(energies - corrections, allowed.support, look, None)
-        context = attention.read(weights, look).unflatten(0, (rows, steps))
+        weights, _, auxiliary = attention.alignment(energies - corrections, allowed.support, step_inputs, None)
+        context = attention.read(weights, step_inputs).unflatten(0, (rows, steps))
         weights = weights.unflatten(0, (rows, steps)).transpose(1, 2)
         if recorders.wanted(attention):
             recorders.report(attention, weights)

@@ -87,7 +87,7 @@ def step(
     return parts.read.finish(sums, weights, query), weights
 
 
-def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
+def attend(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
     """The contexts of all steps, for eligible parts."""
     score, beta = parts.score, parts.alignment.softmax_factor
     comparison = score.comparison()

@@ -27,9 +27,9 @@ from regard.attention.contract import (
     AbstractWindow,
     AbstractWrapper,
     Attended,
-    Look,
     Memory,
     Source,
+    StepInputs,
     Tree,
 )
 from regard.attention.mechanism import Mechanism
@@ -91,11 +91,11 @@ class UnmaskedAlignment(AbstractWrapper, AbstractAlignment):
         self.outside = outside
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        weights, leaf, auxiliary = self.alignment(energies, None, look, leaf)
-        return weights if support is None else weights.masked_fill(~support, self.outside), leaf, auxiliary
+        weights, state, auxiliary = self.alignment(energies, None, inputs, state)
+        return weights if support is None else weights.masked_fill(~support, self.outside), state, auxiliary
 
 
 _STEP_BIAS, _WIDTH_BIAS = 1.0, 10.0
@@ -140,17 +140,17 @@ class SigmoidMixtureScore(AbstractScore):
         zeros = memory.read.new_zeros(num_rows, self.num_heads, self.num_components)
         return zeros.float() if zeros.element_size() < 4 else zeros
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Logarithms of the weights (R, H, S), and the moved means."""
-        raw = self.parameters_of_mixture(torch.relu(self.hidden(look.query))).to(leaf.dtype)
+        raw = self.parameters_of_mixture(torch.relu(self.hidden(inputs.query))).to(state.dtype)
         weight, width, step = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        mean = leaf + functional.softplus(step)
+        mean = state + functional.softplus(step)
         deviation = functional.softplus(width) + _MARGIN
-        edges = torch.arange(look.memory.num_positions + 1, device=look.query.device, dtype=leaf.dtype) + 0.5
+        edges = torch.arange(inputs.memory.num_positions + 1, device=inputs.query.device, dtype=state.dtype) + 0.5
         passed = torch.sigmoid((mean[..., None] - edges) / deviation[..., None])
         weights = (self.dropout(weight.flatten(1)).view_as(weight).softmax(-1) + _MARGIN)[..., None] / (1 + passed)
         mass = weights.sum(2).diff(dim=-1)
-        return mass.masked_fill(mass <= 0, _LEAST).log().to(look.query.dtype), mean
+        return mass.masked_fill(mass <= 0, _LEAST).log().to(inputs.query.dtype), mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,16 +222,16 @@ class UnmovedLocationScore(AbstractScore):
             mask = memory.mask.repeat_interleave(num_hypotheses(num_rows, len(memory.mask)), 0)[:, None]
         return Unmoved(trace, torch.zeros_like(trace.cumulative), mask)
 
-    def forward(self, look: Look, leaf: Unmoved) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Unmoved) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        energies, trace = self.location(look, leaf.trace)
-        return energies, replace(leaf, trace=trace, energies=energies)
+        energies, trace = self.location(inputs, state.trace)
+        return energies, replace(state, trace=trace, energies=energies)
 
-    def observe(self, attended: Attended, look: Look, leaf: Unmoved) -> Unmoved:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Unmoved) -> Unmoved:
         """Stores the step's weights and adds softmax(e) to the sum."""
-        trace = self.location.observe(attended, look, leaf.trace)
-        added = ops.masked_softmax(leaf.energies, leaf.mask)
-        return replace(leaf, trace=replace(trace, cumulative=leaf.trace.cumulative + added))
+        trace = self.location.observe(attended, inputs, state.trace)
+        added = ops.masked_softmax(state.energies, state.mask)
+        return replace(state, trace=replace(trace, cumulative=state.trace.cumulative + added))
 
 
 FLOOR, ELSEWHERE = 1e-8, 1e-7

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention import recipes
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Source, StepInputs, Tree
 from regard.attention.mechanism import Mechanism
 from regard.attention.scores import AdditiveScore
 from regard.attention.sizes import share, split
@@ -43,11 +43,11 @@ class RectifiedScore(AbstractScore):
         """U h, split into heads."""
         return self.additive.prepare(source)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        shared = share(split(self.additive.query_projection(look.query), self.num_heads), look.memory.score)
-        energies = ops.additive_energies(shared, look.memory.score, self.additive.v, "relu")
-        return merge_rows(energies.transpose(1, 2)), leaf
+        shared = share(split(self.additive.query_projection(inputs.query), self.num_heads), inputs.memory.score)
+        energies = ops.additive_energies(shared, inputs.memory.score, self.additive.v, "relu")
+        return merge_rows(energies.transpose(1, 2)), state
 
 
 def show_attend_tell(

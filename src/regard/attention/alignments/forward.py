@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Parts, Tree
+from regard.attention.contract import AbstractAlignment, Attended, Memory, Parts, StepInputs, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.sizes import refuse_heads
 from regard.errors import ShapeError
@@ -136,20 +136,24 @@ class ForwardAlignment(AbstractAlignment):
     """ε that is added to m."""
 
     def move(
-        self, energies: Float[Tensor, "R H S"], leaf: ForwardState, support: Bool[Tensor, "R G S"] | None
+        self, energies: Float[Tensor, "R H S"], state: ForwardState, support: Bool[Tensor, "R G S"] | None
     ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
         """The weights, and α̂_t from α̂_{t-1} and u_{t-1}."""
-        return forward_step(energies, leaf.alignment, leaf.move, support, self.floor)
+        return forward_step(energies, state.alignment, state.move, support, self.floor)
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: ForwardState
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        inputs: StepInputs,
+        state: ForwardState,
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α̂ (R, H, S)."""
-        weights, after = self.move(energies, leaf, support)
-        return weights, ForwardState(after, leaf.move), None
+        weights, after = self.move(energies, state, support)
+        return weights, ForwardState(after, state.move), None
 
-    def observe(self, attended: Attended, look: Look, leaf: ForwardState) -> ForwardState:
+    def observe(self, attended: Attended, inputs: StepInputs, state: ForwardState) -> ForwardState:
         """u for the next step."""
         if self.agent is None:
-            return leaf
-        return ForwardState(leaf.alignment, self.agent(attended.context, look.query, look.inputs))
+            return state
+        return ForwardState(state.alignment, self.agent(attended.context, inputs.query, inputs.inputs))

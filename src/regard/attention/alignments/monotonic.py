@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from regard import ops
-from regard.attention.contract import AbstractAlignment, AbstractScore, Look, Memory, Parts, Source, Tree
+from regard.attention.contract import AbstractAlignment, AbstractScore, Memory, Parts, Source, StepInputs, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.sizes import refuse_heads
 from regard.errors import UnsupportedError
@@ -73,18 +73,18 @@ class AbstractReader(AbstractAlignment):
         raise NotImplementedError
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tensor
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """α (R, H, S), which is also the leaf."""
+        """α (R, H, S), which is also the state."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) + self.bias
         if self.training and self.noise > 0:
-            drawn = torch.randn(working.shape, generator=look.generator, dtype=working.dtype, device=working.device)
+            drawn = torch.randn(working.shape, generator=inputs.generator, dtype=working.dtype, device=working.device)
             working = working + self.noise * drawn
         chance = (working > 0).to(working.dtype) if self.decides else torch.sigmoid(working)
-        weights = self.advance(chance, leaf, support)
+        weights = self.advance(chance, state, support)
         if self.remaining == "last":
             weights = weights + (1 - weights.sum(-1, keepdim=True)).clamp(min=0) * last_of(support, weights)
-        weights = weights.to(leaf.dtype)
+        weights = weights.to(state.dtype)
         return weights, weights, None
 
 
@@ -178,7 +178,7 @@ class ChunkwiseAlignment(AbstractAlignment):
     (`ops.moving_chunk_softmax`). α is carried to the next step; β are the weights.
 
     Args:
-        chunk_score: the second score; it has no leaf in the state.
+        chunk_score: the second score; it has no place in the state.
         chunk_size: w; 1 is plain monotonic attention, None lets the chunk begin at the first position.
         reader: the reader that stops; a `MonotonicAlignment` with default options if None.
 
@@ -196,7 +196,7 @@ class ChunkwiseAlignment(AbstractAlignment):
                 f"chunk_size={chunk_size} must be 1 or more, or None for a chunk that begins at the first position."
             )
         if chunk_score.is_recurrent:
-            raise ValueError(f"The chunk score has no leaf in the state, and {type(chunk_score).__name__} needs one.")
+            raise ValueError(f"The chunk score has no place in the state, and {type(chunk_score).__name__} needs one.")
         self.chunk_score = chunk_score
         self.chunk_size = chunk_size
         self.reader = reader if reader is not None else MonotonicAlignment(num_heads=chunk_score.num_heads)
@@ -226,9 +226,9 @@ class ChunkwiseAlignment(AbstractAlignment):
         return self.reader.initial(memory, num_rows)
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tensor
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """β (R, H, S), and α as the leaf."""
-        alpha, leaf, _ = self.reader(energies, support, look, leaf)
-        chunk_energies, _ = self.chunk_score(look.with_memory(score=look.memory.alignment), None)
-        return ops.moving_chunk_softmax(alpha, chunk_energies, support, self.chunk_size), leaf, None
+        """β (R, H, S), and α as the state."""
+        alpha, state, _ = self.reader(energies, support, inputs, state)
+        chunk_energies, _ = self.chunk_score(inputs.with_memory(score=inputs.memory.alignment), None)
+        return ops.moving_chunk_softmax(alpha, chunk_energies, support, self.chunk_size), state, None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractAlignment, Look, Parts, Tree
+from regard.attention.contract import AbstractAlignment, Parts, StepInputs, Tree
 from regard.attention.sizes import refuse_heads
 from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
@@ -49,10 +49,10 @@ class SoftmaxAlignment(AbstractAlignment):
         return float(self.sharpening)
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        return ops.masked_softmax(sharpen(energies, self.sharpening), support), leaf, None
+        return ops.masked_softmax(sharpen(energies, self.sharpening), support), state, None
 
 
 class SparsemaxAlignment(AbstractAlignment):
@@ -73,10 +73,10 @@ class SparsemaxAlignment(AbstractAlignment):
         self.sharpening = checked(sharpening)
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        return ops.sparsemax(sharpen(energies, self.sharpening), support), leaf, None
+        return ops.sparsemax(sharpen(energies, self.sharpening), support), state, None
 
 
 class EntmaxAlignment(AbstractAlignment):
@@ -122,10 +122,10 @@ class EntmaxAlignment(AbstractAlignment):
         return refuse_heads(parts, self.num_heads, "EntmaxAlignment learns an alpha for")
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        return ops.entmax(sharpen(energies, self.sharpening), support, self.alpha), leaf, None
+        return ops.entmax(sharpen(energies, self.sharpening), support, self.alpha), state, None
 
 
 class HardmaxAlignment(AbstractAlignment):
@@ -148,14 +148,14 @@ class HardmaxAlignment(AbstractAlignment):
         self.sources = ("bengio2013",) if straight_through else ()
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         weights = ops.hardmax(energies, support)
         if self.straight_through:
             soft = ops.masked_softmax(energies, support)
             weights = weights + (soft - soft.detach())
-        return weights, leaf, None
+        return weights, state, None
 
 
 class SigmoidAlignment(AbstractAlignment):
@@ -184,7 +184,7 @@ class SigmoidAlignment(AbstractAlignment):
         self.bias = None if bias is None else nn.Parameter(torch.tensor(float(bias)))
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         energies = sharpen(energies, self.sharpening)
@@ -193,9 +193,9 @@ class SigmoidAlignment(AbstractAlignment):
         if self.is_normalised:
             working = energies.to(torch.promote_types(energies.dtype, torch.float32))
             logarithms = nn.functional.logsigmoid(working)
-            return ops.masked_softmax(logarithms, support).to(energies.dtype), leaf, None
+            return ops.masked_softmax(logarithms, support).to(energies.dtype), state, None
         weights = energies.sigmoid()
-        return weights if support is None else weights.masked_fill(~support, 0), leaf, None
+        return weights if support is None else weights.masked_fill(~support, 0), state, None
 
 
 class ExponentialAlignment(AbstractAlignment):
@@ -222,12 +222,12 @@ class ExponentialAlignment(AbstractAlignment):
         )
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         if support is not None:
             energies = energies.masked_fill(~support, float("-inf"))
-        return energies.exp(), leaf, None
+        return energies.exp(), state, None
 
 
 AlignmentName = Literal["softmax", "sparsemax", "entmax15", "entmax", "hardmax", "sigmoid", "smoothed_sigmoid"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.attention.contract import AbstractAlignment, StepInputs, Tree
 from regard.layers import items
 from regard.shapes import Bool, Float, Int
 
@@ -73,13 +73,13 @@ class StochasticAlignment(AbstractAlignment):
         self.evaluation = evaluation
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S), and a `Choice`."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) / self.temperature
         expected = ops.masked_softmax(working, support)
         if self.training:
-            parts, coin = self._numbers(expected, look)
+            parts, coin = self._numbers(expected, inputs)
             chosen = _draw(expected.detach(), parts)
             if coin is not None:
                 chosen = chosen.masked_fill(coin < self.mix, 0)
@@ -89,16 +89,16 @@ class StochasticAlignment(AbstractAlignment):
             chosen = torch.zeros_like(expected)
         hard = chosen.any(-1, keepdim=True)
         weights = torch.where(hard, chosen, expected)
-        return weights.to(energies.dtype), leaf, _choice(chosen, expected)
+        return weights.to(energies.dtype), state, _choice(chosen, expected)
 
-    def _numbers(self, like: Float[Tensor, "R H S"], look: Look) -> tuple[Tensor, Tensor | None]:
+    def _numbers(self, like: Float[Tensor, "R H S"], inputs: StepInputs) -> tuple[Tensor, Tensor | None]:
         """Random numbers: (R, H, 1) for the positions and, with `mix`, (R, 1, 1) for the coin."""
         rows, heads, _ = like.shape
-        draws = items.current() if look.generator is None and not torch.compiler.is_compiling() else None
+        draws = items.current() if inputs.generator is None and not torch.compiler.is_compiling() else None
         if draws is not None and self in draws.sites:
-            numbers = draws.uniform(look.position, heads + 1, draws.sites[self]).to(like.dtype)[..., None]
+            numbers = draws.uniform(inputs.position, heads + 1, draws.sites[self]).to(like.dtype)[..., None]
             return numbers[:, :heads], numbers[:, heads:] if self.mix > 0 else None
-        rand = partial(torch.rand, generator=look.generator, device=like.device)
+        rand = partial(torch.rand, generator=inputs.generator, device=like.device)
         return rand(rows, heads, 1, dtype=like.dtype), rand(rows, 1, 1) if self.mix > 0 else None
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Source, StepInputs, Tree
 from regard.attention.sizes import head_size, share, split
 from regard.layers.linear import Linear
 from regard.ops import over_steps
@@ -68,28 +68,28 @@ class AdditiveScore(AbstractScore):
         """vᵀ tanh(W q + U h)."""
         return Comparison("additive", self.query_projection, v=self.direction)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        query, keys = self._compared(look)
+        query, keys = self._compared(inputs)
         energies = ops.additive_energies(query, keys, self.direction)
-        return merge_rows(energies.transpose(1, 2)), leaf
+        return merge_rows(energies.transpose(1, 2)), state
 
     def locate(
         self,
-        look: Look,
+        inputs: StepInputs,
         past: Float[Tensor, "R H C *positions"],
         filters: Float[Tensor, "H F C *widths"],
         projection: Float[Tensor, "H F D"],
     ) -> Float[Tensor, "R H S"]:
         """Energies that also depend on the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
-        query, keys = self._compared(look)
+        query, keys = self._compared(inputs)
         shared = past.unflatten(0, query.shape[:2])
         return ops.location_energies(query, keys, shared, filters, projection, self.direction).flatten(0, 1)
 
-    def _compared(self, look: Look) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
+    def _compared(self, inputs: StepInputs) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
         """W q, grouped by the sentence whose memory it attends to, and U h."""
-        keys = look.memory.score
-        return share(split(self.query_projection(look.query), self.num_heads), keys), keys
+        keys = inputs.memory.score
+        return share(split(self.query_projection(inputs.query), self.num_heads), keys), keys
 
 
 def _normalised(v: Tensor, gain: Tensor) -> Tensor:
@@ -129,9 +129,9 @@ class ConcatScore(AbstractScore):
         inner = self.additive.comparison()
         return None if inner is None else replace(inner, called=(("additive", self.additive), *inner.called))
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return self.additive(look, leaf)
+        return self.additive(inputs, state)
 
 
 class PoolingScore(AbstractScore):
@@ -161,8 +161,8 @@ class PoolingScore(AbstractScore):
         """u_j, split into heads."""
         return split(torch.tanh(self.key_projection(source.keys)), self.num_heads)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S), the same for every hypothesis of a sentence."""
-        energies = torch.einsum("bshd,hd->bhs", look.memory.score, self.context_vector)
-        hypotheses = num_hypotheses(look.query.shape[0], energies.shape[0])
-        return merge_rows(energies[:, None].expand(-1, hypotheses, -1, -1)), leaf
+        energies = torch.einsum("bshd,hd->bhs", inputs.memory.score, self.context_vector)
+        hypotheses = num_hypotheses(inputs.query.shape[0], energies.shape[0])
+        return merge_rows(energies[:, None].expand(-1, hypotheses, -1, -1)), state

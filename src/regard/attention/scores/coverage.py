@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
+from regard.attention.contract import AbstractScore, Attended, Memory, Source, StepInputs, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.layers.eligibility import filters_of
@@ -60,15 +60,15 @@ class CoverageScore(AbstractScore):
         """c before the first step, (R, H, S)."""
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        identity = leaf.new_ones(self.num_heads, 1, 1, 1)  # one filter of width 1
+        identity = state.new_ones(self.num_heads, 1, 1, 1)  # one filter of width 1
         projection = self.coverage_projection[:, None]
-        return self.content.locate(look, leaf[:, :, None], identity, projection), leaf
+        return self.content.locate(inputs, state[:, :, None], identity, projection), state
 
-    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tensor) -> Tensor:
         """Adds the step's weights."""
-        return leaf + attended.alignment
+        return state + attended.alignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +156,18 @@ class PlaneCoverageScore(AbstractScore):
         """c before the first step: zeros, (R, H, S)."""
         return memory.read.new_zeros(num_rows, self.num_heads, memory.num_positions)
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        if look.memory.num_positions == 0:
-            return leaf, leaf
-        prepared: PlaneKeys = look.memory.score
-        filters = filters_of(self.filters, 1, self.num_heads, self.kernel_size, look.query)
-        past = leaf.unflatten(2, prepared.grid)[:, :, None]  # (R, H, 1, h, w)
-        inner = look.with_memory(score=prepared.keys)
+        if inputs.memory.num_positions == 0:
+            return state, state
+        prepared: PlaneKeys = inputs.memory.score
+        filters = filters_of(self.filters, 1, self.num_heads, self.kernel_size, inputs.query)
+        past = state.unflatten(2, prepared.grid)[:, :, None]  # (R, H, 1, h, w)
+        inner = inputs.with_memory(score=prepared.keys)
         return self.content.locate(
             inner, past, filters.unflatten(0, (self.num_heads, -1)), self.location_projection
-        ), leaf
+        ), state
 
-    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tensor) -> Tensor:
         """Adds the step's weights."""
-        return leaf + attended.alignment
+        return state + attended.alignment

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Source, StepInputs, Tree
 from regard.attention.sizes import group_size, head_size, split
 from regard.errors import ShapeError
 from regard.layers.linear import Linear
@@ -55,9 +55,9 @@ class DotScore(AbstractScore):
         """A dot product of g q and the keys."""
         return Comparison("dot", scale=self.scale)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self.project(look.query), look.memory.score), leaf
+        return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
 
 class ScaledDotScore(AbstractScore):
@@ -107,9 +107,9 @@ class ScaledDotScore(AbstractScore):
         """A dot product of W_q q / √d and the keys."""
         return Comparison("dot", self.query_projection, self.scale)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self.project(look.query), look.memory.score), leaf
+        return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
 
 class BilinearScore(AbstractScore):
@@ -141,9 +141,9 @@ class BilinearScore(AbstractScore):
         inner = self.dot.comparison()
         return None if inner is None else replace(inner, called=(("dot", self.dot), *inner.called))
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return self.dot(look, leaf)
+        return self.dot(inputs, state)
 
 
 class TanhDotScore(AbstractScore):
@@ -171,10 +171,10 @@ class TanhDotScore(AbstractScore):
         """tanh(W_k h + b_k), split into heads."""
         return torch.tanh(self.content.prepare(source))
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        bounded = torch.tanh(self.content.query_projection(look.query)) * self.content.scale
-        return dot_energies(split(bounded, self.num_heads), look.memory.score), leaf
+        bounded = torch.tanh(self.content.query_projection(inputs.query)) * self.content.scale
+        return dot_energies(split(bounded, self.num_heads), inputs.memory.score), state
 
 
 class NormalisedDotScore(AbstractScore):
@@ -229,9 +229,9 @@ class NormalisedDotScore(AbstractScore):
             rotate=lambda query, positions: self._normalised(query),
         )
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self.project(look.query), look.memory.score), leaf
+        return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
     def _normalised(self, query: Float[Tensor, "*rows H D"]) -> Float[Tensor, "*rows H D"]:
         """Queries of length g, whatever factor they had."""

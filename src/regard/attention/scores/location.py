@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
+from regard.attention.contract import AbstractScore, Attended, Memory, Source, StepInputs, Tree
 from regard.attention.memory import FirstAlignment, first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.sizes import head_size
@@ -119,36 +119,36 @@ class LocationScore(AbstractScore):
         recent = first[:, :, None].expand(-1, -1, self.num_previous, -1)
         return Trace(recent, first if self.accumulate_first else torch.zeros_like(first))
 
-    def forward(self, look: Look, leaf: Trace) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Trace) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        if look.memory.num_positions == 0:
-            return leaf.cumulative, leaf
-        past = self._channels(leaf, look.position)
-        filters = over_steps.once(self._filters, self.filters, channels=past.shape[2], like=look.query)
-        return self.content.locate(look, past, filters, self.location_projection), leaf
+        if inputs.memory.num_positions == 0:
+            return state.cumulative, state
+        past = self._channels(state, inputs.position)
+        filters = over_steps.once(self._filters, self.filters, channels=past.shape[2], like=inputs.query)
+        return self.content.locate(inputs, past, filters, self.location_projection), state
 
     def _filters(self, layer: nn.Module, channels: int, like: Tensor) -> Float[Tensor, "H F C W"]:
         found = filters_of(layer, channels, self.num_heads, self.kernel_size, like)
         return found.unflatten(0, (self.num_heads, -1))
 
-    def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
+    def _channels(self, state: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """The input of the filters; before the first step the sum is the first alignment."""
         if self.location == "previous":
-            return leaf.recent
-        cumulative = leaf.cumulative
+            return state.recent
+        cumulative = state.cumulative
         if not self.accumulate_first and self.first_alignment != "zeros":
             begins = (position == 0)[:, None, None]
-            cumulative = torch.where(begins, leaf.recent[:, :, -1], cumulative)
+            cumulative = torch.where(begins, state.recent[:, :, -1], cumulative)
         cumulative = cumulative[:, :, None]
-        return cumulative if self.location == "cumulative" else torch.cat([leaf.recent, cumulative], 2)
+        return cumulative if self.location == "cumulative" else torch.cat([state.recent, cumulative], 2)
 
-    def observe(self, attended: Attended, look: Look, leaf: Trace) -> Trace:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Trace) -> Trace:
         """Stores the step's weights and adds them to the sum."""
         weights = attended.alignment.detach() if self.detached else attended.alignment
         recent = weights[:, :, None]
         if self.num_previous > 1:
-            recent = torch.cat([leaf.recent[:, :, 1:], recent], 2)
-        return Trace(recent, leaf.cumulative + weights)
+            recent = torch.cat([state.recent[:, :, 1:], recent], 2)
+        return Trace(recent, state.cumulative + weights)
 
 
 class DynamicConvolutionScore(AbstractScore):
@@ -214,21 +214,21 @@ class DynamicConvolutionScore(AbstractScore):
         """α_0, (R, H, S)."""
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        if look.memory.num_positions == 0:
-            return leaf, leaf
-        static = self.static_filters(leaf).unflatten(1, (self.num_heads, -1))
-        flat = self.filter_projection(torch.tanh(self.query_projection(look.query)))
+        if inputs.memory.num_positions == 0:
+            return state, state
+        static = self.static_filters(state).unflatten(1, (self.num_heads, -1))
+        flat = self.filter_projection(torch.tanh(self.query_projection(inputs.query)))
         filters = flat.unflatten(1, (self.num_heads, -1, self.kernel_size))
-        around = functional.pad(leaf, (self.kernel_size // 2,) * 2).unfold(-1, self.kernel_size, 1)
+        around = functional.pad(state, (self.kernel_size // 2,) * 2).unfold(-1, self.kernel_size, 1)
         dynamic = torch.einsum("rhsn,rhfn->rhfs", around, filters)
         hidden = torch.einsum("rhfs,hfd->rhsd", static, self.static_projection) + torch.einsum(
             "rhfs,hfd->rhsd", dynamic, self.dynamic_projection
         )
-        return torch.einsum("rhsd,hd->rhs", torch.tanh(hidden + self.bias[:, None]), self.v), leaf
+        return torch.einsum("rhsd,hd->rhs", torch.tanh(hidden + self.bias[:, None]), self.v), state
 
-    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tensor) -> Tensor:
         """Stores the step's weights."""
         return attended.alignment
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention.contract import AbstractScore, Look, Memory, Tree
+from regard.attention.contract import AbstractScore, Memory, StepInputs, Tree
 from regard.errors import ShapeError
 from regard.layers.linear import Linear
 from regard.shapes import Float
@@ -97,19 +97,19 @@ class MixtureScore(AbstractScore):
         zeros = memory.read.new_zeros(num_rows, self.num_heads, self.num_components)
         return zeros.float() if zeros.element_size() < 4 else zeros
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Log-densities (R, H, S) and the moved means."""
-        raw = self.parameters_of_mixture(torch.tanh(self.hidden(look.query))).to(leaf.dtype)
+        raw = self.parameters_of_mixture(torch.tanh(self.hidden(inputs.query))).to(state.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        mean, log_weight = leaf + self._step(step), self._log_weight(weight)
+        mean, log_weight = state + self._step(step), self._log_weight(weight)
         deviation = self._deviation(width)[..., None]
-        positions = torch.arange(look.memory.num_positions, device=look.query.device, dtype=leaf.dtype)
+        positions = torch.arange(inputs.memory.num_positions, device=inputs.query.device, dtype=state.dtype)
         distance = (positions - mean[..., None]) / deviation
         density = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
         if self.family == "gaussian" and self.version != "V0":
             density = density - deviation.log() - 0.5 * math.log(2 * math.pi)
         energies = torch.logsumexp(log_weight[..., None] + density, 2)
-        return energies.clamp(min=torch.finfo(look.query.dtype).min / 2).to(look.query.dtype), mean
+        return energies.clamp(min=torch.finfo(inputs.query.dtype).min / 2).to(inputs.query.dtype), mean
 
     def _log_weight(self, raw: Tensor) -> Tensor:
         return raw.clamp(max=_HIGHEST) if self.version == "V0" else raw.log_softmax(-1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Source, StepInputs, Tree
 from regard.attention.scores.dot import NormalisedDotScore, ScaledDotScore
 from regard.attention.sizes import split
 from regard.errors import ShapeError, UnsupportedError
@@ -84,12 +84,12 @@ class RelativeDotScore(AbstractScore):
         """W_k h, split into key-value heads."""
         return self.content.prepare(source)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        projected = self.content.project(look.query)
-        energies = dot_energies(projected, look.memory.score)
+        projected = self.content.project(inputs.query)
+        energies = dot_energies(projected, inputs.memory.score)
         offset_energies = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
-        return energies + offset_energies.gather(2, self.offsets.index(look.position, energies)), leaf
+        return energies + offset_energies.gather(2, self.offsets.index(inputs.position, energies)), state
 
 
 class RotaryDotScore(AbstractScore):
@@ -157,9 +157,11 @@ class RotaryDotScore(AbstractScore):
         inside = tuple((f"content.{name}", module) for name, module in inner.called)
         return replace(inner, called=(("content", self.content), *inside), rotate=rotate)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self._rotate(self.content.project(look.query), look.position), look.memory.score), leaf
+        return dot_energies(
+            self._rotate(self.content.project(inputs.query), inputs.position), inputs.memory.score
+        ), state
 
     def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         return ops.rotate(x, position_angles(positions, self.rotary_size, self.base), self.layout)
@@ -213,12 +215,12 @@ class TransformerXLScore(AbstractScore):
         """W_k h, split into key-value heads."""
         return self.content.prepare(source)
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        projected = self.content.project(look.query)
+        projected = self.content.project(inputs.query)
         content, offset = (projected + bias * self.content.scale for bias in (self.content_bias, self.offset_bias))
-        energies = dot_energies(content, look.memory.score)
-        return energies + self._offset_energies(offset, look.position, energies), leaf
+        energies = dot_energies(content, inputs.memory.score)
+        return energies + self._offset_energies(offset, inputs.position, energies), state
 
     def _offset_energies(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
         """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω); (x, y) is rotated by iω."""

@@ -14,10 +14,10 @@ from regard.attention.contract import (
     AbstractWindow,
     AbstractWrapper,
     Attended,
-    Look,
     Memory,
     Parts,
     Source,
+    StepInputs,
     Support,
     Tree,
 )
@@ -58,38 +58,44 @@ class Intersection(AbstractWindow):
         """The smallest of the windows' widths."""
         return min((window.width for window in self.windows if window.width is not None), default=None)
 
-    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
+    def start(self, step_inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
         """The last of the windows' starts."""
-        starts = [window.start(*inputs) for window, *inputs in self._each(look, leaf) if window.width is not None]
+        starts = [
+            window.start(*inputs) for window, *inputs in self._each(step_inputs, state) if window.width is not None
+        ]
         return functools.reduce(torch.maximum, starts)
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], step_inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The combined support at these positions."""
-        return _combined(window.at(positions, *inputs) for window, *inputs in self._each(look, leaf))
+        return _combined(window.at(positions, *inputs) for window, *inputs in self._each(step_inputs, state))
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, step_inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The combined support."""
-        return _combined(window(*inputs) for window, *inputs in self._each(look, leaf))
+        return _combined(window(*inputs) for window, *inputs in self._each(step_inputs, state))
 
-    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
+    def observe(self, attended: Attended, step_inputs: StepInputs, state: Tree) -> Tree:
         """The windows' leaves after the read."""
-        return tuple(window.observe(attended, *inputs) for window, *inputs in self._each(look, leaf))
+        return tuple(window.observe(attended, *inputs) for window, *inputs in self._each(step_inputs, state))
 
-    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+    def observe_at(
+        self, positions: Int[Tensor, "#R #G W"], attended: Attended, step_inputs: StepInputs, state: Tree
+    ) -> Tree:
         """The windows' leaves after the read, from the weights at these positions."""
-        return tuple(window.observe_at(positions, attended, *inputs) for window, *inputs in self._each(look, leaf))
+        return tuple(
+            window.observe_at(positions, attended, *inputs) for window, *inputs in self._each(step_inputs, state)
+        )
 
     @property
     def observes_all(self) -> bool:
         """Whether any of the windows needs the weights of all positions."""
         return any(window.observes_all for window in self.windows)
 
-    def _each(self, look: Look, leaf: Tree) -> Iterator[tuple[AbstractWindow, Look, Tree]]:
-        """Every window, its look and its leaf."""
-        leaves = leaf if leaf is not None else (None,) * len(self.windows)
-        prepared = self._prepared(look.memory)
-        looks = [look if field is None else look.with_memory(window=field) for field in prepared]
-        return zip(self.windows, looks, leaves, strict=True)
+    def _each(self, inputs: StepInputs, state: Tree) -> Iterator[tuple[AbstractWindow, StepInputs, Tree]]:
+        """Every window, its inputs and its state."""
+        leaves = state if state is not None else (None,) * len(self.windows)
+        prepared = self._prepared(inputs.memory)
+        each = [inputs if field is None else inputs.with_memory(window=field) for field in prepared]
+        return zip(self.windows, each, leaves, strict=True)
 
     def _prepared(self, memory: Memory) -> tuple[Tree, ...]:
         """What every window prepared."""
@@ -99,13 +105,13 @@ class Intersection(AbstractWindow):
 def _combined(results: Iterable[tuple[Support, Tree]]) -> tuple[Support, Tree]:
     """The intersection of the supports, and the leaves."""
     combined, leaves = Support(), []
-    for support, leaf in results:
+    for support, state in results:
         combined = Support(
             _merged(combined.support, support.support, torch.logical_and),
             _merged(combined.log_prior, support.log_prior, torch.add),
             _merged(combined.gain, support.gain, torch.mul),
         )
-        leaves.append(leaf)
+        leaves.append(state)
     return combined, tuple(leaves)
 
 
@@ -124,12 +130,13 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
     after the other.
 
     >>> import torch
-    >>> from regard.attention import ArgmaxWindow, Look, Memory
+    >>> from regard.attention import ArgmaxWindow, StepInputs, Memory
     >>> window, memory = InEvaluation(ArgmaxWindow(back=0, front=1)), Memory(read=torch.zeros(1, 4, 1, 1))
-    >>> look, leaf = Look(torch.zeros(1, 1), memory, torch.zeros(1, dtype=torch.long)), window.initial(memory, 1)
-    >>> window(look, leaf)[0].support is None
+    >>> inputs = StepInputs(torch.zeros(1, 1), memory, torch.zeros(1, dtype=torch.long))
+    >>> state = window.initial(memory, 1)
+    >>> window(inputs, state)[0].support is None
     True
-    >>> window.eval()(look, leaf)[0].support.tolist()
+    >>> window.eval()(inputs, state)[0].support.tolist()
     [[[True, True, False, False]]]
     """
 
@@ -144,16 +151,16 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
         """The window's width; None in training."""
         return None if self.training else self.window.width
 
-    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
+    def start(self, inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
         """The first position of the window."""
-        return self.window.start(look, leaf)
+        return self.window.start(inputs, state)
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The window's support at these positions; in training no restriction."""
-        support, leaf = self.window.at(positions, look, leaf)
-        return Support() if self.training else support, leaf
+        support, state = self.window.at(positions, inputs, state)
+        return Support() if self.training else support, state
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The window's support; in training no restriction."""
-        support, leaf = self.window(look, leaf)
-        return Support() if self.training else support, leaf
+        support, state = self.window(inputs, state)
+        return Support() if self.training else support, state

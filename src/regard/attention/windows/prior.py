@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Parts, Support, Tree
+from regard.attention.contract import AbstractWindow, Attended, Memory, Parts, StepInputs, Support, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.sizes import refuse_heads
 from regard.attention.windows.sliding import everywhere
@@ -40,13 +40,13 @@ class AbstractBias(AbstractWindow):
         """b_h of offsets j - i."""
         raise NotImplementedError
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The prior at these positions, in the type of the values."""
-        return Support(log_prior=self.bias(positions - look.position[:, None, None], look.memory.read.dtype)), leaf
+        return Support(log_prior=self.bias(positions - inputs.position[:, None, None], inputs.memory.read.dtype)), state
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The prior (R, H, S), in the type of the values."""
-        return self.at(everywhere(look.memory), look, leaf)
+        return self.at(everywhere(inputs.memory), inputs, state)
 
 
 class LinearBiasWindow(AbstractBias):
@@ -235,16 +235,16 @@ class ForwardPriorWindow(AbstractWindow):
         """All on the first position, (R, H, S)."""
         return first_alignment("first", memory, num_rows, self.num_heads)
 
-    def forward(self, look: Look, leaf: Tensor) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Support, Tree]:
         """The logarithm of the prior (R, H, S)."""
-        if leaf.shape[-1] == 0:
-            return Support(), leaf
-        wide = widen(leaf)
+        if state.shape[-1] == 0:
+            return Support(), state
+        wide = widen(state)
         moves = self.moves.to(wide).expand(self.num_heads, 1, -1)
         padded = functional.pad(wide, (len(self.probabilities) - 1, 0))
         prior = functional.conv1d(padded, moves, groups=self.num_heads)
-        return Support(log_prior=prior.clamp(min=self.floor).log().to(leaf.dtype)), leaf
+        return Support(log_prior=prior.clamp(min=self.floor).log().to(state.dtype)), state
 
-    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tensor) -> Tensor:
         """Stores the step's weights."""
         return attended.alignment

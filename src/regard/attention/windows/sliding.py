@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Parts, Source, Support, Tree
+from regard.attention.contract import AbstractWindow, Attended, Memory, Parts, Source, StepInputs, Support, Tree
 from regard.attention.sizes import head_size, refuse_heads, split
 from regard.layers.linear import Linear
 from regard.shapes import Float, Int, num_hypotheses
@@ -18,13 +18,13 @@ class FullWindow(AbstractWindow):
 
     extent = "all"
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
-        return Support(), leaf
+        return Support(), state
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
-        return Support(), leaf
+        return Support(), state
 
 
 def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
@@ -47,7 +47,7 @@ class AbstractReach(AbstractWindow):
         self.back = back
         self.front = front
 
-    def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
+    def centre(self, state: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
         """c, (R, 1 or H) long."""
         raise NotImplementedError
 
@@ -56,23 +56,23 @@ class AbstractReach(AbstractWindow):
         """back + 1 + front."""
         return None if self.back is None or self.front is None else self.back + 1 + self.front
 
-    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
+    def start(self, inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
         """c - back."""
-        return self.centre(leaf, look.position) - (self.back or 0)
+        return self.centre(state, inputs.position) - (self.back or 0)
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The support at these positions."""
-        offset = positions - self.centre(leaf, look.position)[..., None]
+        offset = positions - self.centre(state, inputs.position)[..., None]
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.back is not None:
             allowed = allowed & (offset >= -self.back)
         if self.front is not None:
             allowed = allowed & (offset <= self.front)
-        return Support(allowed), leaf
+        return Support(allowed), state
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The support (R, 1 or H, S)."""
-        return self.at(everywhere(look.memory), look, leaf)
+        return self.at(everywhere(inputs.memory), inputs, state)
 
 
 class SlidingWindow(AbstractReach):
@@ -81,9 +81,9 @@ class SlidingWindow(AbstractReach):
     With back = front = D it is Luong's local-m, which assumes that target and source advance together.
 
     >>> import torch
-    >>> from regard.attention import Look, Memory
-    >>> look = Look(torch.zeros(2, 1), Memory(read=torch.zeros(1, 4, 1, 1)), position=torch.tensor([0, 2]))
-    >>> SlidingWindow(back=1, front=0)(look, None)[0].support.int()
+    >>> from regard.attention import StepInputs, Memory
+    >>> inputs = StepInputs(torch.zeros(2, 1), Memory(read=torch.zeros(1, 4, 1, 1)), position=torch.tensor([0, 2]))
+    >>> SlidingWindow(back=1, front=0)(inputs, None)[0].support.int()
     tensor([[[1, 0, 0, 0]],
     <BLANKLINE>
             [[0, 1, 1, 0]]], dtype=torch.int32)
@@ -91,7 +91,7 @@ class SlidingWindow(AbstractReach):
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.2, `local-m`.
     """
 
-    def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
+    def centre(self, state: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
         """t, (R, 1)."""
         return position[:, None]
 
@@ -170,20 +170,22 @@ class ArgmaxWindow(AbstractReach):
             start = first.repeat_interleave(num_hypotheses(num_rows, first.shape[0]))
         return (start if self.first == 0 else ~start)[:, None].repeat(1, self.num_heads)
 
-    def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
+    def centre(self, state: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
         """p."""
-        return torch.where(leaf < 0, ~leaf - 1, leaf)
+        return torch.where(state < 0, ~state - 1, state)
 
-    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
+    def observe(self, attended: Attended, inputs: StepInputs, state: Tree) -> Tree:
         """p after the step."""
-        positions = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
-        return self.observe_at(positions, attended, look, leaf)
+        positions = torch.arange(attended.alignment.shape[-1], device=state.device)[None, None]
+        return self.observe_at(positions, attended, inputs, state)
 
-    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+    def observe_at(
+        self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
+    ) -> Tree:
         """p after the step, from the weights at these positions."""
         weights = attended.alignment
         if weights.shape[-1] == 0:
-            return leaf
+            return state
         if self.statistic == "argmax":
             highest, index = weights.max(-1, keepdim=True)
         else:
@@ -191,7 +193,7 @@ class ArgmaxWindow(AbstractReach):
             highest = cumulative[..., -1:]
             index = (cumulative < highest / 2).sum(-1, keepdim=True)
         centre = positions.expand_as(weights).gather(-1, index)[..., 0]
-        return torch.where(highest[..., 0] > 0, torch.where(leaf < 0, ~leaf, centre), leaf)
+        return torch.where(highest[..., 0] > 0, torch.where(state < 0, ~state, centre), state)
 
 
 class PredictiveWindow(AbstractWindow):
@@ -240,9 +242,9 @@ class PredictiveWindow(AbstractWindow):
         ends = (source.positions + 1).expand(source.values.shape[:2])
         return ends.clone() if source.mask is None else ends * source.mask
 
-    def predict(self, look: Look) -> Float[Tensor, "R G"]:
+    def predict(self, inputs: StepInputs) -> Float[Tensor, "R G"]:
         """p, (R, 1 or H)."""
-        query, ends = look.query, look.memory.window
+        query, ends = inputs.query, inputs.memory.window
         hidden = split(torch.tanh(self.query_projection(query)), self.num_heads)
         hidden, v = (hidden.float(), self.v.float()) if query.element_size() < 4 else (hidden, self.v)
         share = torch.sigmoid((hidden * v).sum(-1))
@@ -255,16 +257,16 @@ class PredictiveWindow(AbstractWindow):
         """2 D + 1."""
         return 2 * self.reach + 1
 
-    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
+    def start(self, inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
         """The first integer from p - D on."""
-        return (self.predict(look).detach() - self.reach).ceil().long()
+        return (self.predict(inputs).detach() - self.reach).ceil().long()
 
-    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The support and the Gaussian at these positions."""
-        distance = positions - self.predict(look)[..., None]
+        distance = positions - self.predict(inputs)[..., None]
         gain = torch.exp(-2 * (distance / self.reach).square())
-        return Support(distance.detach().abs() <= self.reach, gain=gain.to(look.query.dtype)), leaf
+        return Support(distance.detach().abs() <= self.reach, gain=gain.to(inputs.query.dtype)), state
 
-    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
         """The support and the Gaussian, (R, 1 or H, S) each."""
-        return self.at(everywhere(look.memory), look, leaf)
+        return self.at(everywhere(inputs.memory), inputs, state)

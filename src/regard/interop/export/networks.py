@@ -52,15 +52,15 @@ class Form:
         self.example = example
         leaves = list(tree.leaves(example))
         first: dict[int, int] = {}
-        for leaf in leaves:
-            first.setdefault(id(leaf), len(first))
-        self.places = [first[id(leaf)] for leaf in leaves]
+        for state in leaves:
+            first.setdefault(id(state), len(first))
+        self.places = [first[id(state)] for state in leaves]
 
     def listed(self, value: Any) -> Leaves:
         """The distinct tensors of a tree of this form."""
         found: dict[int, Tensor] = {}
-        for place, leaf in zip(self.places, tree.leaves(value), strict=True):
-            found.setdefault(place, leaf)
+        for place, state in zip(self.places, tree.leaves(value), strict=True):
+            found.setdefault(place, state)
         return tuple(found.values())
 
     def built(self, leaves: Sequence[Tensor]) -> Any:
@@ -85,7 +85,7 @@ class SourceNetwork(nn.Module):
         """The memory and the state of sources of these lengths, end symbols included."""
         memory = self.model.prepare(source, real_positions(source, lengths))
         state = self.model.decoder.initial_state(memory)
-        return self.memory.listed(memory), tuple(_first(leaf).unsqueeze(1) for leaf in tree.leaves(state))
+        return self.memory.listed(memory), tuple(_first(part_state).unsqueeze(1) for part_state in tree.leaves(state))
 
 
 class StepNetwork(nn.Module):
@@ -131,7 +131,7 @@ class StepNetwork(nn.Module):
         require_agreement((tokens, parents, *memory, *state), self.axes)
         sentences, before = state[0].shape[:2]
         rows = merge_rows(torch.arange(sentences, device=tokens.device)[:, None] * before + parents)
-        leaves = iter([merge_rows(leaf).index_select(0, rows) for leaf in state])
+        leaves = iter([merge_rows(part_state).index_select(0, rows) for part_state in state])
         output, after = self.decoder.step(
             merge_rows(tokens),
             self.memory.built(memory),
@@ -144,7 +144,7 @@ class StepNetwork(nn.Module):
             heads = {name: value.unsqueeze(-2) for name, value in output.alignments.items()}  # (R, H, T=1, S)
             shown = chosen_heads(heads, self.decoder, layer=self.layer, head=self.head).mean(-3)
             weights.append(shown.reshape(*divided, -1))
-        states = tuple(leaf.reshape(*divided, *leaf.shape[1:]) for leaf in tree.leaves(after))
+        states = tuple(part_state.reshape(*divided, *part_state.shape[1:]) for part_state in tree.leaves(after))
         return output.log_probabilities.reshape(*divided, -1), tuple(weights), states
 
 
@@ -258,12 +258,12 @@ def _taken(
     state = model.decoder.initial_state(memory, NUM_HYPOTHESES)
     form = Form(memory)
     step = StepNetwork(model, form, state, layer=layer, head=head).eval()
-    states = tuple(leaf.unflatten(0, (-1, NUM_HYPOTHESES)) for leaf in tree.leaves(state))
+    states = tuple(part_state.unflatten(0, (-1, NUM_HYPOTHESES)) for part_state in tree.leaves(state))
     tokens = torch.full((len(lengths), NUM_HYPOTHESES), FIRST_SYMBOL)
     parents = torch.arange(NUM_HYPOTHESES).expand(len(lengths), -1).clone()
     for _ in range(2):
         _, _, after = step(tokens, parents, form.listed(memory), states)
-        if [leaf.dim() for leaf in after] != [leaf.dim() for leaf in states]:
+        if [part_state.dim() for part_state in after] != [part_state.dim() for part_state in states]:
             raise UnsupportedError(
                 f"The state of {type(model.decoder).__name__} changes its form from step to step, so one program "
                 "cannot take all steps."
@@ -280,11 +280,11 @@ def _feeds_back(decoder: Any) -> str | None:
     return "its attention depends on the weights of earlier steps" if is_recurrent else None
 
 
-def _first(leaf: Tensor) -> Tensor:
+def _first(state: Tensor) -> Tensor:
     """A leaf of a first state; a cache of no steps is made anew, since ONNX cannot reshape tensors without elements."""
-    if any(isinstance(size, int) and size == 0 for size in leaf.shape[1:]):
-        return leaf.new_zeros(leaf.shape)
-    return leaf
+    if any(isinstance(size, int) and size == 0 for size in state.shape[1:]):
+        return state.new_zeros(state.shape)
+    return state
 
 
 def _masked(source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -114,9 +114,9 @@ def _require_finite_looks(subject: Subject, sources: SubjectSources, queries: Te
 
 
 def _a_thousandfold(score: Any, arguments: Any, result: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
-    energies, leaf = result
+    energies, state = result
     reach = torch.finfo(energies.dtype).max
-    return (energies.float() * 1000).clamp(-reach, reach).to(energies.dtype), leaf
+    return (energies.float() * 1000).clamp(-reach, reach).to(energies.dtype), state
 
 
 def convert(subject: Subject, dtype: torch.dtype) -> Subject:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
-from regard.attention.contract import Look, Memory, State, Tree, initial_position
+from regard.attention.contract import MechanismState, Memory, StepInputs, Tree, initial_position
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.interop.tfa.layers.deferred import (
     DeferredModule,
@@ -260,18 +260,20 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
                 f"The state of {type(self).__name__} is the alignment (R={len(query)}, S={self.alignments_size}) of "
                 f"the step before; got {tuple(state.shape)}. Begin with initial_state."
             )
-        leaf = state[:, None] if self.is_monotonic else None
-        before = State(None, None, leaf, initial_position(len(query), query.device))
+        part_state = state[:, None] if self.is_monotonic else None
+        before = MechanismState(None, None, part_state, initial_position(len(query), query.device))
         attended, _ = self.mechanism.step(query, memory, before, alignment=True, generator=self._generator(query))
         return attended.context, attended.alignment[:, 0]
 
     def probability_fn(self, score: Float[Tensor, "R S"], state: Tree) -> Float[Tensor, "R S"]:
         """Alignments from scores, by the alignment of `mechanism`; that of a reader adds its bias to them."""
         memory = self._prepared()
-        look = Look(score[:, :0], memory, initial_position(len(score), score.device), None, self._generator(score))
+        inputs = StepInputs(
+            score[:, :0], memory, initial_position(len(score), score.device), None, self._generator(score)
+        )
         support = None if self._mask is None else self._mask[:, None]
-        leaf = state[:, None] if self.is_monotonic else None
-        weights, _, _ = self.mechanism.alignment(score[:, None], support, look, leaf)
+        part_state = state[:, None] if self.is_monotonic else None
+        weights, _, _ = self.mechanism.alignment(score[:, None], support, inputs, part_state)
         return weights[:, 0]
 
     def array_names(self) -> list[str]:

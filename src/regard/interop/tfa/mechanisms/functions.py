@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention import AbstractAlignment, HardmaxAlignment, Mechanism, SoftmaxAlignment, SparsemaxAlignment
-from regard.attention.contract import Look, Tree
+from regard.attention.contract import StepInputs, Tree
 from regard.errors import ShapeError, UnsupportedError
 from regard.ops.monotonic import clipped_product
 from regard.shapes import Bool, Float, describe
@@ -123,7 +123,7 @@ class FunctionAlignment(AbstractAlignment):
         self.mask_value = mask_value
 
     def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         if support is not None:
             lowest = torch.finfo(energies.dtype).min
@@ -138,7 +138,7 @@ class FunctionAlignment(AbstractAlignment):
                 f"probability_fn must return weights of the shape {tuple(scores.shape)} of its scores; "
                 f"got {tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__}."
             )
-        return weights.view_as(energies), leaf, None
+        return weights.view_as(energies), state, None
 
 
 def with_function(
