@@ -86,6 +86,16 @@ def test_all_that_is_needed_is_there_and_is_what_pyproject_says(bench):
     assert bench.packages.refuse() is None
 
 
+def test_packages_that_only_some_sections_need_are_named_and_nothing_else_waits_for_them(bench, monkeypatch):
+    project = {"dependencies": ["numpy>=1"], "optional-dependencies": {"text": ["nobody-has>=2", "numpy>=99"]}}
+    monkeypatch.setattr(bench.packages, "_project", lambda: project)
+    monkeypatch.setattr(bench.packages, "OPTIONAL", {"nobody-has": "presets of nobody"})
+    assert bench.packages.refuse() is None
+    assert "\n  nobody-has>=2 (missing; for presets of nobody)\n" in bench.packages.named(bench.packages.optional())
+    project["dependencies"].append("regard-of-nobody>=2")
+    assert bench.packages.refuse().endswith("'regard-of-nobody>=2' 'nobody-has>=2'\nand here: make gpu WHEELS=wheels")
+
+
 def test_wheels_come_before_all_installed_packages(bench, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "before")

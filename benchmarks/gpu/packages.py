@@ -6,9 +6,10 @@ import os
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 try:
     from packaging.requirements import Requirement
@@ -18,13 +19,25 @@ except ImportError:  # pip has a copy
 ROOT = Path(__file__).parents[2]
 UNUSED = ("matplotlib", "numba")
 """Dependencies of regard that nothing here needs."""
+OPTIONAL = {"sentencepiece": "presets of translation", "pytest": "the section tests"}
+"""Packages of regard's extras, and what cannot be tried without them."""
 
 
 def needed() -> list[Requirement]:
     """What pyproject.toml asks for."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    requirements = map(Requirement, tomllib.loads(text)["project"]["dependencies"])
-    return [each for each in requirements if each.name not in UNUSED]
+    return [each for each in map(Requirement, _project()["dependencies"]) if each.name not in UNUSED]
+
+
+def optional() -> list[tuple[Requirement, str]]:
+    """What is missing or does not fit of `OPTIONAL`, with what cannot be tried without it."""
+    extras = (Requirement(each) for extra in _project()["optional-dependencies"].values() for each in extra)
+    asked = [each for each in extras if each.name in OPTIONAL]
+    return [(each, f"{reason}; for {OPTIONAL[each.name]}") for each in asked for _, reason in unfit([each])]
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
 
 
 def unfit(requirements: list[Requirement]) -> Iterator[tuple[Requirement, str]]:
@@ -58,22 +71,20 @@ def unpack(wheels: Path, folder: Path) -> None:
 
 
 def refuse() -> str | None:
-    """Which packages are missing or do not fit, and where they come from; None if all do."""
+    """Which packages are missing or do not fit, and where they come from; None if all are there that are needed."""
     lacking = list(unfit(needed()))
-    if not lacking:
-        return None
+    return named([*lacking, *optional()]) if lacking else None
+
+
+def named(lacking: list[tuple[Requirement, str]]) -> str:
+    """Packages with the reasons, and how they come to a machine without a network."""
     shown = "".join(f"\n  {requirement} ({reason})" for requirement, reason in lacking)
-    names = (f"{requirement.name}{requirement.specifier}" for requirement, _ in lacking)
-    return f"These packages are missing or do not fit:{shown}\n{download(names)}"
-
-
-def download(names: Iterable[str]) -> str:
-    """How packages come to a machine without a network."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    quoted = " ".join(f"'{name}'" for name in names)
+    names = " ".join(f"'{requirement.name}{requirement.specifier}'" for requirement, _ in lacking)
     return (
+        f"These packages are missing or do not fit:{shown}\n"
         "Where there is a network, download their wheels:\n"
         f"  pip download --python-version {version} --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 "
-        f"--only-binary=:all: --dest wheels {quoted}\n"
+        f"--only-binary=:all: --dest wheels {names}\n"
         "and here: make gpu WHEELS=wheels"
     )

@@ -241,13 +241,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reason is not None:
             print(reason, file=sys.stderr)
             return 2
+        if lacking := packages.optional():
+            print(packages.named(lacking), file=sys.stderr, flush=True)
         return run(options.sections or list(SECTIONS), output, total=options.total, rehearse=options.rehearse)
 
 
 def run(names: Sequence[str], output: Path, *, total: float, rehearse: bool) -> int:
     """Runs sections as long as there is time; writes the report after each."""
     end, store, held = time.monotonic() + total, output.with_suffix(".json"), True
-    kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
     output.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         section, left = SECTIONS[name], end - time.monotonic()
@@ -258,8 +259,10 @@ def run(names: Sequence[str], output: Path, *, total: float, rehearse: bool) -> 
             continue
         seconds = min(left, limit)
         print(f"{section.title}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
-        kept[name] = outcome(name, seconds, rehearse=rehearse)
-        held = held and not kept[name]["failures"]
+        result = outcome(name, seconds, rehearse=rehearse)
+        held = held and not result["failures"]
+        kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
+        kept[name] = result
         kept = {name: kept[name] for name in SECTIONS if name in kept}
         store.write_text(json.dumps(kept), encoding="utf-8")
         output.write_text(report(kept), encoding="utf-8")
