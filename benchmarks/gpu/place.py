@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
+import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -123,14 +123,14 @@ def rehearsal() -> Place:
 
 
 def describe(place: Place) -> str:
-    """Chip and versions, in a line."""
+    """Chip and versions, in a line, which is the same for all sections."""
+    host = re.sub(", load [^;]+|; float32", "", machine.describe())
     if place.device.type != "cuda":
-        return f"{machine.describe()}; a rehearsal on the CPU: nothing here says how fast a GPU is"
+        return f"{host}; a rehearsal on the CPU: nothing here says how fast a GPU is"
     chip = torch.cuda.get_device_properties(place.device)
     return (
         f"{chip.name}, capability {chip.major}.{chip.minor}, {chip.multi_processor_count} multiprocessors, "
-        f"{chip.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}, triton {_version('triton')}; "
-        f"Python {platform.python_version()}, {machine.describe()}"
+        f"{chip.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}, triton {_version('triton')}; {host}"
     )
 
 
