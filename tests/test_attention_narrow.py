@@ -182,7 +182,7 @@ def test_rows_that_share_a_sentence_make_all_of_it_worth_looking_at():
 def test_weights_are_put_into_their_places_only_when_somebody_looks(monkeypatch):
     calls = []
     plain = local_steps.scatter
-    monkeypatch.setattr(narrowing, "scatter", lambda *said: calls.append(1) or plain(*said))
+    monkeypatch.setattr(local_steps, "scatter", lambda *said: calls.append(1) or plain(*said))
     mechanism = counted(InEvaluation(ArgmaxWindow(back=0, front=2)), narrow=True).eval()
     memory = mechanism.prepare(torch.randn(2, 9, 6))
     mechanism(torch.randn(2, 4, 6), memory)
