@@ -116,7 +116,7 @@ def test_until_the_new_run_has_a_model_the_old_one_loads_from_where_the_error_sa
     run = trained(tmp_path)
     old = load(run)
     with monkeypatch.context() as patch:
-        patch.setattr("regard.tasks.text_to_text.trainee.TextTrainee.validate", lambda trainee: 1 / 0)
+        patch.setattr("regard.tasks.text_to_text.trainee.PairTrainee.validate", lambda trainee: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             train(configuration(tmp_path, learning_rate=0.5), run, overwrite=True)
         with pytest.raises(RegardError, match=r"has no model yet: .* is .*\.replaced"):
@@ -235,7 +235,7 @@ def test_a_longer_cosine_is_said_to_restart_and_more_epochs_do_not_undo_an_early
     assert train(configuration(tmp_path, schedule="cosine", epochs=3), run).epochs == 3
     assert "a warm restart" in capsys.readouterr().err
     flat = Validation({"sequence_error_rate": 1.0})
-    monkeypatch.setattr("regard.tasks.text_to_text.trainee.TextTrainee.validate", lambda trainee: flat)
+    monkeypatch.setattr("regard.tasks.text_to_text.trainee.PairTrainee.validate", lambda trainee: flat)
     stopped = configuration(tmp_path, early_stopping=1, epochs=9)
     first = train(stopped, tmp_path / "early")
     assert first.stop_reason == "early_stopping"

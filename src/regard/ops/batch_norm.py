@@ -200,7 +200,7 @@ class _BatchNorm(torch.autograd.Function):
     ) -> Result:
         kernels: Any = import_module(MODULE)
         x = x.contiguous()
-        rows = kernels.Rows(mask, x.shape)
+        rows = kernels.RealRows(mask, x.shape)
         known = kernels.statistics(rows, x) if statistics is None else tuple(v.double() for v in statistics)
         mean, variance = known
         deviation = (variance + epsilon).sqrt()

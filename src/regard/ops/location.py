@@ -237,7 +237,7 @@ class SharedLocation(over_steps.Shared):
 
     def new_steps(self, hypotheses: int) -> Any:
         """The same, with sums of gradients of its own."""
-        return _kernels().Steps(*self.memory, hypotheses)
+        return _kernels().LocationSteps(*self.memory, hypotheses)
 
 
 def _sums(kept: Sequence[Any]) -> Sequence[Tensor]:

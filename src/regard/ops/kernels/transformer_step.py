@@ -37,7 +37,7 @@ RELU, GELU, SILU = range(3)
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "silu": SILU}
 
 
-class CompiledLayerSteps(AbstractLayerSteps):
+class LayerSteps(AbstractLayerSteps):
     """As the abstract class says."""
 
     def __init__(self, *arguments: Any) -> None:
