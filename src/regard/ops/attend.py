@@ -82,7 +82,7 @@ class SharedMemory(over_steps.Shared):
     def __init__(self, keys: Tensor, values: Tensor, mask: Tensor | None, v: Tensor | None) -> None:
         shapes = keys.shape, values.shape
         super().__init__((keys, values, mask, v), partial(_sums, shapes, None if v is None else v.detach()))
-        self.kernels = loaded(KERNELS, "Memory")(keys, values, mask, v)
+        self.kernels = loaded(KERNELS, "StepMemory")(keys, values, mask, v)
 
 
 def _sums(
