@@ -381,6 +381,7 @@ def gpu(network: Any, half: torch.dtype | None) -> Iterator[None]:
         for place in (eligibility, module("ops.over_steps")):
             if hasattr(place, "TENSOR_TYPES"):
                 enter(patch.object(place, "TENSOR_TYPES", kinds))
+        enter(patch.object(module("layers.eligibility"), "_WEIGHTS", (*kinds, type(None))))
         enter(
             patch.object(
                 module("ops.dot_attention.fused", "ops.dot_attention"), "scaled_dot_product_attention", attention
@@ -388,6 +389,9 @@ def gpu(network: Any, half: torch.dtype | None) -> Iterator[None]:
         )
         chunked = module("ops.additive.chunked", "ops.kernels.additive_chunked")
         enter(patch.multiple(chunked, energies=energies, gradients=gradients))
+        kernels = SimpleNamespace(energies=energies, gradients=gradients)
+        triton = "regard.ops.additive.triton", "regard.ops.kernels.additive_triton"
+        enter(patch.dict(sys.modules, dict.fromkeys(triton, kernels)))
         dropout, norms = module("ops.dropout"), module("ops.layer_norm")
         if hasattr(dropout, "MASKS"):
             enter(patch.dict(dropout.MASKS, triton=mask, reference=mask))
