@@ -57,4 +57,3 @@ __all__ = [
 ]
 
 FRONT_ENDS: Mapping[str, FrontEnd] = variants.FRONT_ENDS
-"""Front ends by name. `regard` is the one for 16 kHz; `regard-22k` is that of HiFi-GAN's published vocoders."""
