@@ -487,3 +487,21 @@ print(ops.additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.on
     blocked |= {"HOME": str(nowhere), "XDG_CACHE_HOME": str(nowhere)}
     done = python(code, **blocked, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
     assert done.stdout == "0.0\n", done.stderr
+
+
+@pytest.mark.parametrize("kinds", ["hhs", "bbs", "bbb", "hsh", "sbs"])
+@pytest.mark.parametrize("heads", [0, 2])
+def test_the_formula_on_a_gpu_has_half_tangents_and_is_nearer_to_float64_than_all_in_half(kinds, heads):
+    types = {"h": torch.float16, "b": torch.bfloat16, "s": torch.float32}
+    inputs = [x.to(types[k]).requires_grad_() for x, k in zip(draw(2, 3, 5, 40, heads=heads), kinds, strict=True)]
+    read = operation._as_read("reference", *(x.to("meta") for x in inputs))
+    assert [x.dtype for x in read] == [inputs[0].dtype, inputs[1].dtype, torch.float32]
+    exact, _ = run(reference, inputs, torch.float64)
+    plain, _ = run(reference, inputs, types[kinds[0] if kinds[0] != "s" else kinds[1]])
+    ours, _ = run(lambda query, keys, v: reference(query, keys, v.float()), inputs)
+    assert ours[0].dtype == torch.float32
+    for a, b, c, x in zip(ours[1:], plain[1:], exact[1:], inputs, strict=True):
+        assert a.dtype == x.dtype
+        error, of_plain = (float((y - c).abs().max()) for y in (a, b))
+        assert error <= 2 * of_plain
+    assert (ours[0] - exact[0]).abs().max() <= (plain[0] - exact[0]).abs().max()

@@ -56,7 +56,8 @@ def additive_energies(
     """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads; or a rectifier in place of tanh.
 
     Nothing of size T·S·D exists, neither forward nor backward, except of up to `FEW` numbers on a GPU. Half types are
-    computed in float32, by the kernels for a GPU without copies of the inputs in float32.
+    computed in float32, by the kernels for a GPU without copies of the inputs in float32, and by its formula with
+    tangents in the half type.
 
     Args:
         slope: of leaky_relu below 0, 0.01 if None.
@@ -113,11 +114,14 @@ def working_type(kind: torch.dtype) -> torch.dtype:
 def _as_read(name: str, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs as an implementation reads them: kernels for a GPU half types as they are stored, others in one type.
 
-    A step of a search takes as long as its keys take to be read, and those of half types are half as many bytes.
+    A step of a search takes as long as its keys take to be read, and those of half types are half as many bytes. The
+    formula on a GPU has tangents in the half type of query and keys; products with v and sums are float32.
     """
     if query.dtype == keys.dtype == v.dtype and query.dtype in FLOATS:
         return query, keys, v
     working = working_type(result_type(query, keys, v))
+    if name == "reference" and not query.is_cpu and working == torch.float32:
+        return query, keys, v.to(working)
     on_gpu = name == "triton" or (name == "compiled" and query.device.type == "cuda")
     if on_gpu and working == torch.float32:
         return query, keys, v
@@ -186,7 +190,8 @@ def reference(
 def plain_energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
     """As `reference`, with the rectifier's slope or None for tanh."""
     hidden = activate(query[:, :, None] + keys[:, None], slope)  # (B, T, S, *heads, D)
-    if not hidden.is_cpu and v.numel() == v.shape[-1] and not autocasts(hidden.device.type):
+    is_one_product = hidden.dtype == v.dtype and v.numel() == v.shape[-1] and not autocasts(hidden.device.type)
+    if not hidden.is_cpu and is_one_product:
         sums = hidden @ v.flatten()  # one head: a tensor of T·S·D less, and a kernel less
     else:
         sums = (hidden * v).sum(-1)
