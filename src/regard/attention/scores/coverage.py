@@ -12,6 +12,7 @@ from regard.attention.contract import AbstractScore, Attended, Memory, Source, S
 from regard.attention.memory import first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.layers.eligibility import filters_of
+from regard.ops import over_steps
 from regard.shapes import Float
 
 
@@ -161,12 +162,13 @@ class PlaneCoverageScore(AbstractScore):
         if inputs.memory.num_positions == 0:
             return state, state
         prepared: PlaneKeys = inputs.memory.score
-        filters = filters_of(self.filters, 1, self.num_heads, self.kernel_size, inputs.query)
+        filters = over_steps.once(self._filters, self.filters, like=inputs.query)
         past = state.unflatten(2, prepared.grid)[:, :, None]  # (R, H, 1, h, w)
         inner = inputs.with_memory(score=prepared.keys)
-        return self.content.locate(
-            inner, past, filters.unflatten(0, (self.num_heads, -1)), self.location_projection
-        ), state
+        return self.content.locate(inner, past, filters, self.location_projection), state
+
+    def _filters(self, layer: nn.Module, like: Tensor) -> Float[Tensor, "H F 1 Y X"]:
+        return filters_of(layer, 1, self.num_heads, self.kernel_size, like).unflatten(0, (self.num_heads, -1))
 
     def observe(self, attended: Attended, inputs: StepInputs, state: Tensor) -> Tensor:
         """Adds the step's weights."""
