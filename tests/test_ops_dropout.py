@@ -56,6 +56,9 @@ for width in (1, 64, 77):
         assert torch.equal(*masks), (width, dtype)
         read = {**options, "key": (options["key"][0], torch.tensor(options["key"][1]))}  # of a recorded step
         assert torch.equal(triton(items, positions, width, dtype=dtype, **read), masks[0])
+    for dtype in (torch.bfloat16, torch.float16):  # rounded as a mask of float32 is
+        expected = reference(items, positions, width, **options).to(dtype)
+        assert torch.equal(triton(items, positions, width, dtype=dtype, **options), expected), (width, dtype)
 """
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.errors import UnsupportedError
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, add_dropped
 from regard.layers.linear import Linear
 from regard.shapes import Float
 
@@ -129,5 +129,5 @@ class Residual(nn.Module):
 
     def leave(self, x: Float[Tensor, "*rows D"], change: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """What comes out, from the input and the sublayer's output."""
-        total = x + self.dropout(change)
+        total = add_dropped(x, self.dropout, change)
         return total if self.first else self.norm(total)

@@ -40,7 +40,9 @@ def dropout_mask(
         seed: Any = (key[1] & LOW) << 32 | key[0] & LOW
         is_read = isinstance(seed, Tensor)
         scale = 1 / (1 - p)
-        inner = scale if dtype == torch.float32 else 1.0  # a kernel is given numbers as float32
+        # a kernel is given numbers as float32: one of a half type is rounded here, as the mask of float32 would be
+        half = torch.tensor(scale, dtype=torch.float32, device="cpu").to(dtype).item()
+        inner = 1.0 if dtype == torch.float64 else half
         grid = triton.cdiv(len(items), ROWS), triton.cdiv(width, 4 * GROUP)
         with torch.cuda.device_of(items):
             mask_kernel[grid](
@@ -48,7 +50,7 @@ def dropout_mask(
                 threshold(p), inner, IS_READ=is_read, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
             )  # fmt: skip
         # float64: ones from the kernel, times a scale in full precision
-        if inner != scale:
+        if dtype == torch.float64:
             mask.mul_(scale)
     return mask
 
