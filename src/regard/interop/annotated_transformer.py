@@ -48,7 +48,7 @@ def change(module: nn.Module) -> None:
     """
     for parent in list(module.modules()):
         for name, child in parent.named_children():
-            if type(child) is nn.LayerNorm:
+            if isinstance(child, nn.LayerNorm):
                 parent._modules[name] = AnnotatedLayerNorm(child.normalized_shape[0], child.eps)
     for parameter in module.parameters():
         if parameter.dim() > 1:

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from regard.layers import recorders
-from regard.layers.linear import Linear
+from regard.layers.linear import LayerNorm, Linear
 from regard.shapes import Float
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
+_TORCHS: dict[type, type] = {Linear: nn.Linear, LayerNorm: nn.LayerNorm}
 ENTRY = "_regard_entry_point"
 """The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
 
@@ -33,7 +34,7 @@ def ineligible(module: Any, name: str, *kinds: type, reports: bool = False) -> s
         kinds: the known types; any if none is given.
         reports: whether the fast way reports the weights of attention in the module's place (`recorders`).
     """
-    kind: type = nn.Linear if type(module) is Linear else type(module)
+    kind: type = _TORCHS.get(type(module), type(module))
     if kinds and kind not in kinds:
         return f"the type of {name} is {kind.__name__}, not {' or '.join(known.__name__ for known in kinds)}"
     if (

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.errors import UnsupportedError
 from regard.layers.dropout import Dropout, add_dropped
-from regard.layers.linear import Linear
+from regard.layers.linear import LayerNorm, Linear
 from regard.shapes import Float
 
 Norm = Literal["pre", "post"]
@@ -120,7 +120,7 @@ class Residual(nn.Module):
         if norm not in ("pre", "post"):
             raise UnsupportedError(f"norm={norm!r} must be 'pre' or 'post'.")
         self.first = norm == "pre"
-        self.norm = nn.LayerNorm(size, epsilon)
+        self.norm = LayerNorm(size, epsilon) if self.first else nn.LayerNorm(size, epsilon)
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
