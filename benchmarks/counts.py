@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve()
-NAMES = ("refus", "ineligib", "explain", "objection", "unsupported_reason")
+NAMES = ("refus", "ineligib", "explain", "objection", "unsupported", "_reason")
 OPENINGS = ("Why ", "By what ", "Refuses ")
 COMPILERS = {"compiled", "njit", "jit", "guvectorize"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef

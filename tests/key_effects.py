@@ -46,7 +46,7 @@ def effects(configuration: dict[str, Any], folder: Path, inputs: Any, held_out: 
     file.write_text(yaml.safe_dump(configuration, sort_keys=False))
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         read = load(file)
-        read.refuse_unread()
+        read.check_unread()
         tasks.train(read, run, overwrite=run.exists())
         model = tasks.load(run, device="cpu")
         weights = hashlib.md5()

@@ -66,7 +66,7 @@ def test_additive_attention_in_blocks_is_the_plain_formula(monkeypatch, limits, 
     monkeypatch.setattr(additive, "SAVED_ELEMENTS", limits[1])
     options = {"mask": mask, "sharpening": 1.5}
     inputs = additive_inputs(H=heads[0], G=heads[1], dtype=dtype)
-    assert additive.refuse(*inputs, mask) is None
+    assert additive.unsupported_reason(*inputs, mask) is None
     assert_same(partial(ops.additive_attention, **options), partial(additive.reference, **options), inputs)
 
 
@@ -83,7 +83,7 @@ def dot_inputs(B=3, T=4, S=5, H=1, G=1, J=1, D=6, dtype=torch.float64):
 def test_fused_attention_is_the_plain_formula(heads, support, causal, dtype):
     options = {"support": support, "scale": 0.4, "causal": causal}
     inputs = dot_inputs(H=heads[0], G=heads[1], J=heads[2], dtype=dtype)
-    assert dots.refuse(*inputs) is None
+    assert dots.unsupported_reason(*inputs) is None
     assert_same(partial(ops.dot_attention, **options), partial(dots.reference, **options), inputs)
 
 
@@ -182,7 +182,7 @@ def test_contexts_gradients_and_the_state_are_those_of_the_steps(name, hypothese
     queries, values = torch.randn(3 * hypotheses, 4, D).double(), torch.randn(3, 5, D).double()
     fits = hypotheses == 1 or "causal" not in name
     memory = mechanism.prepare(values, mask=mask)
-    assert (at_once.ineligible_now(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
+    assert (at_once.unsupported_now(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
 
     def run(alignment):
         own = [x.detach().requires_grad_() for x in (queries, values)]
@@ -283,7 +283,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
-        assert at_once.ineligible(mechanism.parts, mechanism.score.comparison()) == reason
+        assert at_once.unsupported_reason(mechanism.parts, mechanism.score.comparison()) == reason
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
@@ -297,7 +297,7 @@ def test_rotated_queries_of_a_short_window_attend_at_once(back, hypotheses):
     mechanism = multi_head(**options, causal=True, window=window).double()
     values, queries = torch.randn(2, 6, D).double(), torch.randn(2 * hypotheses, 6, D).double()
     memory = mechanism.prepare(values)
-    reason = at_once.ineligible_now(mechanism.parts, memory, 2 * hypotheses, from_start=True)
+    reason = at_once.unsupported_now(mechanism.parts, memory, 2 * hypotheses, from_start=True)
     assert (reason is None) == (back != 4 and hypotheses == 1)  # of 6 positions the last attends to 5 only
     looks = mechanism(queries, memory)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
@@ -307,11 +307,11 @@ def test_rotated_queries_of_several_hypotheses_have_their_own_steps():
     mechanism = multi_head(query_size=D, memory_size=D, size=D, num_heads=2, positions="rotary").double()
     memory = mechanism.prepare(torch.randn(2, 6, D).double())
     queries = torch.randn(6, 4, D).double()
-    assert at_once.ineligible_now(mechanism.parts, memory, 6, from_start=True) is None
+    assert at_once.unsupported_now(mechanism.parts, memory, 6, from_start=True) is None
     looks = mechanism(queries, memory)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
     later = replace(mechanism.initial_state(memory, 3), position=torch.full((6,), 2))
-    assert "do not begin at 0" in at_once.ineligible_now(mechanism.parts, memory, 6, from_start=False)
+    assert "do not begin at 0" in at_once.unsupported_now(mechanism.parts, memory, 6, from_start=False)
     looks = mechanism(queries, memory, later)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, later, alignment=True)[0].context)
 

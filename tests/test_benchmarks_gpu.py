@@ -72,7 +72,7 @@ def test_packages_that_are_missing_or_do_not_fit_are_named_with_the_command_that
     requirement = bench.packages.Requirement
     asked = [requirement("typer>=99"), requirement("regard-of-nobody>=2"), requirement("numpy>=1")]
     monkeypatch.setattr(bench.packages, "needed", lambda: asked)
-    reason = bench.run.refuse(rehearse=True)
+    reason = bench.run.unsupported_reason(rehearse=True)
     assert "\n  regard-of-nobody>=2 (missing)\n" in reason
     assert "typer>=99 (" in reason
     assert "numpy" not in reason
@@ -83,17 +83,19 @@ def test_packages_that_are_missing_or_do_not_fit_are_named_with_the_command_that
 
 def test_all_that_is_needed_is_there_and_is_what_pyproject_says(bench):
     assert {"torch", "pydantic", "typer"} <= {each.name for each in bench.packages.needed()}
-    assert bench.packages.refuse() is None
+    assert bench.packages.unsupported_reason() is None
 
 
 def test_packages_that_only_some_sections_need_are_named_and_nothing_else_waits_for_them(bench, monkeypatch):
     project = {"dependencies": ["numpy>=1"], "optional-dependencies": {"text": ["nobody-has>=2", "numpy>=99"]}}
     monkeypatch.setattr(bench.packages, "_project", lambda: project)
     monkeypatch.setattr(bench.packages, "OPTIONAL", {"nobody-has": "presets of nobody"})
-    assert bench.packages.refuse() is None
+    assert bench.packages.unsupported_reason() is None
     assert "\n  nobody-has>=2 (missing; for presets of nobody)\n" in bench.packages.named(bench.packages.optional())
     project["dependencies"].append("regard-of-nobody>=2")
-    assert bench.packages.refuse().endswith("'regard-of-nobody>=2' 'nobody-has>=2'\nand here: make gpu WHEELS=wheels")
+    assert bench.packages.unsupported_reason().endswith(
+        "'regard-of-nobody>=2' 'nobody-has>=2'\nand here: make gpu WHEELS=wheels"
+    )
 
 
 def test_wheels_come_before_all_installed_packages(bench, monkeypatch, tmp_path):
@@ -172,7 +174,7 @@ def test_sections_that_are_run_one_by_one_are_in_one_report(children, tmp_path):
 
 
 def test_nothing_begins_when_the_time_of_all_together_is_spent(bench, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
+    monkeypatch.setattr(bench.run, "unsupported_reason", lambda *, rehearse: None)
     monkeypatch.setattr(bench.run, "outcome", lambda *arguments, **options: pytest.fail("began"))
     assert bench.run.main(["training", "--total", "0", "--output", str(tmp_path / "gpu.md")]) == 1
     assert "no time is left for training" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 
 from regard import tasks
 from regard.ops.choose import steps_for
-from regard.ops.eligibility import only_loaded_kernels, refuse_numba
+from regard.ops.eligibility import numba_reason, only_loaded_kernels
 
 NEEDLESS = {
     "matplotlib", "PIL", "scipy", "numba", "llvmlite", "rich", "tensorboard", "sentencepiece", "charset_normalizer",
@@ -78,7 +78,7 @@ def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
 def test_kernels_that_are_loaded_already_are_taken_for_little_work_too():
     assert steps_for("cells", "cpu").__name__ == "regard.ops.kernels.cells"
     with only_loaded_kernels():
-        assert refuse_numba("regard.ops.kernels.cells") is None
+        assert numba_reason("regard.ops.kernels.cells") is None
 
 
 def test_a_few_words_and_many_give_the_same_outputs_and_scores(tmp_path):

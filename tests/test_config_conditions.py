@@ -144,27 +144,27 @@ def test_a_key_is_refused_where_nothing_reads_it_and_taken_where_something_does(
     name, file = str(key.path[-1]), tmp_path / "a.yaml"
     file.write_text(yaml.safe_dump(configuration(task, place, key, conditions, holds=False)))
     with pytest.raises(ConfigError) as caught:
-        load(file).refuse_unread()
+        load(file).check_unread()
     lines = [line for line in str(caught.value).splitlines() if f"{name} has no effect with" in line]
     assert lines
     assert lines[0].startswith(f"{file}:")
     file.write_text(yaml.safe_dump(configuration(task, place, key, conditions, holds=True)))
-    load(file).refuse_unread()
+    load(file).check_unread()
 
 
 def test_what_a_preset_or_a_saved_configuration_has_is_never_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"^--set training.plateau_factor=0.3: plateau_factor has no effect with"):
-        from_preset("g2p", ["data.train=a.tsv", "training.plateau_factor=0.3"]).refuse_unread()
+        from_preset("g2p", ["data.train=a.tsv", "training.plateau_factor=0.3"]).check_unread()
     config = from_preset("g2p", ["data.train=a.tsv", "training.plateau_factor=0.3", "training.schedule=plateau"]).config
     old = config.model_copy(update={"training": config.training.model_copy(update={"schedule": "cosine"})})
     save(old, tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match=r"config.yaml:\d+:3: training.plateau_factor: plateau_factor has no effect"):
-        load(tmp_path / "config.yaml").refuse_unread()
+        load(tmp_path / "config.yaml").check_unread()
     (tmp_path / "run.json").touch()
     saved = load(tmp_path / "config.yaml")
     assert (saved.config, saved.unread) == (old, ())
     with pytest.raises(ConfigError, match=r"^--set training.noam_factor=2: noam_factor has no effect with"):
-        load(tmp_path / "config.yaml", ["training.noam_factor=2"]).refuse_unread()
+        load(tmp_path / "config.yaml", ["training.noam_factor=2"]).check_unread()
 
 
 def test_a_run_that_began_with_such_a_key_is_continued_with_a_warning_and_none_begins(tmp_path, monkeypatch, capsys):
@@ -178,7 +178,7 @@ def test_a_run_that_began_with_such_a_key_is_continued_with_a_warning_and_none_b
         assert run(verb) == 2
         assert "training.plateau_factor: plateau_factor has no effect with schedule: cosine" in capsys.readouterr().err
     with monkeypatch.context() as earlier:
-        earlier.setattr(Configuration, "refuse_unread", lambda self: None)
+        earlier.setattr(Configuration, "check_unread", lambda self: None)
         assert run(["train", "b.yaml", "-o", "old"]) == 0
     capsys.readouterr()
     assert run(["train", "b.yaml", "-o", "old", "--set", "training.max_steps=3"]) == 0
@@ -196,13 +196,13 @@ def test_a_flag_that_nothing_reads_in_a_model_is_refused():
 
 def test_a_value_that_is_read_whatever_the_other_key_is_is_taken():
     speech = ["data.train=a.csv", "model.architecture=tacotron1"]
-    from_preset("speech", [*speech, "model.postnet.layers=0"]).refuse_unread()
+    from_preset("speech", [*speech, "model.postnet.layers=0"]).check_unread()
     with pytest.raises(ConfigError, match=r"layers has no effect with model\.architecture: tacotron1; leave it out"):
-        from_preset("speech", [*speech, "model.postnet.layers=3"]).refuse_unread()
+        from_preset("speech", [*speech, "model.postnet.layers=3"]).check_unread()
 
 
 def test_the_default_may_be_written_out_anywhere():
-    from_preset("g2p", ["data.train=a.tsv", "training.plateau_factor=0.5", "training.noam_size=null"]).refuse_unread()
+    from_preset("g2p", ["data.train=a.tsv", "training.plateau_factor=0.5", "training.noam_size=null"]).check_unread()
 
 
 def test_configurations_of_python_are_judged_by_what_they_set():

@@ -98,7 +98,7 @@ def test_a_file_is_judged_as_a_whole_and_what_its_method_does_not_read_is_refuse
     file = tmp_path / "a.yaml"
     file.write_text("data: {train: a.tsv}\ndecoding:\n  beam: 3\n  temperature: 0.5\n")
     with pytest.raises(ConfigError) as caught:
-        load(file).refuse_unread()
+        load(file).check_unread()
     assert str(caught.value) == (
         f"{file}:4:3: decoding.temperature: temperature is 0.5, but only methods sampling and mbr read it, and "
         "method is beam"
@@ -106,8 +106,8 @@ def test_a_file_is_judged_as_a_whole_and_what_its_method_does_not_read_is_refuse
     sampling = load(file, ["decoding.method=sampling"])
     assert (sampling.config.decoding.beam, sampling.config.decoding.temperature) == (3, 0.5)
     with pytest.raises(ConfigError, match=r"a.yaml:3:3: decoding.beam: beam is 3, but only method beam reads it, and"):
-        sampling.refuse_unread()
-    from_preset("translation-rnn", ["data.train=a.tsv", "decoding.method=sampling"]).refuse_unread()
+        sampling.check_unread()
+    from_preset("translation-rnn", ["data.train=a.tsv", "decoding.method=sampling"]).check_unread()
     file.write_text("data: {train: a.tsv}\ndecoding:\n  beam: 0\n")
     with pytest.raises(
         ConfigError, match=r"a.yaml:3:9: decoding.beam: expected a whole number from 1 to 1000000; got 0"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from decoders import BOS, Altered, HistoryDecoder, next_step, outputs, score, sources, without
 from regard import tree
 from regard.decoding import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, Search, rescore, search
-from regard.decoding.live_beam import Frontier
+from regard.decoding.live_beam import LiveBeam
 
 torch.set_num_threads(1)
 PENALTIES = [("none", 0.6), ("average", 0.6), ("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0)]
@@ -148,7 +148,7 @@ def test_a_sentence_alone_in_a_batch_and_in_a_permuted_batch_gives_the_same(coun
 
 @pytest.mark.parametrize("fault", ["none", "state", "memory", "alignment", "parent", "sentence"])
 def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_their_past(fault, monkeypatch):
-    move, drop, grow = Frontier.move, Frontier.without, Frontier.grow
+    move, drop, grow = LiveBeam.move, LiveBeam.without, LiveBeam.grow
 
     def faulty_move(self, rows, tokens, nodes):
         state = self.state
@@ -172,9 +172,9 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
             parents = parents.sort(1).values
         return grow(self, parents, tokens, log_probabilities, rows)
 
-    monkeypatch.setattr(Frontier, "move", faulty_move)
-    monkeypatch.setattr(Frontier, "without", faulty_drop)
-    monkeypatch.setattr(Frontier, "grow", faulty_grow)
+    monkeypatch.setattr(LiveBeam, "move", faulty_move)
+    monkeypatch.setattr(LiveBeam, "without", faulty_drop)
+    monkeypatch.setattr(LiveBeam, "grow", faulty_grow)
     decoder, options = HistoryDecoder(6, 1, scale=3.0), Search(beam=4, num_best=4)
     memory = decoder.prepare(sources(6, 1))
 

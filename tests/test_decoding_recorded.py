@@ -156,7 +156,7 @@ def test_recorded_steps_of_a_transformer_have_room_for_all(
     positions: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder = transformer(positions, seed)
-    monkeypatch.setattr(TransformerDecoder, "_ineligible_for_search", lambda self, memory=None: "it is on a GPU")
+    monkeypatch.setattr(TransformerDecoder, "_unsupported_in_search", lambda self, memory=None: "it is on a GPU")
     require_recorded(decoder, monkeypatch, beam=3, attention="cross.1")
 
 
@@ -177,7 +177,7 @@ def test_recorded_steps_of_a_language_model(reach: int | None, monkeypatch: pyte
 
     expected = continued()
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
-    monkeypatch.setattr("regard.models.language_search.refuse", lambda model, memory=None: "it is on a GPU")
+    monkeypatch.setattr("regard.models.language_search.unsupported_reason", lambda model, memory=None: "it is on a GPU")
     for _ in range(3):
         assert continued() == expected
     made_for = recordings(decoder)
@@ -200,19 +200,19 @@ def test_recorded_free_runs_of_speech_are_ordinary_ones(mechanism: str, monkeypa
 
 def test_what_python_does_beside_tensors_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = model()
-    assert recorded.refuse(decoder) is None
-    assert recorded.refuse(model().train()) == "the decoder is in training mode"
-    assert "is no module" in str(recorded.refuse(object()))
+    assert recorded.unsupported_reason(decoder) is None
+    assert recorded.unsupported_reason(model().train()) == "the decoder is in training mode"
+    assert "is no module" in str(recorded.unsupported_reason(object()))
     hooked = model()
     hooked.head.register_forward_hook(lambda *_: None)
-    assert recorded.refuse(hooked) == "hooks of head want to be called"
+    assert recorded.unsupported_reason(hooked) == "hooks of head want to be called"
 
     class Own(nn.Linear):
         pass
 
     changed = model()
     changed.readout = Own(3, 3)
-    assert "readout is a Own" in str(recorded.refuse(changed))
+    assert "readout is a Own" in str(recorded.unsupported_reason(changed))
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
     found(decoder, beam=2, no_repeat_ngram_size=2)  # a processor reads tokens
     assert decoder not in vars(recorded._THREAD).get("recordings", {})

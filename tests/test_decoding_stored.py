@@ -21,12 +21,12 @@ from regard.models import (
 )
 from regard.models.bridge import Bridge
 from regard.models.loop import for_search
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 from regard.ops.linear import PackedProduct
 from regard.ops.over_steps import Loop
 
 pytestmark = pytest.mark.skipif(
-    refuse_numba("regard.ops.kernels.linear") is not None, reason="the products are compiled"
+    numba_reason("regard.ops.kernels.linear") is not None, reason="the products are compiled"
 )
 B, S, D, N, BOS, EOS = 6, 5, 32, 60, 1, 2
 

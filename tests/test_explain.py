@@ -10,10 +10,10 @@ import torch
 
 from regard import ops
 from regard.ops.choose import choose, step_implementations, steps_for
-from regard.ops.eligibility import StandIn, only_loaded_kernels, refuse_numba, stand_in
+from regard.ops.eligibility import StandIn, numba_reason, only_loaded_kernels, stand_in
 
 pytestmark = pytest.mark.skipif(
-    refuse_numba("regard.ops.kernels.cells") is not None, reason="without compiled loops there is one path"
+    numba_reason("regard.ops.kernels.cells") is not None, reason="without compiled loops there is one path"
 )
 
 

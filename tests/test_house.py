@@ -11,6 +11,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -423,3 +424,18 @@ def test_files_that_are_tested_last_are_there():
     names = runpy.run_path(str(root / "conftest.py"))["LONG"]
     assert len(set(names)) == len(names)
     assert not [name for name in names if not (root / name).is_file()]
+
+
+SHARED_CLASSES = {"Decoder": "as tensorflow-addons calls it", "LayerSteps": "the kernels' in place of the plain one"}
+
+
+def test_a_class_name_means_one_thing():
+    places = Counter(node.name for tree in trees().values() for node in tree.body if isinstance(node, ast.ClassDef))
+    assert {name for name, count in places.items() if count > 1} == set(SHARED_CLASSES)
+
+
+def test_a_folder_has_four_files_and_a_short_file_a_reason():
+    folders = {path.parent for path in FILES} - {ROOT / "pretrained"}
+    assert [folder.name for folder in folders if len(list(folder.glob("*.py"))) < 4] == []
+    short = [path for path in FILES if path.name != "__init__.py" and len(path.read_text().splitlines()) < 30]
+    assert len(short) <= 15

@@ -11,9 +11,9 @@ from regard.layers import RecurrentStack
 from regard.layers.cells import layer as cells
 from regard.layers.cells import packed
 from regard.layers.packing import Packing
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 
-pytestmark = pytest.mark.skipif(refuse_numba(packed.KERNELS) is not None, reason="nothing is compiled here")
+pytestmark = pytest.mark.skipif(numba_reason(packed.KERNELS) is not None, reason="nothing is compiled here")
 
 F, D, S = 3, 5, 6
 LENGTHS = {
@@ -42,7 +42,7 @@ def plainly(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(packed, "refuse", lambda *_: "a test says so")
+            patch.setattr(packed, "unsupported_reason", lambda *_: "a test says so")
             return function()
 
     return call

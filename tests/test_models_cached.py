@@ -28,19 +28,19 @@ from regard.models.transformer_layers import DecoderLayer
 from regard.models.transformer_options import TransformerOptions
 from regard.models.transformer_search import PackedCopy
 from regard.ops.choose import step_implementations
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 from regard.ops.transformer_step import (
     Affine,
     AttentionWeights,
-    LayerNorm,
     LayerWeights,
     Layout,
+    NormWeights,
     Present,
     Sources,
 )
 
 pytestmark = pytest.mark.skipif(
-    refuse_numba("regard.ops.kernels.transformer_step") is not None,
+    numba_reason("regard.ops.kernels.transformer_step") is not None,
     reason="without compiled loops there is no such step",
 )
 BOS, EOS, N, D, S = 1, 2, 30, 24, 6
@@ -199,7 +199,7 @@ def test_keys_of_another_type_than_the_weights_are_not_read_as_theirs():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             memory = model.prepare(encoded)
         assert memory[0].score.dtype == torch.bfloat16
-        assert "all inputs alike" in model._ineligible_for_search(memory)
+        assert "all inputs alike" in model._unsupported_in_search(memory)
     told = {"bos": BOS, "eos": EOS, "max_length": 6}
     found, expected = (search(each, memory, Search(beam=2), **told) for each in (model, Slow(model)))
     for ours, theirs in zip(found, expected, strict=True):
@@ -237,10 +237,10 @@ def reason(model, rows=4):
     with torch.inference_mode():
         if isinstance(model, TransformerLanguageModel):
             memory = model.prepare(context(2))
-            found = language_search.refuse(model, memory)
+            found = language_search.unsupported_reason(model, memory)
         else:
             memory = model.prepare(source(2))
-            found = model._ineligible_for_search(memory)
+            found = model._unsupported_in_search(memory)
         assert (model.for_search(memory, rows)[0] is model) == (found is not None)
     return found
 
@@ -284,7 +284,7 @@ def layers(gate, bias, is_pre, activation, normalised, dtype=torch.float64):
         return Affine(torch.randn(n, k, dtype=dtype) / k**0.5, torch.randn(n, dtype=dtype) if bias else None)
 
     def norm():
-        return LayerNorm(torch.randn(size, dtype=dtype), torch.randn(size, dtype=dtype), 1e-5)
+        return NormWeights(torch.randn(size, dtype=dtype), torch.randn(size, dtype=dtype), 1e-5)
 
     def attention(**more):
         return AttentionWeights(affine(size, size), affine(size, size), 0.7, **more)

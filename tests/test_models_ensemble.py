@@ -10,7 +10,7 @@ from regard import attention
 from regard.decoding import Search, force_align, main_alignment, rescore, search
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models import DecoderOutput, EnsembleDecoder, EnsembleEncoder, TransformerDecoder
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 from regard.testing import encode
 from support import tiny
 
@@ -106,7 +106,7 @@ def test_what_takes_the_steps_of_members_in_searches_changes_nothing(monkeypatch
     options = {"bos": 0, "eos": 1, "max_length": 6}
     found = search(ensemble, ensemble.prepare(encoded), Search(beam=3, num_best=3), alignment=True, **options)
     rows = 3 * len(found)
-    assert taken == [(refuse_numba("regard.ops.kernels.transformer_step") is not None, rows)]
+    assert taken == [(numba_reason("regard.ops.kernels.transformer_step") is not None, rows)]
     memory = ensemble.prepare(encoded)
     for ours, forced in zip(found, rescore(ensemble, memory, found, bos=0), strict=True):
         for h, again in zip(ours, forced, strict=True):

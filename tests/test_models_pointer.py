@@ -39,7 +39,7 @@ from regard.ops import log_add, safe_log
 class Unbounded(ExponentialAlignment):
     """Takes any score, so that weights may sum to more than 1."""
 
-    def refuse(self, mechanism):
+    def unsupported_reason(self, mechanism):
         return None
 
 

@@ -74,7 +74,7 @@ def test_plain_implementations_are_the_equation(name, activation, masked, adds, 
 @pytest.mark.parametrize(("rows", "size"), [(61, 5), (1500, 24), (5, 900)])
 def test_kernels_are_as_near_to_float64_as_torch_is(rows, size, dtype, offset, activation, masked, adds, given):
     inputs = inputs_of(rows, size, masked=masked, adds=adds, given=given, dtype=dtype, offset=offset)
-    if (reason := NAMED["numba"].refuse(*inputs, activation)) is not None:
+    if (reason := NAMED["numba"].unsupported_reason(*inputs, activation)) is not None:
         pytest.skip(reason)
     double = [v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in inputs]
     double[5] = None if inputs[5] is None else tuple(v.double() for v in inputs[5])
@@ -132,7 +132,7 @@ def test_no_row_and_a_single_one_are_finite(name, count):
 
 @pytest.mark.parametrize("name", ["numba", "sums"])
 def test_gradients_of_gradients_are_those_of_the_reference(name, monkeypatch):
-    taken = replace(NAMED[name], refuse=lambda *inputs: switched_off())
+    taken = replace(NAMED[name], unsupported_reason=lambda *inputs: switched_off())
     monkeypatch.setattr(module, "BATCH_NORM", (taken, NAMED["reference"]))
     x, mask, weight, bias, residual, _, _ = inputs_of(9, 4, masked=True, adds=True, given=False)
 

@@ -11,7 +11,7 @@ import torch
 
 from regard.ops import dropout
 from regard.ops.dropout import dropout_mask, philox, reference
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 
 KNOWN = [  # kat_vectors of Random123 1.14: rounds, counter, key, words
     (7, "00000000 00000000 00000000 00000000", "00000000 00000000", "5f6fb709 0d893f64 4f121f81 4f730a48"),
@@ -33,7 +33,7 @@ def test_philox_gives_the_words_that_its_authors_published(rounds, counter, key,
     assert [int(word) for word in found] == words(expected)
 
 
-@pytest.mark.skipif(refuse_numba("regard.ops.kernels.dropout") is not None, reason="no compiled loops here")
+@pytest.mark.skipif(numba_reason("regard.ops.kernels.dropout") is not None, reason="no compiled loops here")
 @pytest.mark.parametrize("width", [1, 16, 63, 64, 65, 200])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_compiled_masks_are_those_of_the_reference_bit_for_bit(width, dtype):

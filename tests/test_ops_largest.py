@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard import ops
 from regard.ops import largest, log_softmax
 
-WAYS = [one for one in ops.IMPLEMENTATIONS["largest"] if one.refuse() is None]
+WAYS = [one for one in ops.IMPLEMENTATIONS["largest"] if one.unsupported_reason() is None]
 each = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 kinds = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 

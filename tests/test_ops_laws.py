@@ -57,7 +57,7 @@ IMPLEMENTED = [
 def test_every_implementation_is_as_near_to_float64_as_the_reference(case, implementation, reference):
     dtype = torch.float32
     inputs = convert(case.inputs(), dtype)
-    if (reason := implementation.refuse(*inputs)) is not None:
+    if (reason := implementation.unsupported_reason(*inputs)) is not None:
         pytest.skip(reason)
 
     def run(function, dtype):

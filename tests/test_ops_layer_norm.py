@@ -80,10 +80,10 @@ def test_in_front_of_half_products_a_norm_is_half_on_a_gpu_only(device: str) -> 
 
 def test_kernels_are_for_half_outputs_of_float32() -> None:
     triton, x, weight = ops.IMPLEMENTATIONS["layer_norm"][0], torch.ones(3, 4), torch.ones(4)
-    assert triton.refuse(x, weight, weight) == "torch's own operation gives the type of its input"
+    assert triton.unsupported_reason(x, weight, weight) == "torch's own operation gives the type of its input"
     half_inputs = x.half(), weight.half(), weight.half(), 1e-5, torch.float16
-    assert "it computes in float32" in str(triton.refuse(*half_inputs))
+    assert "it computes in float32" in str(triton.unsupported_reason(*half_inputs))
     wide = torch.ones(1, 10_000)
-    assert triton.refuse(wide, wide[0], wide[0], 1e-5, torch.float16) == "rows are wider than 8192 features"
-    assert "not triton" not in str(triton.refuse(x, weight, weight, 1e-5, torch.float16))
+    assert triton.unsupported_reason(wide, wide[0], wide[0], 1e-5, torch.float16) == "rows are wider than 8192 features"
+    assert "not triton" not in str(triton.unsupported_reason(x, weight, weight, 1e-5, torch.float16))
     torch.testing.assert_close(ops.layer_norm(x, weight, weight), nn.functional.layer_norm(x, (4,), weight, weight))

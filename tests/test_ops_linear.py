@@ -10,7 +10,7 @@ from regard import ops
 from regard.ops import onednn
 from regard.ops.linear import PackedProduct, linear, outer
 
-missing = onednn.refuse(packs=True)
+missing = onednn.unsupported_reason(packs=True)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def inputs(kind, dtype=torch.float32):
 def test_products_are_those_of_torch(kind, biased):
     x, weight, bias = inputs(kind)
     bias = bias if biased else None
-    assert onednn.refuse(x, weight, bias) is None
+    assert onednn.unsupported_reason(x, weight, bias) is None
     expected = torch.nn.functional.linear(x.double(), weight.double(), bias.double() if biased else None)
     packed = PackedProduct(weight)
     for found in (linear(x, weight, bias), packed(x, bias), packed(x[:7], bias)):
@@ -81,7 +81,7 @@ def test_narrow_products_are_of_rounded_numbers_and_sums_of_whole_ones(kind, row
 )
 def test_it_is_refused_with_a_reason_and_torch_computes(change, reason):
     x, weight = change(*inputs("plain")[:2])
-    assert reason in onednn.refuse(x, weight)
+    assert reason in onednn.unsupported_reason(x, weight)
     assert "reference: taken" in ops.explain("linear", x, weight)
     assert linear(x, weight).shape == (len(x), 256)
 
@@ -108,18 +108,18 @@ def test_products_with_gradients_are_onednns_in_both_directions(kind):
 def test_gradients_of_weights_are_those_of_torch(shape):
     rows, left, right = shape
     x, y = torch.randn(rows, left), torch.randn(rows, right)
-    assert onednn.refuse_outer(x, y) is None
+    assert onednn.outer_reason(x, y) is None
     torch.testing.assert_close(outer(x, y).double(), x.double().t() @ y.double(), rtol=0, atol=1e-4)
-    assert "too small" in onednn.refuse_outer(x[:2], y[:2])
+    assert "too small" in onednn.outer_reason(x[:2], y[:2])
 
 
 @here
 def test_without_wide_vectors_only_large_packed_weights_are_onednns(monkeypatch):
     monkeypatch.setattr(onednn, "IS_WIDE", False)
     x, weight, bias = torch.randn(64, 512), torch.randn(1024, 512), torch.randn(1024)
-    assert "without AVX-512" in onednn.refuse(x, weight)
-    assert "without AVX-512" in onednn.refuse_outer(x, x)
-    assert "weight is too small" in onednn.refuse(x, weight[:256], packs=True)
+    assert "without AVX-512" in onednn.unsupported_reason(x, weight)
+    assert "without AVX-512" in onednn.outer_reason(x, x)
+    assert "weight is too small" in onednn.unsupported_reason(x, weight[:256], packs=True)
     large = PackedProduct(weight)
     torch.testing.assert_close(large(x, bias), torch.nn.functional.linear(x, weight, bias), rtol=0, atol=1e-3)
 
@@ -127,10 +127,10 @@ def test_without_wide_vectors_only_large_packed_weights_are_onednns(monkeypatch)
 def test_without_onednn_torch_computes(monkeypatch):
     x, weight, bias = inputs("plain")
     with torch.backends.mkldnn.flags(enabled=False):
-        assert "switched off" in onednn.refuse(x, weight)
+        assert "switched off" in onednn.unsupported_reason(x, weight)
         torch.testing.assert_close(linear(x, weight, bias), torch.nn.functional.linear(x, weight, bias))
     monkeypatch.setattr(onednn, "_multiply", None)
-    assert "without oneDNN" in onednn.refuse()
+    assert "without oneDNN" in onednn.unsupported_reason()
 
 
 def test_nothing_is_multiplied_by_nothing():

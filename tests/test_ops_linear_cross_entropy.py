@@ -18,7 +18,7 @@ from regard.ops.linear_cross_entropy import reference
 
 INF, NAN = math.inf, math.nan
 BLOCKS = ops.IMPLEMENTATIONS["linear_cross_entropy"][0]
-here = pytest.mark.skipif(BLOCKS.refuse() is not None, reason=str(BLOCKS.refuse()))
+here = pytest.mark.skipif(BLOCKS.unsupported_reason() is not None, reason=str(BLOCKS.unsupported_reason()))
 
 
 def drawn(rows=67, size=5, tokens=33, *, scale=1.0):
@@ -41,7 +41,10 @@ def run(function, inputs, dtype=torch.float64, *, factor=1.0, **options):
 
 def same(inputs, dtype=torch.float64, rtol=1e-12, **options):
     """Both ways agree, relative to the largest number of each result."""
-    assert BLOCKS.refuse(*(x.to(dtype) if x is not None and x.is_floating_point() else x for x in inputs)) is None
+    assert (
+        BLOCKS.unsupported_reason(*(x.to(dtype) if x is not None and x.is_floating_point() else x for x in inputs))
+        is None
+    )
     found = run(ops.linear_cross_entropy, inputs, dtype, **options)
     right = run(reference, inputs, torch.float64, **options)
     for ours, theirs in zip(found, right, strict=True):
@@ -230,7 +233,7 @@ def test_features_that_stand_apart_are_read_where_they_are():
 def test_half_types_are_left_to_the_formula(dtype):
     inputs = drawn()
     given = [x.to(dtype) if x.is_floating_point() else x for x in inputs]
-    assert "float32" in str(BLOCKS.refuse(*given))
+    assert "float32" in str(BLOCKS.unsupported_reason(*given))
     loss, *_, grad_bias = run(ops.linear_cross_entropy, inputs, dtype)
     assert (loss.dtype, grad_bias.dtype) == (torch.float32, dtype)
 
@@ -238,7 +241,7 @@ def test_half_types_are_left_to_the_formula(dtype):
 def test_autocast_and_transforms_are_left_to_the_formula():
     inputs = [x.float() if x.is_floating_point() else x for x in drawn()]
     with torch.autocast("cpu", torch.bfloat16):
-        assert BLOCKS.refuse(*inputs) is not None
+        assert BLOCKS.unsupported_reason(*inputs) is not None
     features, *others = inputs
     grad_features = torch.func.grad(lambda x: ops.linear_cross_entropy(x, *others)[0])(features)
     right = run(reference, inputs, torch.float32)[2]

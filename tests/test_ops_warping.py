@@ -14,7 +14,7 @@ from regard.errors import ShapeError
 from regard.ops import warping_path
 from regard.ops.warping import reference
 
-WAYS = [one for one in ops.IMPLEMENTATIONS["warping_path"] if one.refuse() is None]
+WAYS = [one for one in ops.IMPLEMENTATIONS["warping_path"] if one.unsupported_reason() is None]
 each = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 
 

@@ -24,7 +24,7 @@ from regard.models import Encoded, PointerDecoder, RecurrentDecoder, captioner
 from regard.models.bridge import Bridge
 from regard.models.transformer import transformer_decoder
 from regard.ops import onednn
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import numba_reason
 from regard.ops.linear import PackedProduct
 from regard.ops.over_steps import Loop, current
 from support import tiny
@@ -33,7 +33,7 @@ B, K, S, E, D, N, FEW, EOS = 16, 4, 7, 24, 32, 300, 40, 2
 drawing = partial(Search, method="sampling")
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 needs_bytes = pytest.mark.skipif(
-    refuse_numba("regard.ops.kernels.linear") is not None, reason="products with bytes are compiled"
+    numba_reason("regard.ops.kernels.linear") is not None, reason="products with bytes are compiled"
 )
 
 

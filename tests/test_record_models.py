@@ -24,7 +24,7 @@ from regard.attention import (
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.layers.cell_stack import Zoneout
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import module_reason
 from regard.layers.recorders import active
 from regard.models import (
     AbstractLanguageModel,
@@ -348,11 +348,11 @@ def test_a_path_that_calls_no_attention_is_not_eligible_while_its_weights_are_re
     other = multi_head(query_size=4, memory_size=4, size=4, num_heads=2)
     with record_attention(mechanism):
         mechanism(torch.randn(1, 2, 4), mechanism.prepare(torch.randn(1, 3, 4)))
-        assert ineligible(mechanism, "attention") == "the weights of attention are recorded"
-        assert ineligible(mechanism.score, "attention.score") == "the weights of attention.score are recorded"
-        assert ineligible(mechanism, "attention", reports=True) is None
-        assert ineligible(other, "attention") is None
-    assert ineligible(mechanism, "attention") is None
+        assert module_reason(mechanism, "attention") == "the weights of attention are recorded"
+        assert module_reason(mechanism.score, "attention.score") == "the weights of attention.score are recorded"
+        assert module_reason(mechanism, "attention", reports=True) is None
+        assert module_reason(other, "attention") is None
+    assert module_reason(mechanism, "attention") is None
     assert active() == ()
 
 

@@ -12,7 +12,7 @@ from regard import attention, tree
 from regard.attention import ChunkwiseAlignment, Mechanism
 from regard.attention import whole_sequence as at_once
 from regard.decoding import GnmtPenalty, Search, search
-from regard.decoding.live_beam import Frontier
+from regard.decoding.live_beam import LiveBeam
 from regard.models import RecurrentDecoder
 from regard.testing import DECODER_LAWS, check_decoder, encode
 from regard.testing.mechanism import move_weights
@@ -223,16 +223,16 @@ def test_a_pointer_never_says_an_id_that_its_source_lacks():
 
 
 def alignments_not_reordered(monkeypatch):
-    grow = Frontier.grow
+    grow = LiveBeam.grow
 
     def broken(self, parents, tokens, log_probabilities, rows):
         return grow(self, parents, tokens, log_probabilities, torch.arange(rows.numel()).view(rows.shape))
 
-    monkeypatch.setattr(Frontier, "grow", broken)
+    monkeypatch.setattr(LiveBeam, "grow", broken)
 
 
 def self_memory_not_reordered(monkeypatch):
-    move = Frontier.move
+    move = LiveBeam.move
 
     def broken(self, rows, tokens, nodes):
         before = self.state
@@ -242,11 +242,11 @@ def self_memory_not_reordered(monkeypatch):
             kept_memories = tuple(replace(new, memory=old.memory) for new, old in layers)
             self.state = replace(self.state, layers=kept_memories)
 
-    monkeypatch.setattr(Frontier, "move", broken)
+    monkeypatch.setattr(LiveBeam, "move", broken)
 
 
 def state_not_reordered(monkeypatch):
-    move = Frontier.move
+    move = LiveBeam.move
 
     def broken(self, rows, tokens, nodes):
         before = self.state
@@ -254,7 +254,7 @@ def state_not_reordered(monkeypatch):
         if tree.rows(before) == tree.rows(self.state):  # not of the first step
             self.state = before
 
-    monkeypatch.setattr(Frontier, "move", broken)
+    monkeypatch.setattr(LiveBeam, "move", broken)
 
 
 def mask_ignored(monkeypatch):

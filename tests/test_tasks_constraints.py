@@ -243,7 +243,7 @@ def test_a_configuration_file_has_the_same_keys(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("data: {train: a.tsv}\ndecoding:\n  include: [Haus, Tür]\n  beta: 0.5\n")
     with pytest.raises(ConfigError, match=r"a.yaml:4:3: decoding.beta: beta is 0.5, but it is not read where"):
-        load(file).refuse_unread()
+        load(file).check_unread()
     decoding = load(file, ["decoding.coverage_penalty=gnmt"]).config.decoding
     assert decoding.include == ("Haus", "Tür")
     assert decoding.replace(coverage_penalty="none").beta == 0.5

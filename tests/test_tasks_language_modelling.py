@@ -121,12 +121,12 @@ def test_lists_of_files_follow_one_another_and_are_relative_to_the_configuration
 
 def test_dev_and_dev_fraction_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="dev_fraction has no effect with a dev file"):
-        configuration(tmp_path, "", "data.dev=text.txt", "data.dev_fraction=0.2").refuse_unread()
+        configuration(tmp_path, "", "data.dev=text.txt", "data.dev_fraction=0.2").check_unread()
 
 
 def test_limits_of_a_vocabulary_that_is_fixed_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no effect with units: byte"):
-        configuration(tmp_path, "", "data.units=byte", "data.min_count=2").refuse_unread()
+        configuration(tmp_path, "", "data.units=byte", "data.min_count=2").check_unread()
 
 
 @pytest.mark.parametrize("units", ["character", "word", "whitespace", "byte"])
@@ -289,7 +289,7 @@ def test_settings_of_a_search_that_no_continuation_reads_are_refused(
 ) -> None:
     settings, message = [f"decoding.method={method}", f"decoding.{name}={value}"], f"{name} is {value}, but "
     with pytest.raises(ConfigError, match=f"^--set decoding.{name}={value}: {message}"):
-        configuration(tmp_path, "", *settings).refuse_unread()
+        configuration(tmp_path, "", *settings).check_unread()
     with pytest.raises(ValueError, match=message):
         config(decoding={"method": method, name: value})
     if name in ContinuationConfig.never_read:

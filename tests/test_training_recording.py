@@ -110,7 +110,8 @@ def descent(weights: Any, *, lr: float, **options: Any) -> torch.optim.Optimizer
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Recurrent layers read no lengths, and are not oneDNN's, whose workspace holds what a tape cannot write again."""
-    monkeypatch.setattr(padded, "refuse", lambda cell, x, first: None if cell in padded.GATES else "no gate holds")
+    reason = "no gate holds"
+    monkeypatch.setattr(padded, "unsupported_reason", lambda cell, *_: None if cell in padded.GATES else reason)
     with torch.backends.mkldnn.flags(enabled=False):
         yield
 

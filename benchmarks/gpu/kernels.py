@@ -34,7 +34,7 @@ def section(place: Place, result: Result) -> None:
     for dtype, limit in limits.items():
         add(short(dtype), f"{limit.operations / 1e12:.1f}", f"{limit.traffic / 1e9:.0f}")
     triton = implementation()
-    reason = triton.refuse() if place.is_full else None if find_spec(TRITON) else "triton is not installed"
+    reason = triton.unsupported_reason() if place.is_full else None if find_spec(TRITON) else "triton is not installed"
     if reason is not None:
         result.failures.append(f"the kernels cannot be used: {reason}")
         return

@@ -70,7 +70,7 @@ def unpack(wheels: Path, folder: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
-def refuse() -> str | None:
+def unsupported_reason() -> str | None:
     """Which packages are missing or do not fit, and where they come from; None if all are there that are needed."""
     lacking = list(unfit(needed()))
     return named([*lacking, *optional()]) if lacking else None

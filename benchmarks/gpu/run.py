@@ -116,9 +116,9 @@ TARGETS = (
 )
 
 
-def refuse(*, rehearse: bool) -> str | None:
+def unsupported_reason(*, rehearse: bool) -> str | None:
     """Why nothing can be tried, or None."""
-    if (reason := packages.refuse()) is not None:
+    if (reason := packages.unsupported_reason()) is not None:
         return reason
     import torch
 
@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         if options.wheels is not None:
             packages.unpack(options.wheels, Path(folder))
-        reason = refuse(rehearse=options.rehearse)
+        reason = unsupported_reason(rehearse=options.rehearse)
         if reason is not None:
             print(reason, file=sys.stderr)
             return 2

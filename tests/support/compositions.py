@@ -65,7 +65,10 @@ def judged() -> tuple[tuple[Composition, str | None], ...]:
     """Every composition with the reason why it is refused, or None; each part is made once."""
     parts = {(case.kind, case.name, heads): case.make(heads) for heads in HEADS for case in PARTS}
     return tuple(
-        (one, Parts(**{case.kind: parts[case.kind, case.name, one.num_heads] for case in one.parts}).refuse())
+        (
+            one,
+            Parts(**{case.kind: parts[case.kind, case.name, one.num_heads] for case in one.parts}).unsupported_reason(),
+        )
         for one in compositions()
     )
 

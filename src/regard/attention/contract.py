@@ -218,7 +218,7 @@ class AbstractPart(nn.Module):
             first = next(kind for kind in reversed(cls.__mro__) if name in vars(kind))
             setattr(cls, name, vars(first)[name])
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Why the part cannot work with the parts of a mechanism, or None; called when the mechanism is composed."""
         return None
 
@@ -402,9 +402,9 @@ class AbstractWrapper(AbstractPart):
         part: AbstractPart = getattr(self, self._name)
         return part
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Why the inner part refuses."""
-        return self.inner.refuse(parts)
+        return self.inner.unsupported_reason(parts)
 
     def prepare(self, source: Source) -> Tree:
         """What the inner part needs of a source."""
@@ -438,9 +438,9 @@ class Parts(NamedTuple):
     alignment: AbstractAlignment
     read: AbstractRead
 
-    def refuse(self) -> str | None:
+    def unsupported_reason(self) -> str | None:
         """Why they cannot be one mechanism, as the first part that refuses the others says; None if they can."""
-        return next((reason for part in self if (reason := part.refuse(self)) is not None), None)
+        return next((reason for part in self if (reason := part.unsupported_reason(self)) is not None), None)
 
 
 def initial_position(num_rows: int, device: torch.device) -> Tensor:

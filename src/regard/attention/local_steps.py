@@ -23,7 +23,7 @@ is copied, times the rows that share a sentence, at most `MAX_SHARING`, since in
 serve them all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
 
 
-def ineligible(parts: Parts) -> str | None:
+def unsupported_reason(parts: Parts) -> str | None:
     """Why a mechanism of these parts can never attend to a few positions only, or None."""
     window = parts.window
     for part in parts:
@@ -34,7 +34,7 @@ def ineligible(parts: Parts) -> str | None:
     return None
 
 
-def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, narrow: bool | None) -> str | None:
+def unsupported_now(parts: Parts, num_positions: int, rows_per_sentence: int, narrow: bool | None) -> str | None:
     """Why a step attends to all S positions, or None where it attends only to those of the window.
 
     Args:
@@ -42,7 +42,7 @@ def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, nar
     """
     if narrow is False:
         return "narrow=False was asked for"
-    if (reason := ineligible(parts)) is not None:
+    if (reason := unsupported_reason(parts)) is not None:
         return reason
     width = parts.window.width
     if width is None:

@@ -86,9 +86,9 @@ class Mechanism(AbstractAttention):
         for name, part in self.parts._asdict().items():
             if not isinstance(part, kind := kinds[name]):
                 raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
-        if (reason := self.parts.refuse()) is not None:
+        if (reason := self.parts.unsupported_reason()) is not None:
             raise UnsupportedError(reason)
-        if narrow and (reason := local_steps.ineligible(self.parts)) is not None:
+        if narrow and (reason := local_steps.unsupported_reason(self.parts)) is not None:
             raise UnsupportedError(f"narrow=True is impossible: {reason}.")
 
     @property
@@ -312,7 +312,7 @@ class Mechanism(AbstractAttention):
         """The positions (R, 1 or H, W) that this step attends to, or None for all."""
         width, num_positions = self.window.width, inputs.memory.num_positions
         rows = num_hypotheses(inputs.query.shape[0], inputs.memory.num_sentences)
-        if width is None or local_steps.ineligible_now(self.parts, num_positions, rows, self.narrow) is not None:
+        if width is None or local_steps.unsupported_now(self.parts, num_positions, rows, self.narrow) is not None:
             return None
         return local_steps.find(self.window.start(inputs, state), width, num_positions)
 
@@ -338,12 +338,12 @@ class Mechanism(AbstractAttention):
     def _explain_sequence(self, memory: Memory) -> str:
         inputs = self, memory, memory.num_sentences
         taken = choose(PATHS, *inputs, from_start=True, alignment=False)
-        reason = _refuse_at_once(*inputs, from_start=True, alignment=False)
+        reason = _whole_sequence_reason(*inputs, from_start=True, alignment=False)
         return f"{taken.name}; {reason}" if taken is PATHS[-1] else taken.name
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
-        reason = local_steps.ineligible_now(self.parts, num_positions, rows_per_sentence, self.narrow)
+        reason = local_steps.unsupported_now(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
             return f"full: a step attends to all {num_positions} positions; {reason}"
         return f"narrow: a step attends to {min(self.window.width or 0, num_positions)} of {num_positions} positions"
@@ -492,28 +492,28 @@ def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
     comparison = parts.score.comparison()
     if comparison is None or comparison.rotate is not None:
         return None
-    return comparison if whole_sequence.ineligible(parts, comparison, reports=True) is None else None
+    return comparison if whole_sequence.unsupported_reason(parts, comparison, reports=True) is None else None
 
 
-def _refuse_loop(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:
+def _loop_reason(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:
     return None if mechanism.is_recurrent else "no step depends on the steps before it"
 
 
-def _refuse_at_once(
+def _whole_sequence_reason(
     mechanism: Mechanism, memory: Memory, num_rows: int, *, from_start: bool, alignment: bool
 ) -> str | None:
     if alignment:
         return "the weights are asked for"
     if (name := overridden(mechanism, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
         return f"{type(mechanism).__name__} overrides {name}"
-    return whole_sequence.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
+    return whole_sequence.unsupported_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
 
 
 PATHS = (
     Implementation(
         "step by step, since a step depends on the steps before it",
         lambda mechanism, *given: mechanism._loop(*given),
-        _refuse_loop,
+        _loop_reason,
     ),
     Implementation(
         "one operation for all steps, which keeps no weights",
@@ -521,7 +521,7 @@ PATHS = (
             Attended(whole_sequence.attend(mechanism.parts, queries, memory), None),
             replace(state, position=state.position + queries.shape[1]),
         ),
-        _refuse_at_once,
+        _whole_sequence_reason,
     ),
     Implementation("the weights of all steps are computed", lambda mechanism, *given: mechanism._merge_steps(*given)),
 )

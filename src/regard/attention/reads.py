@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, AbstractWrapper, Parts, Source, StepInputs, Tree
 from regard.attention.scores.relative import OffsetVectors
-from regard.attention.sizes import group_size, head_size, refuse_heads, split
+from regard.attention.sizes import group_size, head_size, heads_reason, split
 from regard.errors import ShapeError
 from regard.layers.dropout import Dropout, drops
 from regard.layers.items import current
@@ -40,9 +40,9 @@ class WeightedSum(AbstractRead):
             head_size(memory_size, num_heads, "memory_size")
         self.context_size = memory_size if split_heads else memory_size * num_heads
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, as the context would not have `context_size`."""
-        return refuse_heads(parts, self.num_reads, "WeightedSum reads for")
+        return heads_reason(parts, self.num_reads, "WeightedSum reads for")
 
     def prepare(self, source: Source) -> Tree:
         """The values, a view."""
@@ -90,9 +90,9 @@ class ProjectedSum(AbstractRead):
         self.value_projection = Linear(memory_size, width * self.num_key_value_heads, bias=bias)
         self.output_projection = Linear(size, self.context_size, bias=bias)
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        return refuse_heads(parts, self.num_heads, "ProjectedSum joins")
+        return heads_reason(parts, self.num_heads, "ProjectedSum joins")
 
     def prepare(self, source: Source) -> Tree:
         """W_v h, split into key-value heads."""

@@ -16,7 +16,7 @@ from regard.attention.memory import widened
 from regard.attention.sizes import check_query
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import MaskedBatchNorm, recorders
-from regard.ops.eligibility import refuse_kernels
+from regard.ops.eligibility import kernel_reason
 from regard.shapes import Bool, Float, describe, merge_rows, num_hypotheses
 
 RefinementNorm = Literal["batch", "none"]
@@ -386,7 +386,7 @@ def sums_before(
         first: a_0.
         maps: x, in one part or several, which are concatenated to C maps.
     """
-    if first.is_cpu and refuse_kernels(first, *maps) is None and first.dtype == maps[0].dtype:
+    if first.is_cpu and kernel_reason(first, *maps) is None and first.dtype == maps[0].dtype:
         before, after = _SumsBefore.apply(first, *maps)  # type: ignore[no-untyped-call]
         return before, after
     return sums_in_torch(first, *maps)

@@ -29,7 +29,7 @@ def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
     return num_heads // groups
 
 
-def refuse_heads(parts: Parts, num_heads: int, says: str, *, shared: str | None = None) -> str | None:
+def heads_reason(parts: Parts, num_heads: int, says: str, *, shared: str | None = None) -> str | None:
     """Why a part for so many heads cannot work with the score, or None.
 
     Args:

@@ -13,7 +13,7 @@ from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def ineligible(
+def unsupported_reason(
     parts: Parts, comparison: Comparison | None, num_positions: int | None = None, *, reports: bool = False
 ) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None.
@@ -36,16 +36,16 @@ def ineligible(
     for name, part in parts._asdict().items():
         if not declared[name]:
             return f"this path does not support {type(part).__name__}"
-        if (reason := eligibility.ineligible(part, f"attention.{name}", reports=reports)) is not None:
+        if (reason := eligibility.module_reason(part, f"attention.{name}", reports=reports)) is not None:
             return reason
     assert comparison is not None
     for name, module in comparison.called:
-        if (reason := eligibility.ineligible(module, f"attention.score.{name}")) is not None:
+        if (reason := eligibility.module_reason(module, f"attention.score.{name}")) is not None:
             return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 
-def ineligible_now(
+def unsupported_now(
     parts: Parts, memory: Memory, num_rows: int, *, from_start: bool, reports: bool = False
 ) -> str | None:
     """Why these parts do not attend to a memory in one operation, or None.
@@ -53,17 +53,17 @@ def ineligible_now(
     Args:
         num_rows: R.
         from_start: whether the first of the steps is step 0.
-        reports: as in `ineligible`.
+        reports: as in `unsupported_reason`.
     """
     comparison = parts.score.comparison()
-    if (reason := ineligible(parts, comparison, memory.num_positions, reports=reports)) is not None:
+    if (reason := unsupported_reason(parts, comparison, memory.num_positions, reports=reports)) is not None:
         return reason
     assert comparison is not None
     if comparison.rotate is not None and not from_start:
         return "queries are rotated by their steps, which do not begin at 0"
     if comparison.kind == "additive":
         assert comparison.v is not None
-        return ops.IMPLEMENTATIONS["additive_attention"][0].refuse(
+        return ops.IMPLEMENTATIONS["additive_attention"][0].unsupported_reason(
             memory.score, memory.score, comparison.v, memory.read
         )
     if parts.window.extent_of(memory.num_positions) == "past":
@@ -73,7 +73,7 @@ def ineligible_now(
             return "steps of a causal window belong to several hypotheses"
     inputs, table = (memory.score, memory.score, memory.read), ops.IMPLEMENTATIONS["dot_attention"]
     # the reference would compute the weights; torch's kernels take the most
-    return None if choose(table, *inputs) is not table[-1] else table[-2].refuse(*inputs)
+    return None if choose(table, *inputs) is not table[-1] else table[-2].unsupported_reason(*inputs)
 
 
 def step(

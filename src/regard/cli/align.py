@@ -100,13 +100,13 @@ def align(
     path, fields, output_field = inputs.of_pairs(file, source, target, source_field, target_field)
     kind = format_of_output(output, SUFFIXES, "pharaoh", format)
     flags = {"scores": scores, "reverse": reverse, "symmetrise": symmetrise, "json_": json_, "first": first}
-    _refuse(kind, output, **flags, references=references, format=format, threshold=threshold)
+    _check_flags(kind, output, **flags, references=references, format=format, threshold=threshold)
     check_output(output, overwrite=overwrite, inputs=(path, target, references, Path(reverse or "")))
     loaded = options.load(model, device)
     pairs = loaded.pairs(path, target=target, source_field=fields, target_field=output_field)
     judge = None
     if references is not None:
-        loaded.refuse_trained(*filter(None, (path, target, references)))
+        loaded.check_trained(*filter(None, (path, target, references)))
         judge = Judge(references, pairs, first)
     other = None if reverse is None else Reverse(reverse, device, pairs, symmetrise or "grow-diag-final-and")
     from regard.decoding.aligned import pairs_of
@@ -142,7 +142,7 @@ def align(
             print(judge.text(json_=json_), file=stream)
 
 
-def _refuse(kind: str, output: Path | None, **flags: Any) -> None:
+def _check_flags(kind: str, output: Path | None, **flags: Any) -> None:
     """Refuses flags that have no effect."""
     if kind in ("json", "npz") and output is None:
         raise RegardError(f"--format {kind} needs a file: add --output FILE.{kind}.")

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from regard.cli import align, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
-from regard.cli.flags import EVERYTHING, HELP, WIDTH, refuse_repeated, settings_help, with_settings
+from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
 
 UNREAD = 141
@@ -111,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
     end -= len(arguments) - len(words)
     try:
         command = typer.main.get_command(application(words[:end]))
-        refuse_repeated(command, words[:end])
+        check_repeated(command, words[:end])
         command.main(
             [HELP[1] if word == EVERYTHING else word for word in words[:end]] + words[end:], prog_name="regard"
         )

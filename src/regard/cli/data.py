@@ -141,7 +141,7 @@ def check(
     --set data.train=…, as for `regard train`.
     """
     configuration = _configuration(files or [], preset, set_ or [])
-    configuration.refuse_unread()
+    configuration.check_unread()
     try:
         status = _check(configuration)
     except ConfigError as error:

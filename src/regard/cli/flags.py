@@ -182,7 +182,7 @@ def _meaning(name: str, task: str | None) -> str:
     return " ".join(lines)
 
 
-def refuse_repeated(command: Any, words: Sequence[str]) -> None:
+def check_repeated(command: Any, words: Sequence[str]) -> None:
     """Refuses an option that is given twice though only one value counts."""
     rest = list(words)
     while (inner := getattr(command, "commands", None)) is not None:

@@ -86,7 +86,7 @@ def file_of(arguments: Sequence[str]) -> Path | None:
 
 
 def named_inputs(
-    model: AbstractModel[Any], arguments: Sequence[str], refuse: Callable[[DataError], object] | None
+    model: AbstractModel[Any], arguments: Sequence[str], unsupported_reason: Callable[[DataError], object] | None
 ) -> list[tuple[str, Any]]:
     """The inputs of arguments that are files or folders, with their names.
 
@@ -110,9 +110,9 @@ def named_inputs(
         try:
             given += model.inputs(name)
         except DataError as error:
-            if refuse is None or len(names) == 1:
+            if unsupported_reason is None or len(names) == 1:
                 raise
-            refuse(error)
+            unsupported_reason(error)
     if not given:
         raise DataError("None of the files can be read.")
     return given

@@ -414,11 +414,11 @@ def _print_files(
     if not names:
         raise RegardError(f"Models of {model.config.task} read files: give one or more as arguments.")
 
-    def refuse(error: DataError) -> None:
+    def warn(error: DataError) -> None:
         _warn(str(error), strict=strict)
         writer.failed += 1
 
-    given = inputs.named_inputs(model, names, refuse)
+    given = inputs.named_inputs(model, names, warn)
     given = given[writer.progress.done :]
     size = model.most_inputs or max(1, len(given))
     for begin in range(0, len(given), size):

@@ -163,7 +163,7 @@ class Paths:
             self.operations[key] += 1
             if key not in self.reasons:
                 for other in implementations[: implementations.index(taken)]:
-                    self.reasons[key][other.name] = other.refuse(*inputs, **options)
+                    self.reasons[key][other.name] = other.unsupported_reason(*inputs, **options)
             return taken
 
         with ExitStack() as patches:

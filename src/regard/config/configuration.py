@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from regard.config.document import Loader
-from regard.config.place import Entry, KeyPath, Problem, dotted, legible, refuse
+from regard.config.place import Entry, KeyPath, Problem, dotted, error_of, legible
 from regard.config.schema import Config
 from regard.config.validation import place_of
 from regard.errors import ConfigError
@@ -40,10 +40,10 @@ class Configuration:
     entries: Mapping[KeyPath, Entry] = field(default_factory=dict, compare=False, repr=False)
     unread: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
-    def refuse_unread(self) -> None:
+    def check_unread(self) -> None:
         """Refuses keys that were set though nothing reads them. A run that has begun with them is continued."""
         if self.unread:
-            raise refuse(list(self.unread))
+            raise error_of(list(self.unread))
 
     def located(self, error: ConfigError) -> ConfigError:
         """The same error, with a text that begins with the place and the name of the key.

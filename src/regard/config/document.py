@@ -19,7 +19,7 @@ from typing import Any, get_args
 import yaml
 
 from regard.config.keys import Key, Member
-from regard.config.place import Entry, KeyPath, Place, Problem, cut, refuse
+from regard.config.place import Entry, KeyPath, Place, Problem, cut, error_of
 
 MAX_VALUES = 20_000
 MAX_DIGITS = 1_000  # Python refuses to convert far longer numbers
@@ -93,7 +93,7 @@ def parse(
             return _YamlReader(text, origin, folder, order, override, lines).document(node)
         what = f"{cut(rest, 40)!r} is a comment in YAML, which ends the value; leave it out, or put the value in quotes"
     place = Place(order, line, column, origin) if lines else Place(order, 0, 0, origin)
-    raise refuse([Problem(place, (), what)])
+    raise error_of([Problem(place, (), what)])
 
 
 def parse_value(
@@ -123,7 +123,7 @@ def parse_value(
         value = _text_value(text, key.members)
     except (ValueError, yaml.reader.ReaderError) as error:
         what = _unreadable(text, error) if isinstance(error, yaml.reader.ReaderError) else str(error)
-        raise refuse([Problem(place, path, what, override)]) from None
+        raise error_of([Problem(place, path, what, override)]) from None
     entries = {path[:n]: Entry(place, place, None, folder, override) for n in range(len(path) + 1)}
     return YamlDocument(value, entries)
 
@@ -230,7 +230,7 @@ class _YamlReader:
         self.count += 1
         if any(node is parent for parent in parents) or self.count > MAX_VALUES:
             reason = "an alias that contains itself" if self.count <= MAX_VALUES else f"more than {MAX_VALUES} values"
-            raise refuse([*self.problems, Problem(place, path, reason, self.override)])
+            raise error_of([*self.problems, Problem(place, path, reason, self.override)])
         self.entries[path] = Entry(key, place, self.written(node), self.folder, self.override)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node, path, (*parents, node))

@@ -77,7 +77,7 @@ def cut(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def refuse(problems: list[Problem]) -> ConfigError:
+def error_of(problems: list[Problem]) -> ConfigError:
     """One error with all problems, one per line, in the order of reading."""
     ordered = sorted(problems, key=lambda problem: problem.place)
     return ConfigError("\n".join(dict.fromkeys(map(str, ordered))), ordered[0].path)

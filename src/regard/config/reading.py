@@ -18,7 +18,7 @@ import yaml
 from regard.config.configuration import Configuration, written
 from regard.config.document import YamlDocument, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
-from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
+from regard.config.place import Entry, KeyPath, Place, Problem, cut, error_of, legible
 from regard.config.schemas import SCHEMAS
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import unread_settings, validate, value_at
@@ -125,7 +125,7 @@ def _override(base: YamlDocument, text: str, order: int, task: object) -> YamlDo
     path, equals, written = _divided(text)
     if not equals or not all(path):
         place = Place(order, 0, 0, origin)
-        raise refuse([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
+        raise error_of([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
     key = _key(path, base.values, task)
     document = parse_value(written, key, origin=origin, folder=Path.cwd(), order=order, override=path)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from regard.config.conditions import unread
 from regard.config.document import holds_text, is_integer
 from regard.config.keys import Key, keys, kinds
-from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
+from regard.config.place import Entry, KeyPath, Problem, cut, dotted, error_of
 from regard.config.schema import Config
 from regard.config.schemas import SCHEMAS
 from regard.config.search import Search
@@ -86,7 +86,9 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     problems = list(problems)
     if not isinstance(values, dict | None):
         entry = entries[()]
-        raise refuse([*problems, Problem(entry.value, (), f"expected sections (data, model, …), got {_shown(values)}")])
+        raise error_of(
+            [*problems, Problem(entry.value, (), f"expected sections (data, model, …), got {_shown(values)}")]
+        )
     values = {"data": None, **(values or {})}  # with an empty data section, the error names data.train
     schema = SCHEMAS[_task(values, entries, problems)]
     known = keys(schema, values)
@@ -111,11 +113,11 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
                 problems.append(problem)
                 reported.add(path)
         misspelt = [p for p in problems if p.what.startswith(UNKNOWN)]
-        raise refuse(
+        raise error_of(
             [p for p in problems if not (p.what.startswith(MISSING) and _is_meant(p.path, misspelt))]
         ) from None
     if problems:
-        raise refuse(problems)
+        raise error_of(problems)
     return config
 
 
@@ -147,13 +149,13 @@ def _task(values: dict[str, Any], entries: Mapping[KeyPath, Entry], problems: li
         return task
     entry = entries["task",]
     if any(problem.path == ("task",) for problem in problems):  # the value could not be read
-        raise refuse(problems)
+        raise error_of(problems)
     names = f"one of {', '.join(SCHEMAS)}" if len(SCHEMAS) > 1 else repr(next(iter(SCHEMAS)))
     meant = nearest(task, SCHEMAS) if isinstance(task, str) else None
     hint = "" if meant is None else f"; {did_you_mean(meant)}"
     problems.append(Problem(entry.value, ("task",), f"expected {names}; got {_shown(task, entry.written)}{hint}"))
     if meant is None:
-        raise refuse(problems)
+        raise error_of(problems)
     values["task"] = meant
     return meant
 

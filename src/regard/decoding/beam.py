@@ -14,7 +14,7 @@ from regard.config.search import Search
 from regard.decoding.banks import Banks
 from regard.decoding.constraint import checked
 from regard.decoding.history import ROOT, History
-from regard.decoding.live_beam import Frontier, length_limits, widened
+from regard.decoding.live_beam import LiveBeam, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, process
@@ -49,7 +49,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
     rows = checked(request.constraints, len(remaining), eos=request.eos, limits=remaining)
     processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
     banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
-    frontier = Frontier(
+    live_beam = LiveBeam(
         request,
         width=options.beam,
         min_length=options.min_length,
@@ -59,7 +59,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
         storage=options.weights,
         constant=constant_of(options, penalty),
     )
-    scores, nodes = yield from _search(frontier, options, remaining, penalty, processors, banks, request.streaming)
+    scores, nodes = yield from _search(live_beam, options, remaining, penalty, processors, banks, request.streaming)
     best = _best(options, remaining)
 
     def read() -> list[list[Hypothesis]]:
@@ -72,7 +72,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
         ]
         chosen = torch.tensor(kept, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
         stops: list[StopReason] = ["eos" if p < best else "length" for _, _, p in kept]
-        hypotheses = frontier.history.read(nodes[chosen], scores[chosen].tolist(), stops)
+        hypotheses = live_beam.history.read(nodes[chosen], scores[chosen].tolist(), stops)
         results: list[list[Hypothesis]] = [[] for _ in groups]
         for (b, _, _), hypothesis in zip(kept, hypotheses, strict=True):
             results[b].append(hypothesis)
@@ -91,7 +91,7 @@ class _Beams:
         finished_nodes: (B, G, best), their last nodes.
         counts: (B, G), how many have ended, for rules of stopping that count.
         remaining: (B,), the largest number of tokens.
-        over: as of `Frontier.over`.
+        over: as of `LiveBeam.over`.
         before: (B, K) totals and nodes of the step before.
         contained: (B, K, P), which phrases hypotheses contain.
         final: of recorded searches scores and nodes (B, G, best + K / G) of sentences that are over.
@@ -109,7 +109,7 @@ class _Beams:
 
 
 def _search(
-    frontier: Frontier,
+    live_beam: LiveBeam,
     options: Search,
     remaining: Tensor,
     penalty: AbstractPenalty,
@@ -119,31 +119,31 @@ def _search(
 ) -> Generator[SearchProgress | Ended, None, tuple[Tensor, Tensor]]:
     """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
     then of those of its beam."""
-    eos, best, groups = frontier.eos, _best(options, remaining), options.num_groups
-    count, width = len(frontier), options.beam // groups
+    eos, best, groups = live_beam.eos, _best(options, remaining), options.num_groups
+    count, width = len(live_beam), options.beam // groups
     enough = _enough(options) if options.stop in ("first", "patience") else None
 
     def step(own: _Beams) -> _Beams:
-        log_probabilities = frontier.advance()
-        length, totals, counts = frontier.step, own.totals, own.counts
-        finished, finished_nodes, before = own.finished, own.finished_nodes, frontier.nodes
+        log_probabilities = live_beam.advance()
+        length, totals, counts = live_beam.step, own.totals, own.counts
+        finished, finished_nodes, before = own.finished, own.finished_nodes, live_beam.nodes
         dead = totals == -inf
-        may_end = frontier.may_end()
+        may_end = live_beam.may_end()
         if own.contained is not None:
             may_end = own.contained.all(2) & may_end
         seen = None
         if processors:
-            seen = frontier.seen(log_probabilities, may_end=(may_end & ~dead).flatten())
+            seen = live_beam.seen(log_probabilities, may_end=(may_end & ~dead).flatten())
         processed = process(log_probabilities, seen, processors)
 
         new_totals, tokens, parents, contained = _continuations(
-            processed, totals, frontier, options, banks, own.contained
+            processed, totals, live_beam, options, banks, own.contained
         )
         heads = new_totals.view(len(totals), groups, -1)[..., 0]
         chosen = heads
         if may_end is not False:
             rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
-            ends = frontier.grow(before, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
+            ends = live_beam.grow(before, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
             ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
             if may_end is not True:
                 ended = ended.masked_fill(~may_end, -inf)
@@ -156,14 +156,14 @@ def _search(
                 ended, new_totals, counts = _among(ended, new_totals, counts, shares=options.stop == "top")
                 heads = new_totals.view(len(totals), groups, -1)[..., 0]
                 top_ends = ended.view(len(totals), groups, -1).amax(2) > heads
-            scores = penalty.score(_candidates(ended, length, frontier.weights, frontier, ended=True))
+            scores = penalty.score(_candidates(ended, length, live_beam.weights, live_beam, ended=True))
             scores = scores.view(len(totals), groups, -1)
             finished, order = torch.cat([finished, scores], 2).sort(dim=2, descending=True, stable=True)
             ends = ends.view(len(totals), groups, -1)
             finished_nodes = torch.cat([finished_nodes, ends], 2).gather(2, order)[..., :best]
             finished = finished[..., :best]
         said = log_probabilities[parents, tokens]
-        new_nodes = frontier.grow(before.flatten()[parents], tokens, said, parents)
+        new_nodes = live_beam.grow(before.flatten()[parents], tokens, said, parents)
 
         extinct = heads == -inf
         done = extinct
@@ -172,14 +172,14 @@ def _search(
             if options.stop == "top":
                 done = done | (top_ends & (counts >= _share(options)))
             elif options.stop == "full":
-                weights = None if frontier.weights is None else frontier.weights[parents]
-                leading = penalty.score(_candidates(new_totals, length, weights, frontier))
+                weights = None if live_beam.weights is None else live_beam.weights[parents]
+                leading = penalty.score(_candidates(new_totals, length, weights, live_beam))
                 done = done | (full & (leading.view(*counts.shape, -1)[..., 0] <= finished[..., -1]))
             else:
                 done = done | (full & (penalty.bound(heads, length, own.remaining[:, None]) <= finished[..., -1]))
             done = done if enough is None else done | (counts >= enough)
-        over = frontier.over(own.over, done.all(1) | (own.remaining <= length), chosen)
-        frontier.move(parents, tokens, new_nodes)
+        over = live_beam.over(own.over, done.all(1) | (own.remaining <= length), chosen)
+        live_beam.move(parents, tokens, new_nodes)
         now = _Beams(
             new_totals,
             finished,
@@ -191,32 +191,32 @@ def _search(
             contained,
             own.final,
         )
-        if not frontier.is_recorded:
+        if not live_beam.is_recorded:
             return now
-        return replace(now, final=frontier.settled(ranked(now), own.final, over, own.over))
+        return replace(now, final=live_beam.settled(ranked(now), own.final, over, own.over))
 
     def ranked(own: _Beams) -> tuple[Tensor, Tensor]:
         """The scores and last nodes of sentences, as `_search` returns them, if they are over now."""
 
         def scored(totals: Tensor, length: int | Tensor, weights: Tensor | None) -> Tensor:
-            return penalty.score(_candidates(totals, length, weights, frontier)).view(len(totals), groups, -1)
+            return penalty.score(_candidates(totals, length, weights, live_beam)).view(len(totals), groups, -1)
 
-        unfinished, last = scored(own.totals, frontier.step, frontier.weights), frontier.nodes
+        unfinished, last = scored(own.totals, live_beam.step, live_beam.weights), live_beam.nodes
         last = last.view(unfinished.shape)
         # nothing is possible and nothing has ended: then the beam before it
         stranded = ((unfinished[..., 0] == -inf) & (own.finished[..., 0] == -inf)).all(1)[:, None, None]
-        if frontier.is_recorded or bool(stranded.any()):
+        if live_beam.is_recorded or bool(stranded.any()):
             totals, nodes = own.before
-            earlier = scored(totals, frontier.step - 1, frontier.weights_before)
+            earlier = scored(totals, live_beam.step - 1, live_beam.weights_before)
             unfinished = torch.where(stranded, widened(earlier, width, -inf), unfinished)
             last = torch.where(stranded, widened(nodes.view(earlier.shape), width, ROOT), last)
         unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
         return torch.cat([own.finished, unfinished], 2), torch.cat([own.finished_nodes, last.gather(2, order)], 2)
 
-    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
+    totals = torch.full((count, live_beam.width), -inf, dtype=live_beam.precision, device=remaining.device)
     totals.view(count, groups, -1)[..., 0] = 0
     finished = totals.new_full((count, groups, best), -inf)
-    finished_nodes = frontier.nodes.new_full((count, groups, best), ROOT)
+    finished_nodes = live_beam.nodes.new_full((count, groups, best), ROOT)
     own = _Beams(
         totals,
         finished,
@@ -224,25 +224,25 @@ def _search(
         torch.zeros_like(finished_nodes[..., 0]),
         remaining,
         torch.zeros_like(remaining),
-        (totals, frontier.nodes),
-        None if banks is None else banks.begin(frontier.rows()).unflatten(0, (count, -1)),
+        (totals, live_beam.nodes),
+        None if banks is None else banks.begin(live_beam.rows()).unflatten(0, (count, -1)),
     )
     results = totals.new_full((count, groups, best + width), -inf)
-    results_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
-    while len(frontier):
-        own = frontier.take(step, own)
-        if (leaving := frontier.leaving(own.over)) is not None:
-            left = frontier.sentences[leaving]
-            now = own.final if frontier.is_recorded and own.final is not None else ranked(own)
+    results_nodes = live_beam.nodes.new_full((count, groups, best + width), ROOT)
+    while len(live_beam):
+        own = live_beam.take(step, own)
+        if (leaving := live_beam.leaving(own.over)) is not None:
+            left = live_beam.sentences[leaving]
+            now = own.final if live_beam.is_recorded and own.final is not None else ranked(own)
             for result, values in zip((results, results_nodes), now, strict=True):
                 result[left] = values[leaving]
             if streaming:
-                yield _first(frontier.history, left, results[left, 0], results_nodes[left, 0], best)
-            own = frontier.without(leaving, own)
-        if streaming and len(frontier):
-            live = torch.cat([own.finished_nodes[:, 0, :1], frontier.nodes], 1)
+                yield _first(live_beam.history, left, results[left, 0], results_nodes[left, 0], best)
+            own = live_beam.without(leaving, own)
+        if streaming and len(live_beam):
+            live = torch.cat([own.finished_nodes[:, 0, :1], live_beam.nodes], 1)
             possible = torch.cat([own.finished[:, 0, :1], own.totals], 1) > -inf
-            yield SearchProgress(frontier.history, frontier.sentences, live, possible)
+            yield SearchProgress(live_beam.history, live_beam.sentences, live, possible)
     return results, results_nodes
 
 
@@ -259,7 +259,7 @@ def _first(history: History, sentences: Tensor, scores: Tensor, nodes: Tensor, b
 def _continuations(
     processed: Tensor,
     totals: Tensor,
-    frontier: Frontier,
+    live_beam: LiveBeam,
     options: Search,
     banks: Banks | None,
     contained: Tensor | None,
@@ -274,7 +274,7 @@ def _continuations(
     width, beam = totals.shape[1] // groups, options.beam // groups
     first = torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
     if groups == 1 and banks is None:
-        new_totals, tokens, parents = _most_probable(processed, totals, beam, frontier.eos)
+        new_totals, tokens, parents = _most_probable(processed, totals, beam, live_beam.eos)
         return new_totals, tokens, parents.add_(first), None
     by_group = processed.view(count, groups, width, -1)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -287,17 +287,17 @@ def _continuations(
             scores = scores.scatter_add(2, *(x[:, None].expand(-1, width, -1) for x in (chosen, losses)))
         scores = scores.reshape(count * width, -1)
         if banks is None:
-            new_totals, tokens, parents = _most_probable(scores, sums, beam, frontier.eos)
+            new_totals, tokens, parents = _most_probable(scores, sums, beam, live_beam.eos)
         else:
             assert contained is not None
-            assert frontier.tokens is not None
+            assert live_beam.tokens is not None
             of_group = (
-                x.reshape(count, groups, width, x.shape[-1])[:, g].flatten(0, 1) for x in (frontier.tokens, contained)
+                x.reshape(count, groups, width, x.shape[-1])[:, g].flatten(0, 1) for x in (live_beam.tokens, contained)
             )
             so_far, having = of_group
-            sentences = frontier.sentences.repeat_interleave(width)
+            sentences = live_beam.sentences.repeat_interleave(width)
             new_totals, tokens, parents, having = banks.extend(
-                scores, sums, so_far, sentences, having, width=beam, eos=frontier.eos
+                scores, sums, so_far, sentences, having, width=beam, eos=live_beam.eos
             )
             containing.append(having)
         parts.append((new_totals, tokens, parents + first + g * width))
@@ -400,9 +400,9 @@ def _united(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
 
 
 def _candidates(
-    totals: Tensor, length: int | Tensor, weights: Tensor | None, frontier: Frontier, *, ended: bool = False
+    totals: Tensor, length: int | Tensor, weights: Tensor | None, live_beam: LiveBeam, *, ended: bool = False
 ) -> Candidates:
-    """Hypotheses (B, K) of `length` tokens, with the weights of their rows if the frontier keeps them."""
+    """Hypotheses (B, K) of `length` tokens, with the weights of their rows if the live beam keeps them."""
     if weights is None:
         return Candidates(totals, length, ended)
-    return Candidates(totals, length, ended, weights.view(*totals.shape, -1), frontier.mask)
+    return Candidates(totals, length, ended, weights.view(*totals.shape, -1), live_beam.mask)

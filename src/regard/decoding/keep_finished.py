@@ -13,7 +13,7 @@ from regard.config.search import Search
 from regard.decoding.constraint import checked
 from regard.decoding.expansion import expand
 from regard.decoding.history import ROOT
-from regard.decoding.live_beam import Frontier, length_limits, widened
+from regard.decoding.live_beam import LiveBeam, length_limits, widened
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import penalty_of, require_source
 from regard.decoding.processor import process
@@ -30,7 +30,7 @@ class _Kept:
         scores, totals, lengths: as of `Expansion`.
         finished: bool, which have ended or are not there.
         remaining: (B,), the largest number of tokens.
-        over: as of `Frontier.over`.
+        over: as of `LiveBeam.over`.
         before: (B, K) scores, last nodes and which had ended, of the step before.
         final: of recorded searches the same of sentences that are over.
     """
@@ -70,7 +70,7 @@ def kept_steps(request: Request, options: Search) -> Steps:
     )
     processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
     eos, beam = request.eos, options.beam
-    frontier = Frontier(
+    live_beam = LiveBeam(
         request,
         width=beam,
         min_length=options.min_length,
@@ -83,18 +83,18 @@ def kept_steps(request: Request, options: Search) -> Steps:
 
     def step(own: _Kept) -> _Kept:
         totals, finished = own.totals, own.finished
-        frontier.finished = finished.flatten()
-        log_probabilities = frontier.advance()
-        may_end, seen = frontier.may_end(), None
+        live_beam.finished = finished.flatten()
+        log_probabilities = live_beam.advance()
+        may_end, seen = live_beam.may_end(), None
         if processors:
             admitted = (~finished & may_end).flatten()
-            seen = frontier.seen(log_probabilities, ended=finished.flatten(), may_end=admitted)
+            seen = live_beam.seen(log_probabilities, ended=finished.flatten(), may_end=admitted)
         processed = process(log_probabilities, seen, processors)
         if may_end is not True:
             barred = torch.as_tensor(may_end, device=totals.device).logical_not().expand_as(totals).flatten()
             processed = processed.clone()
             processed[:, eos] = processed[:, eos].masked_fill(barred, -inf)
-        weights = frontier.weights
+        weights = live_beam.weights
         beams = expand(
             processed.view(*totals.shape, -1),
             totals,
@@ -104,49 +104,49 @@ def kept_steps(request: Request, options: Search) -> Steps:
             width=beam,
             eos=eos,
             weights=None if weights is None else weights.view(*totals.shape, -1),
-            mask=frontier.mask,
+            mask=live_beam.mask,
         )
         parents = beams.parents + torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
-        before, had_finished = frontier.nodes.flatten()[parents], finished.flatten()[parents]
-        grown = frontier.grow(before, beams.tokens, log_probabilities[parents, beams.tokens], parents)
-        nodes, earlier = torch.where(had_finished, before, grown), frontier.nodes
+        before, had_finished = live_beam.nodes.flatten()[parents], finished.flatten()[parents]
+        grown = live_beam.grow(before, beams.tokens, log_probabilities[parents, beams.tokens], parents)
+        nodes, earlier = torch.where(had_finished, before, grown), live_beam.nodes
         possible = beams.scores > -inf
-        leaving = (beams.finished | ~possible).all(1) | (own.remaining <= frontier.step)
-        over = frontier.over(own.over, leaving, beams.scores)
-        frontier.move(parents, beams.tokens, nodes)
+        leaving = (beams.finished | ~possible).all(1) | (own.remaining <= live_beam.step)
+        over = live_beam.over(own.over, leaving, beams.scores)
+        live_beam.move(parents, beams.tokens, nodes)
         before_it = own.scores, earlier, finished & (totals > -inf)
         now = _Kept(
             beams.scores, beams.totals, beams.lengths, beams.finished | ~possible, own.remaining, over, before_it
         )
-        if not frontier.is_recorded:
+        if not live_beam.is_recorded:
             return now
-        return replace(now, final=frontier.settled(ranked(now), own.final, over, own.over))
+        return replace(now, final=live_beam.settled(ranked(now), own.final, over, own.over))
 
     def ranked(own: _Kept) -> tuple[Tensor, Tensor, Tensor]:
         """The scores, last nodes and which have ended of sentences, if they are over now."""
-        return _unless_stranded((own.scores, frontier.nodes, own.finished & (own.scores > -inf)), own.before)
+        return _unless_stranded((own.scores, live_beam.nodes, own.finished & (own.scores > -inf)), own.before)
 
-    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
+    totals = torch.full((count, live_beam.width), -inf, dtype=live_beam.precision, device=remaining.device)
     totals[:, 0] = 0
-    lengths = torch.zeros_like(frontier.nodes)
+    lengths = torch.zeros_like(live_beam.nodes)
     finished = totals == -inf
-    before = totals, frontier.nodes, finished
+    before = totals, live_beam.nodes, finished
     own = _Kept(totals, totals, lengths, finished, remaining, torch.zeros_like(remaining), before)
     final = totals.new_full((count, beam), -inf)
-    final_nodes, final_finished = frontier.nodes.new_full((count, beam), ROOT), final > 0
-    history = frontier.history
-    while len(frontier):
-        own = frontier.take(step, own)
-        if (leaving := frontier.leaving(own.over)) is not None:
-            left = frontier.sentences[leaving]
-            now = own.final if frontier.is_recorded and own.final is not None else ranked(own)
+    final_nodes, final_finished = live_beam.nodes.new_full((count, beam), ROOT), final > 0
+    history = live_beam.history
+    while len(live_beam):
+        own = live_beam.take(step, own)
+        if (leaving := live_beam.leaving(own.over)) is not None:
+            left = live_beam.sentences[leaving]
+            now = own.final if live_beam.is_recorded and own.final is not None else ranked(own)
             for result, values in zip((final, final_nodes, final_finished), now, strict=True):
                 result[left] = values[leaving]
             if request.streaming:
                 yield Ended(history, left, final_nodes[left, 0], final[left, 0], final_finished[left, 0])
-            own = frontier.without(leaving, own)
-        if request.streaming and len(frontier):
-            yield SearchProgress(history, frontier.sentences, frontier.nodes, own.totals > -inf)
+            own = live_beam.without(leaving, own)
+        if request.streaming and len(live_beam):
+            yield SearchProgress(history, live_beam.sentences, live_beam.nodes, own.totals > -inf)
 
     def read() -> list[list[Hypothesis]]:
         best = min(options.num_best, beam)

@@ -1,4 +1,4 @@
-"""The frontier of a search: its live hypotheses, their state, and the sentences that they belong to."""
+"""The live beam of a search: its live hypotheses, their state, and the sentences that they belong to."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ CHANGING = (
     "items",
     "_source",
 )
-"""The attributes of a frontier that a recorded step reads and writes."""
+"""The attributes of a live beam that a recorded step reads and writes."""
 
 
-class Frontier:
+class LiveBeam:
     """B sentences of `width` hypotheses each, which the decoder extends step by step. It belongs to one search.
 
     The decoder's `step`, or what its class has in its place for searches (`models.loop`), is called within a loop

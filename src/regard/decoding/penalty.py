@@ -174,7 +174,7 @@ def _filled(value: Tensor | float, device: torch.device, dtype: torch.dtype | No
     return torch.full((), value, dtype=dtype, device=device)
 
 
-def refuse_penalty(penalty: AbstractPenalty | None, options: Search) -> None:
+def check_penalty(penalty: AbstractPenalty | None, options: Search) -> None:
     """Refuses a penalty where nothing is ranked.
 
     Raises:

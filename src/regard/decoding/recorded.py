@@ -44,7 +44,7 @@ def recordings_of(decoder: Any, like: Tensor) -> tuple[Recordings, Hashable] | N
     A recording has the addresses of the weights, and all that Python does only once. So nothing is recorded of modules
     that are not regard's or torch's, that hooks watch, that are in training, or whose attention is recorded.
     """
-    if (capture := capture_for(like.device)) is None or refuse(decoder) is not None:
+    if (capture := capture_for(like.device)) is None or unsupported_reason(decoder) is not None:
         return None
     kept: WeakKeyDictionary[Any, Recordings] = _THREAD.__dict__.setdefault("recordings", WeakKeyDictionary())
     if (found := kept.get(decoder)) is None:
@@ -105,7 +105,7 @@ def staying(leaving: Bool[Tensor, " B"], *, is_recorded: bool) -> Int[Tensor, " 
     return None if count == len(leaving) else leaving.int().argsort(stable=True)[:count]
 
 
-def refuse(decoder: Any) -> str | None:
+def unsupported_reason(decoder: Any) -> str | None:
     """Why the steps of a decoder are not recorded on a GPU, or None."""
     if not isinstance(decoder, nn.Module):
         return f"{type(decoder).__name__} is no module"

@@ -15,9 +15,9 @@ from torch import Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.constraint import checked
-from regard.decoding.live_beam import Frontier, length_limits
+from regard.decoding.live_beam import LiveBeam, length_limits
 from regard.decoding.options import processors_of
-from regard.decoding.penalty import NoPenalty, refuse_penalty
+from regard.decoding.penalty import NoPenalty, check_penalty
 from regard.decoding.recorded import constant_of
 from regard.decoding.request import Request, Steps
 from regard.decoding.rollout import roll_out
@@ -46,7 +46,7 @@ def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
     """
     memory, generator = request.memory, request.generator
-    refuse_penalty(request.penalty, options)
+    check_penalty(request.penalty, options)
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
@@ -88,20 +88,20 @@ def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
     return items
 
 
-def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, Frontier], Tensor]:
+def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, LiveBeam], Tensor]:
     """What draws the next token (R,) of each hypothesis from log-probabilities (R, N), for `roll_out`."""
     ahead = min(max(BLOCK // max(len(items) * width, 1), 1), 32)
     numbers = torch.empty(0, 0)
 
-    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
+    def choose(log_probabilities: Tensor, live_beam: LiveBeam) -> Tensor:
         nonlocal numbers
-        rows = frontier.sentences[:, None] * width + torch.arange(width, device=items.device)
-        if isinstance(frontier.step, Tensor):  # in a recording, which has all that it reads from the frontier
-            assert frontier.items is not None
-            now = uniform(frontier.items, width, frontier.step[None] - 1, seed).flatten()[rows.flatten()]
+        rows = live_beam.sentences[:, None] * width + torch.arange(width, device=items.device)
+        if isinstance(live_beam.step, Tensor):  # in a recording, which has all that it reads from the live beam
+            assert live_beam.items is not None
+            now = uniform(live_beam.items, width, live_beam.step[None] - 1, seed).flatten()[rows.flatten()]
             return draw(log_probabilities, now)
-        if (step := (frontier.step - 1) % ahead) == 0:
-            steps = torch.arange(ahead, device=items.device) + frontier.step - 1
+        if (step := (live_beam.step - 1) % ahead) == 0:
+            steps = torch.arange(ahead, device=items.device) + live_beam.step - 1
             numbers = uniform(items, width, steps, seed).flatten(0, 1)
         return draw(log_probabilities, numbers[rows.flatten(), step])
 

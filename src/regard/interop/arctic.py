@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.interop.captioners import Weights, cell_weights, load_captioner
+from regard.interop.captioners import CaptionerWeights, cell_weights, load_captioner
 from regard.models import RecurrentDecoder
 from regard.models.captioner import CaptionerForm
 
@@ -34,7 +34,7 @@ def from_arctic(weights: Mapping[str, Any], *, never: Sequence[int] = (), dropou
     Raises:
         DataError: for weights that are missing, of other shapes, or left over.
     """
-    theirs = Weights({name: torch.as_tensor(value) for name, value in weights.items() if name not in RECORDS})
+    theirs = CaptionerWeights({name: torch.as_tensor(value) for name, value in weights.items() if name not in RECORDS})
     table = theirs.take("Wemb")
     first = [theirs.product(f"ff_{name}") for name in ("state", "memory")]
     state, context, head = (theirs.product(f"ff_{name}") for name in ("logit_lstm", "logit_ctx", "logit"))

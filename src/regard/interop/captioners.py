@@ -13,7 +13,7 @@ from regard.models import RecurrentDecoder
 from regard.models.captioner import captioner
 
 
-class Weights:
+class CaptionerWeights:
     """Weights by name, of which each is to be taken."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:

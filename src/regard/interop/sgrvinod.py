@@ -14,7 +14,7 @@ from regard.attention.contract import AbstractScore, Source, StepInputs, Tree
 from regard.attention.mechanism import Mechanism
 from regard.attention.scores import AdditiveScore
 from regard.attention.sizes import share, split
-from regard.interop.captioners import Weights, cell_weights, load_captioner
+from regard.interop.captioners import CaptionerWeights, cell_weights, load_captioner
 from regard.models import RecurrentDecoder
 from regard.models.captioner import CaptionerForm
 from regard.shapes import Float, merge_rows
@@ -78,7 +78,7 @@ def from_sgrvinod(
     Raises:
         DataError: for weights that are missing, of other shapes, or left over.
     """
-    theirs = Weights(weights)
+    theirs = CaptionerWeights(weights)
     projections = {side: theirs.linear(f"attention.{side}_att") for side in ("encoder", "decoder", "full")}
     first = [theirs.linear(f"init_{name}") for name in "hc"]
     cell = [theirs.take(f"decode_step.{kind}_{side}") for kind in ("weight", "bias") for side in ("ih", "hh")]

@@ -20,7 +20,7 @@ ENTRY = "_regard_entry_point"
 """The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
 
 
-def ineligible(module: Any, name: str, *kinds: type, reports: bool = False) -> str | None:
+def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -> str | None:
     """Why a module has to be called, or None where its weights and its type say all that it does.
 
     A fast way reads weights. So it is right only for modules that are exactly of a known type, whose weights are
@@ -86,7 +86,7 @@ def matrix_of(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
         size: K.
         like: gives type and device of unit vectors.
     """
-    if ineligible(layer, "it", nn.Linear) is None:
+    if module_reason(layer, "it", nn.Linear) is None:
         weight: Tensor = layer.weight
         return weight
     made: Tensor = layer(torch.eye(size, dtype=like.dtype, device=like.device))
@@ -105,7 +105,7 @@ def filters_of(
         width: W, or (Y, X) of filters of a plane; odd.
         like: gives type and device of impulses.
     """
-    if ineligible(layer, "it", nn.Conv1d, nn.Conv2d) is None:
+    if module_reason(layer, "it", nn.Conv1d, nn.Conv2d) is None:
         weight: Tensor = layer.weight
         return weight
     # Sequence c has an impulse at W // 2 in channel c of every group; a correlation shows its filters backwards there.

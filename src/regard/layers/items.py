@@ -79,7 +79,7 @@ class ItemDraws:
             like: has the shape, type and device of the mask.
             where: which rows of the batch, and which positions of them; if None, all of (B, T, D).
         """
-        _refuse_recomputation()
+        _check_recomputation()
         number = self._sequences.get(site, 0)
         self._sequences[site] = number + 1
         if where is None:
@@ -103,7 +103,7 @@ class ItemDraws:
 
     def step_mask(self, like: Float[Tensor, "R D"], p: float, site: int) -> Float[Tensor, "R D"]:
         """The mask by which dropout multiplies the next step at a site, of B · K rows, K of every item."""
-        _refuse_recomputation()
+        _check_recomputation()
         number = self._sequences.get(site, 0)
         t = self._steps.get((site, number), 0)
         self._steps[site, number] = t + 1
@@ -254,7 +254,7 @@ def drawing(draws: ItemDraws | None) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def _refuse_recomputation() -> None:
+def _check_recomputation() -> None:
     if torch._C._current_graph_task_id() != -1:
         raise RegardError(
             "Dropout by item cannot be drawn again in a backward pass, as activation checkpointing does: it would "

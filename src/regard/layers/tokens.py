@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout, Where, drop
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import module_reason
 from regard.layers.linear import Linear
 from regard.ops import linear_cross_entropy, log_softmax
 from regard.ops.linear_cross_entropy import cross_entropy
@@ -143,7 +143,7 @@ class TokenHead(nn.Module):
         A head or a projection that does more than was built, such as one with hooks or an adapter, is called.
         """
         modules = (self, "head", TokenHead), (self.projection, "head.projection", nn.Linear)
-        if self.never_counts or any(ineligible(*module) is not None for module in modules):
+        if self.never_counts or any(module_reason(*module) is not None for module in modules):
             return cross_entropy(self(features), targets, mask, smoothing=smoothing)
         never = None if self.says_all else self.never
         weight, bias = self.projection.weight, self.projection.bias

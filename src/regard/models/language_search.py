@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import module_reason
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput
 from regard.models.language_model import NOTHING, by_position
@@ -31,10 +31,10 @@ class LanguageSearchState:
     pending: Tensor
 
 
-def refuse(model: Any, memory: Any = None) -> str | None:
+def unsupported_reason(model: Any, memory: Any = None) -> str | None:
     """Why the searches of a `TransformerLanguageModel` have no such step, or None; without a memory, whether ever."""
-    reason = ineligible(model, "the model", TransformerLanguageModel)
-    return reason or transformer_search.refuse(model, CausalLayer, memory)
+    reason = module_reason(model, "the model", TransformerLanguageModel)
+    return reason or transformer_search.unsupported_reason(model, CausalLayer, memory)
 
 
 class PackedLanguageCopy:

@@ -18,7 +18,7 @@ from regard.attention.memory import widened
 from regard.attention.refined import Refined
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
-from regard.layers.eligibility import ineligible, overridden
+from regard.layers.eligibility import module_reason, overridden
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.outputs import (
@@ -207,7 +207,7 @@ class TransformerDecoder(nn.Module):
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
         """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
         memory = widened(memory, next(self.layers.parameters()))
-        if self._ineligible_for_search(memory) is not None:
+        if self._unsupported_in_search(memory) is not None:
             return self, memory
         cached = transformer_search.PackedCopy(self, memory, num_rows)
         return cached, cached.begin()
@@ -246,10 +246,10 @@ class TransformerDecoder(nn.Module):
         features = self.norm(self._run(inputs, memory, False, generator, mask)[0])
         return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
-    def _ineligible_for_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
+    def _unsupported_in_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
         """Why searches take `step` and not all layers at once, or None."""
-        reason = ineligible(self, "the decoder", TransformerDecoder)
-        return reason or transformer_search.refuse(self, DecoderLayer, memory)
+        reason = module_reason(self, "the decoder", TransformerDecoder)
+        return reason or transformer_search.unsupported_reason(self, DecoderLayer, memory)
 
     def _run(
         self,

@@ -201,7 +201,7 @@ class TransformerLanguageModel(AbstractLanguageModel):
         from regard.models import language_search  # which reads this module
 
         memory = widened(memory, next(self.parameters()))
-        if language_search.refuse(self, memory) is not None:
+        if language_search.unsupported_reason(self, memory) is not None:
             return self, memory
         cached = language_search.PackedLanguageCopy(self, memory, num_rows)
         return cached, cached.begin()

@@ -36,19 +36,19 @@ from regard.layers import (
     Residual,
 )
 from regard.layers.dropout import Dropout, drops
-from regard.layers.eligibility import ineligible
+from regard.layers.eligibility import module_reason
 from regard.layers.positions import position_angles
 from regard.models.contract import DecoderOutput
 from regard.models.outputs import named, output_of
 from regard.models.transformer_layers import DecoderLayer
 from regard.ops.choose import steps_for
-from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import autocast_reason, device_reason, kernel_reason, numba_reason, type_reason
 from regard.ops.transformer_step import (
     Affine,
     AttentionWeights,
-    LayerNorm,
     LayerWeights,
     Layout,
+    NormWeights,
     Present,
     Sources,
 )
@@ -78,20 +78,20 @@ class Ineligible(Exception):
     """Why a layer has to be called."""
 
 
-def refuse(decoder: Any, layer: type, memory: Any = None) -> str | None:
+def unsupported_reason(decoder: Any, layer: type, memory: Any = None) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can.
 
     Args:
         layer: the kind of its layers.
     """
     weights = tuple(decoder.parameters())
-    if (reason := refuse_kernels() or refuse_autocast()) is not None:
+    if (reason := kernel_reason() or autocast_reason()) is not None:
         return reason
-    if (reason := refuse_device("cpu", *weights) or refuse_types(*weights)) is not None:
+    if (reason := device_reason("cpu", *weights) or type_reason(*weights)) is not None:
         return reason
     if memory is not None and torch.is_grad_enabled():
         return "gradients may be asked for"
-    if (reason := refuse_numba(MODULE)) is not None:
+    if (reason := numba_reason(MODULE)) is not None:
         return reason
     try:
         described(decoder, layer)
@@ -99,7 +99,7 @@ def refuse(decoder: Any, layer: type, memory: Any = None) -> str | None:
         return str(error)
     # keys and values are read where they stand, as numbers of the weights' type
     prepared = memory if isinstance(memory, tuple) else ()
-    return refuse_types(*weights[:1], *(tensor for part in prepared for tensor in (part.score, part.read)))
+    return type_reason(*weights[:1], *(tensor for part in prepared for tensor in (part.score, part.read)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _shapes(layer: LayerWeights) -> tuple[Any, ...]:
 
 
 def _require(module: Any, name: str, kinds: tuple[type, ...]) -> None:
-    if (reason := ineligible(module, name, *kinds)) is not None:
+    if (reason := module_reason(module, name, *kinds)) is not None:
         raise Ineligible(reason)
 
 
@@ -156,14 +156,14 @@ def _affine(module: Any, name: str) -> Affine:
     return Affine(module.weight, module.bias)
 
 
-def _norm(residual: Any, name: str) -> tuple[LayerNorm, bool]:
+def _norm(residual: Any, name: str) -> tuple[NormWeights, bool]:
     _require(residual, name, (Residual,))
     _undropped(residual.dropout, f"{name}.dropout")
     _require(residual.norm, f"{name}.norm", (nn.LayerNorm,))
     norm = residual.norm
     if norm.weight is None or norm.bias is None or len(norm.normalized_shape) > 1:
         raise Ineligible(f"{name}.norm has no weight and bias")
-    return LayerNorm(norm.weight, norm.bias, norm.eps), residual.first
+    return NormWeights(norm.weight, norm.bias, norm.eps), residual.first
 
 
 def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tuple[int, float] | None, tuple[Any, ...]]:
@@ -342,7 +342,7 @@ class TransformerSteps:
 
 
 class PackedCopy:
-    """Takes a `TransformerDecoder`'s steps for one search, where nothing is in the way (`refuse`).
+    """Takes a `TransformerDecoder`'s steps for one search, where nothing is in the way (`unsupported_reason`).
 
     Slots are written once, so a state remains valid whatever steps are taken after it.
 

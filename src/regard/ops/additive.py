@@ -14,7 +14,7 @@ from torch.nn import functional
 from regard.errors import RegardError, ShapeError
 from regard.ops.autograd import autocasts
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import FLOATS, compiles, refuse_kernels, refuse_numba, refuse_triton, stand_in
+from regard.ops.eligibility import FLOATS, compiles, kernel_reason, numba_reason, stand_in, triton_reason
 from regard.ops.switch import switched_off
 from regard.shapes import Float, describe
 
@@ -150,7 +150,7 @@ def _with(
     return energies if energies.dtype == kind else energies.to(kind)
 
 
-def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
+def _compiled_reason(*inputs: Any, **options: Any) -> str | None:
     if not compiles():
         return "torch.compile does not look"
     return None if torch.compiler.is_dynamo_compiling() else switched_off()  # what it traces cannot ask the switch
@@ -164,15 +164,15 @@ and backward of 2^25 1.50 and 0.65, of 2^31 4.5 and 35. The kernels take longer 
 """
 
 
-def refuse_few(query: Any = None, keys: Any = None, *rest: Any) -> str | None:
+def few_reason(query: Any = None, keys: Any = None, *rest: Any) -> str | None:
     """Kernels take longer than the formula, as there are few tangents and they are not for the CPU."""
     if query is None or keys is None or query.device.type == "cpu" or query.numel() * keys.shape[1] > FEW:
         return None
     return "so few tangents are computed faster by the formula"
 
 
-def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
-    return kernels.refuse(*inputs[:1]) or refuse_few(*inputs[:2]) or refuse_kernels(*inputs[:3])
+def _unsupported_reason(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
+    return kernels.unsupported_reason(*inputs[:1]) or few_reason(*inputs[:2]) or kernel_reason(*inputs[:3])
 
 
 def reference(
@@ -234,15 +234,18 @@ class _AdditiveEnergies(torch.autograd.Function):
 NUMBA, TRITON, CHUNKED = (f"regard.ops.kernels.additive{name}" for name in ("", "_triton", "_chunked"))
 
 KERNELS = (
-    Implementation("numba", partial(import_module, NUMBA), partial(refuse_numba, NUMBA)),
-    Implementation("triton", partial(import_module, TRITON), partial(refuse_triton, TRITON)),
+    Implementation("numba", partial(import_module, NUMBA), partial(numba_reason, NUMBA)),
+    Implementation("triton", partial(import_module, TRITON), partial(triton_reason, TRITON)),
     Implementation("chunked", partial(import_module, CHUNKED)),
 )
 """Modules of kernels: those for the CPU, those for a GPU, and those for everything else."""
 
 ADDITIVE_ENERGIES = (
-    Implementation("compiled", _compiled, _refuse_compiled),
-    *(Implementation(kernels.name, partial(_with, kernels), partial(_refuse, kernels)) for kernels in KERNELS),
+    Implementation("compiled", _compiled, _compiled_reason),
+    *(
+        Implementation(kernels.name, partial(_with, kernels), partial(_unsupported_reason, kernels))
+        for kernels in KERNELS
+    ),
     Implementation("reference", reference),
 )
 

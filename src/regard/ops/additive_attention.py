@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.additive import kernels_for, plain_energies, refuse_few
+from regard.ops.additive import few_reason, kernels_for, plain_energies
 from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, steps_for
-from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types
+from regard.ops.eligibility import autocast_reason, empty_reason, kernel_reason, type_reason
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, describe
 
@@ -79,14 +79,14 @@ BLOCK_ELEMENTS, SAVED_ELEMENTS = 1 << 20, 1 << 22
 """Numbers of weights: in a block, which has one step at least; and that may be kept for the backward pass."""
 
 
-def refuse(*inputs: Any, **options: Any) -> str | None:
+def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
     """Why it cannot take some inputs, or None."""
     return (
-        refuse_kernels(*inputs)
-        or refuse_few(*inputs[:2])
-        or refuse_types(*inputs)
-        or refuse_autocast(*inputs[:1])
-        or refuse_empty(*inputs[:4])
+        kernel_reason(*inputs)
+        or few_reason(*inputs[:2])
+        or type_reason(*inputs)
+        or autocast_reason(*inputs[:1])
+        or empty_reason(*inputs[:4])
     )
 
 
@@ -230,6 +230,6 @@ def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 ADDITIVE_ATTENTION = (
-    Implementation("blocks", in_blocks, refuse),
+    Implementation("blocks", in_blocks, unsupported_reason),
     Implementation("reference", reference),
 )

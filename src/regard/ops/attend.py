@@ -13,13 +13,13 @@ from regard.ops import half, over_steps
 from regard.ops.additive import additive_energies
 from regard.ops.autograd import second_order_gradients, without_autocast
 from regard.ops.choose import loaded
-from regard.ops.eligibility import FLOATS, refuse_autocast, refuse_compiled
+from regard.ops.eligibility import FLOATS, autocast_reason, compiled_reason
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 KERNELS = "regard.ops.kernels.attend"
 
-_refuse = partial(refuse_compiled, KERNELS)
+_unsupported_reason = partial(compiled_reason, KERNELS)
 
 
 def attend(
@@ -51,7 +51,7 @@ def attend(
     """
     loop = over_steps.current(query, keys, values)
     inputs = query, keys, values, mask, v
-    if loop is not None and query.dtype == keys.dtype and loop.shared(_refuse, keys, values, v) is None:
+    if loop is not None and query.dtype == keys.dtype and loop.shared(_unsupported_reason, keys, values, v) is None:
         return _in_loop(loop, *inputs, sharpening)
     return reference(*inputs, sharpening)
 
@@ -164,7 +164,7 @@ def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S P V
     loop = over_steps.current(weights, values) if values.requires_grad else None
     if loop is not None and (copies := half.current()) is not None:
         weights, values = weights.to(copies.kind), loop.shared(_as, values, kind=copies.kind)
-    is_kept = values.dtype not in FLOATS or refuse_autocast(values) is None  # autocast changes no half types
+    is_kept = values.dtype not in FLOATS or autocast_reason(values) is None  # autocast changes no half types
     if loop is not None and is_kept and weights.dtype == values.dtype and not values.is_meta:
         shared = loop.shared(SharedValues, values)
         context: Tensor = over_steps.apply(_WeightedSum, shared.uses, weights, *shared.handles)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from regard.errors import ShapeError
 from regard.ops.autograd import second_order_gradients
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import autocast_reason, empty_reason, kernel_reason, numba_reason, type_reason
 from regard.shapes import Bool, Float, describe
 
 MODULE = "regard.ops.kernels.batch_norm"
@@ -114,13 +114,13 @@ def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
     return x if real is None else x.masked_fill(~real, 0)
 
 
-def refuse_real_rows(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
+def real_rows_reason(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
     """Why the real rows cannot be selected, or None."""
     if x is None or mask is None:
         return None
     if x.device.type != "cpu":
         return "a GPU would wait for the number of real rows"
-    return refuse_kernels(x, mask)
+    return kernel_reason(x, mask)
 
 
 def of_real_rows(
@@ -150,7 +150,7 @@ def of_real_rows(
     return ACTIVATIONS[activation](y), mean, variance, torch.full((), count, device=x.device)
 
 
-def refuse_loops(
+def loops_reason(
     x: Any = None,
     mask: Any = None,
     weight: Any = None,
@@ -162,17 +162,17 @@ def refuse_loops(
 ) -> str | None:
     """Why compiled loops cannot take these inputs, or None."""
     return (
-        refuse_kernels(x, mask, weight, bias, residual)
-        or refuse_autocast(x)
-        or refuse_types(x, residual, types=(torch.float32, torch.bfloat16))
-        or refuse_types(weight, bias, types=(torch.float32,))
-        or refuse_empty(x)
-        or _refuse_rounding(x, residual, activation)
-        or refuse_numba(MODULE, x)
+        kernel_reason(x, mask, weight, bias, residual)
+        or autocast_reason(x)
+        or type_reason(x, residual, types=(torch.float32, torch.bfloat16))
+        or type_reason(weight, bias, types=(torch.float32,))
+        or empty_reason(x)
+        or _rounding_reason(x, residual, activation)
+        or numba_reason(MODULE, x)
     )
 
 
-def _refuse_rounding(x: Any, residual: Any, activation: Activation) -> str | None:
+def _rounding_reason(x: Any, residual: Any, activation: Activation) -> str | None:
     """Results near 6 become 6, which has no gradient."""
     if activation == "relu6" and residual is not None and x.dtype == torch.bfloat16:
         return "where relu6 ends cannot be read from rounded results"
@@ -239,11 +239,11 @@ class _BatchNorm(torch.autograd.Function):
         return grad_x, None, grad_weight, grad_bias, grad_residual, None, None, None
 
 
-def refuse_sums(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
+def sums_reason(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
     """Why it is not the formula's sums and gradients that are taken, or None."""
     if x is not None and x.device.type == "cpu":
         return "on the CPU the real rows are selected"
-    return refuse_kernels(x, mask)
+    return kernel_reason(x, mask)
 
 
 def by_sums(x: Tensor, mask: Tensor, *rest: Any) -> Result:
@@ -323,8 +323,8 @@ def _second_order(ctx: Any, inputs: tuple[Tensor | None, ...], grad_y: Tensor) -
 
 
 BATCH_NORM = (
-    Implementation("numba", by_kernels, refuse_loops),
-    Implementation("selection", of_real_rows, refuse_real_rows),
-    Implementation("sums", by_sums, refuse_sums),
+    Implementation("numba", by_kernels, loops_reason),
+    Implementation("selection", of_real_rows, real_rows_reason),
+    Implementation("sums", by_sums, sums_reason),
     Implementation("reference", reference),
 )

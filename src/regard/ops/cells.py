@@ -23,7 +23,7 @@ from torch.nn.functional import linear
 from regard.ops import half, over_steps
 from regard.ops.autograd import second_order_gradients, without_autocast
 from regard.ops.choose import steps_for
-from regard.ops.eligibility import refuse_autocast, refuse_types
+from regard.ops.eligibility import autocast_reason, type_reason
 from regard.ops.linear import PackedProduct
 
 State = tuple[Tensor, ...]
@@ -64,7 +64,7 @@ class SharedCell(over_steps.Shared):
     def __init__(self, *weights: Tensor, state_type: torch.dtype) -> None:
         super().__init__(weights, partial(self.gradients, weights[1].shape[1]))
         self.dtype, self.state_type = weights[0].dtype, state_type
-        reason = None if self.dtype != state_type else refuse_types(*weights) or refuse_autocast(weights[0])
+        reason = None if self.dtype != state_type else type_reason(*weights) or autocast_reason(weights[0])
         self.takes = reason is None
         self.kernels: Any = steps_for("cells", weights[0].device.type)
         matrices, biases = self.prepare(*(weight.detach() for weight in weights))

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from regard.ops.eligibility import refuse_numba, stand_in
+from regard.ops.eligibility import numba_reason, stand_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Implementation:
     Args:
         name: the algorithm's name: reference, parallel, numba, triton.
         function: computes it.
-        refuse: says why it cannot take some inputs, or None when it can; without inputs, whether it is here at all.
+        unsupported_reason: why it cannot take some inputs, or None; without inputs, whether it is here at all.
     """
 
     name: str
     function: Callable[..., Any]
-    refuse: Callable[..., str | None] = lambda *inputs, **options: None
+    unsupported_reason: Callable[..., str | None] = lambda *inputs, **options: None
 
 
 def loaded(module: str, function: str) -> Callable[..., Any]:
@@ -33,9 +33,9 @@ def loaded(module: str, function: str) -> Callable[..., Any]:
 
 
 def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> Implementation:
-    """The first implementation that does not refuse; the last one, the reference, never does."""
+    """The first implementation without a reason against it; the last one, the reference, has none."""
     for implementation in implementations[:-1]:
-        if implementation.refuse(*inputs, **options) is None:
+        if implementation.unsupported_reason(*inputs, **options) is None:
             return implementation
     return implementations[-1]
 
@@ -45,7 +45,7 @@ def describe(operation: str, implementations: tuple[Implementation, ...], *input
     taken = choose(implementations, *inputs, **options)
     lines = []
     for implementation in implementations:
-        reason = implementation.refuse(*inputs, **options)
+        reason = implementation.unsupported_reason(*inputs, **options)
         state = "taken" if implementation is taken else f"refused: {reason}" if reason else "not needed"
         lines.append(f"  {implementation.name}: {state}")
     return "\n".join([operation, *lines])
@@ -56,7 +56,7 @@ def step_implementations(operation: str) -> tuple[Implementation, ...]:
     """The modules of what an operation does in a step: compiled loops, or the reference."""
     compiled, plain = f"regard.ops.kernels.{operation}", f"regard.ops.{operation}"
     return (
-        Implementation("numba", partial(import_module, compiled), partial(refuse_numba, compiled)),
+        Implementation("numba", partial(import_module, compiled), partial(numba_reason, compiled)),
         Implementation("reference", partial(import_module, plain)),
     )
 

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from regard.errors import ShapeError
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import compiles, refuse_empty, refuse_kernels
+from regard.ops.eligibility import compiles, empty_reason, kernel_reason
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, describe
 
@@ -81,18 +81,18 @@ def reference(
     return context.flatten(2, 3)
 
 
-def refuse(*inputs: Any, **options: Any) -> str | None:
+def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
     """Why the kernels cannot take some inputs, or None."""
     if not inputs:
         return None
     query, keys, values = inputs[:3]
-    if not compiles() and (reason := refuse_kernels(*inputs)) is not None:
+    if not compiles() and (reason := kernel_reason(*inputs)) is not None:
         return reason
     if not query.dtype == keys.dtype == values.dtype:
         return "query, keys and values are of different types"
     if keys.shape[3] != values.shape[3]:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
-    if (reason := refuse_empty(query, keys, values)) is not None:
+    if (reason := empty_reason(query, keys, values)) is not None:
         return reason
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MIN_PAIRS:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
@@ -179,6 +179,6 @@ class _DotAttention(torch.autograd.Function):
 
 
 DOT_ATTENTION = (
-    Implementation("fused", fused, refuse),
+    Implementation("fused", fused, unsupported_reason),
     Implementation("reference", reference),
 )

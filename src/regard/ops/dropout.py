@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import FLOATS, refuse_kernels, refuse_numba, refuse_triton
+from regard.ops.eligibility import FLOATS, kernel_reason, numba_reason, triton_reason
 from regard.shapes import Float, Int
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -78,7 +78,7 @@ def add_masked(x: Float[Tensor, "*rows D"], change: Float[Tensor, "*rows D"], ma
     types the product is not rounded before it is added to float32.
     """
     fits = x.shape == change.shape == mask.shape and x.dtype == torch.promote_types(x.dtype, change.dtype)
-    if x.is_cpu or not fits or refuse_kernels(x, change, mask) is not None:
+    if x.is_cpu or not fits or kernel_reason(x, change, mask) is not None:
         return x + change * mask
     total: Tensor = _AddMasked.apply(x, change, mask)  # type: ignore[no-untyped-call]
     return total
@@ -169,12 +169,12 @@ MASKS = {
 }
 
 
-def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_triton("regard.ops.kernels.dropout_triton", *inputs)
+def _triton_reason(*inputs: Any, **options: Any) -> str | None:
+    return kernel_reason(*inputs) or triton_reason("regard.ops.kernels.dropout_triton", *inputs)
 
 
-def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba("regard.ops.kernels.dropout", *inputs)
+def _numba_reason(*inputs: Any, **options: Any) -> str | None:
+    return kernel_reason(*inputs) or numba_reason("regard.ops.kernels.dropout", *inputs)
 
 
 def _with(
@@ -198,7 +198,7 @@ def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
 
 
 DROPOUT = (
-    Implementation("triton", partial(_with, "triton"), _refuse_triton),
-    Implementation("numba", partial(_with, "numba"), _refuse_numba),
+    Implementation("triton", partial(_with, "triton"), _triton_reason),
+    Implementation("numba", partial(_with, "numba"), _numba_reason),
     Implementation("reference", partial(_with, "reference")),
 )

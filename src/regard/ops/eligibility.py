@@ -1,7 +1,7 @@
 """Why kernels cannot compute some inputs: one question, one function, each answers with the reason or None.
 
-An implementation's `refuse` joins those that concern it by `or`, `refuse_kernels` first: where a compiler looks,
-nothing else may be asked. Inputs that are None are not asked about, so without inputs they say whether the
+An implementation's `unsupported_reason` joins those that concern it by `or`, `kernel_reason` first: where a compiler
+looks, nothing else may be asked. Inputs that are None are not asked about, so without inputs they say whether the
 implementation can be used here at all. Instead of tensors they take `StandIn`s, by which `explain` asks about work that
 is not there, as that of a GPU.
 """
@@ -103,7 +103,7 @@ def compiles() -> bool:
     return torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
-def refuse_kernels(*inputs: Any) -> str | None:
+def kernel_reason(*inputs: Any) -> str | None:
     """No kernel of ours may compute these inputs.
 
     A kernel gives the values of plain tensors and, through `torch.autograd.Function`, their gradients. Whatever else
@@ -131,7 +131,7 @@ def refuse_kernels(*inputs: Any) -> str | None:
     return None
 
 
-def refuse_device(device: str, *inputs: Any) -> str | None:
+def device_reason(device: str, *inputs: Any) -> str | None:
     """Some input is not on this type of device."""
     for x in inputs:
         if x is not None and x.device.type != device:
@@ -139,7 +139,7 @@ def refuse_device(device: str, *inputs: Any) -> str | None:
     return None
 
 
-def refuse_types(*inputs: Any, types: tuple[torch.dtype, ...] = FLOATS) -> str | None:
+def type_reason(*inputs: Any, types: tuple[torch.dtype, ...] = FLOATS) -> str | None:
     """The first input is of none of these types, or a floating one after it of another type than it is."""
     first = None
     for x in inputs:
@@ -151,27 +151,27 @@ def refuse_types(*inputs: Any, types: tuple[torch.dtype, ...] = FLOATS) -> str |
     return None
 
 
-def refuse_autocast(*inputs: Any) -> str | None:
+def autocast_reason(*inputs: Any) -> str | None:
     """Autocast is on for the device of the first input, or without one for the CPU."""
     device = next((x.device.type for x in inputs if x is not None), "cpu")
     return "autocast asks for half types" if autocasts(device) else None
 
 
-def refuse_gradients(*inputs: Any) -> str | None:
+def gradient_reason(*inputs: Any) -> str | None:
     """Gradients of some input are asked for."""
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs):
         return "gradients are asked for"
     return None
 
 
-def refuse_empty(*inputs: Any) -> str | None:
+def empty_reason(*inputs: Any) -> str | None:
     """Some input has no numbers."""
     return "there is nothing to compute" if any(x is not None and not x.numel() for x in inputs) else None
 
 
-def refuse_numba(module: str, *inputs: Any) -> str | None:
+def numba_reason(module: str, *inputs: Any) -> str | None:
     """A module of compiled loops for the CPU cannot take these inputs, or be used here."""
-    if (reason := refuse_device("cpu", *inputs[:1])) is not None:
+    if (reason := device_reason("cpu", *inputs[:1])) is not None:
         return reason
     if "NUMBA_DISABLE_JIT" in os.environ and os.environ["NUMBA_DISABLE_JIT"] not in ("", "0"):  # `get` is slower
         return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
@@ -180,20 +180,20 @@ def refuse_numba(module: str, *inputs: Any) -> str | None:
     return unavailable("numba", module)
 
 
-def refuse_compiled(module: str, *inputs: Any) -> str | None:
+def compiled_reason(module: str, *inputs: Any) -> str | None:
     """Compiled loops for one floating type on the CPU cannot take these inputs, or be used here."""
     return (
-        refuse_kernels(*inputs)
-        or refuse_types(*inputs)
-        or refuse_autocast(*inputs)
-        or refuse_empty(*inputs)
-        or refuse_numba(module, *inputs)
+        kernel_reason(*inputs)
+        or type_reason(*inputs)
+        or autocast_reason(*inputs)
+        or empty_reason(*inputs)
+        or numba_reason(module, *inputs)
     )
 
 
-def refuse_triton(module: str, *inputs: Any) -> str | None:
+def triton_reason(module: str, *inputs: Any) -> str | None:
     """A module of kernels for a GPU cannot take these inputs, or be used here."""
-    if (reason := refuse_device("cuda", *inputs[:1])) is not None:
+    if (reason := device_reason("cuda", *inputs[:1])) is not None:
         return reason
     if inputs and isinstance(inputs[0], StandIn):
         return None

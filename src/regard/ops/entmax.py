@@ -160,7 +160,7 @@ def _growth(weights: Tensor, delta: Tensor) -> Tensor:
     return -torch.where(x < NEAR, weights * log.square() * series, direct)
 
 
-def refuse_sorting(energies: Tensor | None = None, support: Tensor | None = None, alpha: Any = 1.5) -> str | None:
+def sorting_reason(energies: Tensor | None = None, support: Tensor | None = None, alpha: Any = 1.5) -> str | None:
     """There is a closed form for only two numbers."""
     if isinstance(alpha, Tensor):
         return "alpha is a tensor; the threshold has a closed form only for the numbers 1.5 and 2"
@@ -226,7 +226,7 @@ def _centred(x: Tensor, weights: Tensor) -> Tensor:
     return share * (inside - (share * inside).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1))
 
 
-ENTMAX = (Implementation("sorting", sort, refuse_sorting), Implementation("reference", bisect))
+ENTMAX = (Implementation("sorting", sort, sorting_reason), Implementation("reference", bisect))
 
 
 def sparsemax(

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.ops import over_steps
 from regard.ops.autograd import second_order_gradients
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_compiled
+from regard.ops.eligibility import compiled_reason
 from regard.ops.logarithm import safe_log, widen
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float
@@ -116,6 +116,6 @@ def reference(
 
 
 FORWARD_ALIGNMENT = (
-    Implementation("numba", _numba, partial(refuse_compiled, KERNELS)),
+    Implementation("numba", _numba, partial(compiled_reason, KERNELS)),
     Implementation("reference", reference),
 )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import device_reason, gradient_reason, kernel_reason, numba_reason, type_reason
 from regard.shapes import Float, Int
 
 MODULE = "regard.ops.kernels.largest"
@@ -34,21 +34,21 @@ def largest(
     return choose(LARGEST, values, count).function(values, count, without)
 
 
-def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
+def _unsupported_reason(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
     if values is not None and min(count, values.shape[1]) >= MAX_COUNT:
         return f"{count} of {values.shape[1]} entries are found faster by a sort"
-    return refuse_kernels(values) or refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values)
+    return kernel_reason(values) or numba_reason(MODULE, values) or type_reason(values) or gradient_reason(values)
 
 
-def _refuse_selection(values: Any = None, *rest: Any, **options: Any) -> str | None:
-    return refuse_device("cpu", values) or refuse_kernels(values)
+def _selection_reason(values: Any = None, *rest: Any, **options: Any) -> str | None:
+    return device_reason("cpu", values) or kernel_reason(values)
 
 
 MIN_WIDTH = 4096
 """Up to so many entries torch sorts a row in one kernel on a GPU."""
 
 
-def _refuse_keys(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
+def _keys_reason(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
     if values is None:
         return None
     if values.device.type == "cpu":
@@ -119,8 +119,8 @@ def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 LARGEST = (
-    Implementation("numba", loaded(MODULE, "largest"), _refuse),
-    Implementation("selection", by_selection, _refuse_selection),
-    Implementation("keys", by_keys, _refuse_keys),
+    Implementation("numba", loaded(MODULE, "largest"), _unsupported_reason),
+    Implementation("selection", by_selection, _selection_reason),
+    Implementation("keys", by_keys, _keys_reason),
     Implementation("reference", reference),
 )

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.ops.autograd import second_order_gradients
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_triton, refuse_types
+from regard.ops.eligibility import empty_reason, kernel_reason, triton_reason, type_reason
 from regard.shapes import Float
 
 KERNELS = "regard.ops.kernels.layer_norm_triton"
@@ -48,18 +48,18 @@ def reference(
     return functional.layer_norm(x, weight.shape, weight, bias, epsilon).to(kind or x.dtype)
 
 
-def _refuse_triton(
+def _triton_reason(
     x: Any = None, weight: Any = None, bias: Any = None, epsilon: float = 1e-5, kind: torch.dtype | None = None
 ) -> str | None:
     inputs = () if x is None else (x, weight, bias)
-    if (reason := refuse_kernels(*inputs)) is not None:
+    if (reason := kernel_reason(*inputs)) is not None:
         return reason
     if inputs and (kind is None or kind.itemsize != 2):
         return "torch's own operation gives the type of its input"
     if inputs and weight.numel() > WIDEST:
         return f"rows are wider than {WIDEST} features"
-    reason = refuse_types(*inputs, types=(torch.float32,)) or refuse_empty(*inputs)
-    return reason or refuse_triton(KERNELS, *inputs)
+    reason = type_reason(*inputs, types=(torch.float32,)) or empty_reason(*inputs)
+    return reason or triton_reason(KERNELS, *inputs)
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -81,6 +81,6 @@ class _LayerNorm(torch.autograd.Function):
 
 
 LAYER_NORM = (
-    Implementation("triton", _LayerNorm.apply, _refuse_triton),
+    Implementation("triton", _LayerNorm.apply, _triton_reason),
     Implementation("reference", reference),
 )

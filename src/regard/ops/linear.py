@@ -16,11 +16,11 @@ from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import (
     FLOATS,
-    refuse_autocast,
-    refuse_device,
-    refuse_kernels,
-    refuse_numba,
-    refuse_types,
+    autocast_reason,
+    device_reason,
+    kernel_reason,
+    numba_reason,
+    type_reason,
 )
 from regard.shapes import Float
 
@@ -72,10 +72,10 @@ def plain_outer(left: Tensor, right: Tensor) -> Tensor:
     return left.t() @ right
 
 
-def refuse_differentiable(x: Any = None, weight: Any = None, bias: Any = None) -> str | None:
+def differentiable_reason(x: Any = None, weight: Any = None, bias: Any = None) -> str | None:
     """Why oneDNN does not compute x Wᵀ and its gradients, or None."""
     with torch.no_grad():  # gradients are no obstacle here
-        reason = onednn.refuse(x, weight, bias)
+        reason = onednn.unsupported_reason(x, weight, bias)
     if reason is None and x is not None and torch.is_autocast_enabled("cpu"):
         return "autocast asks for half types"
     return reason
@@ -145,7 +145,7 @@ class PackedProduct:
         if not self._packed:
             packs = self.weight.is_contiguous()  # packing a transposed weight costs more than dozens of products gain
             with torch.no_grad():
-                reason = onednn.refuse(x, self.weight, bias, packs=packs)
+                reason = onednn.unsupported_reason(x, self.weight, bias, packs=packs)
             if reason is not None:
                 return functional.linear(x, self.weight, bias)
             self._packed.append(onednn.pack(self.weight, x.shape[:-1].numel()) if packs else self.weight)
@@ -167,10 +167,10 @@ def byte_product(weight: Tensor) -> Any:
         UnsupportedError: if there are no kernels for it.
     """
     reason = (
-        refuse_kernels(weight)
-        or refuse_numba(KERNELS, weight)
-        or refuse_device("cpu", weight)
-        or refuse_types(weight, types=(torch.float32,))
+        kernel_reason(weight)
+        or numba_reason(KERNELS, weight)
+        or device_reason("cpu", weight)
+        or type_reason(weight, types=(torch.float32,))
     )
     if reason is not None:
         raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
@@ -195,7 +195,7 @@ def pays(x: Tensor, weight: Tensor) -> bool:
     """Whether a product is no smaller than what keeping its gradient costs, and of one type."""
     if x.numel() * weight.shape[0] < MIN_WORK or x.dtype != weight.dtype or x.dim() < 2 or x.is_meta:
         return False
-    return x.dtype not in FLOATS or refuse_autocast(x) is None  # autocast changes no half types
+    return x.dtype not in FLOATS or autocast_reason(x) is None  # autocast changes no half types
 
 
 def packs(loop: over_steps.Loop, x: Tensor, weight: Tensor) -> bool:
@@ -238,10 +238,10 @@ def _sums(kept: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
 
 
 LINEAR = (
-    Implementation("onednn", onednn.linear, onednn.refuse),
-    Implementation("onednn, with gradients", differentiable, refuse_differentiable),
+    Implementation("onednn", onednn.linear, onednn.unsupported_reason),
+    Implementation("onednn, with gradients", differentiable, differentiable_reason),
     Implementation("reference", functional.linear),
 )
 
 
-OUTER = (Implementation("onednn", onednn.outer, onednn.refuse_outer), Implementation("reference", plain_outer))
+OUTER = (Implementation("onednn", onednn.outer, onednn.outer_reason), Implementation("reference", plain_outer))

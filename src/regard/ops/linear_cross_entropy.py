@@ -15,12 +15,12 @@ from regard.ops import half
 from regard.ops.autograd import second_order_gradients
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import (
-    refuse_autocast,
-    refuse_device,
-    refuse_empty,
-    refuse_kernels,
-    refuse_numba,
-    refuse_types,
+    autocast_reason,
+    device_reason,
+    empty_reason,
+    kernel_reason,
+    numba_reason,
+    type_reason,
 )
 from regard.ops.linear import PackedProduct, linear, outer
 from regard.shapes import Bool, Float, Int, describe
@@ -81,16 +81,16 @@ def linear_cross_entropy(
     return choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
 
 
-def _refuse_blocks(features: Any = None, weight: Any = None, *others: Any) -> str | None:
+def _block_reason(features: Any = None, weight: Any = None, *others: Any) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
     inputs = features, weight, *others
     return (
-        refuse_kernels(*inputs)
-        or refuse_device("cpu", *inputs)
-        or refuse_types(*inputs)
-        or refuse_autocast(features)
-        or refuse_empty(features, weight)
-        or refuse_numba("regard.ops.kernels.linear_cross_entropy", features)
+        kernel_reason(*inputs)
+        or device_reason("cpu", *inputs)
+        or type_reason(*inputs)
+        or autocast_reason(features)
+        or empty_reason(features, weight)
+        or numba_reason("regard.ops.kernels.linear_cross_entropy", features)
     )
 
 
@@ -278,6 +278,6 @@ def _check(targets: Tensor, num_tokens: int) -> None:
 
 
 LINEAR_CROSS_ENTROPY = (
-    Implementation("blocks", in_blocks, _refuse_blocks),
+    Implementation("blocks", in_blocks, _block_reason),
     Implementation("reference", reference),
 )

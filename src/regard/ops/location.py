@@ -17,12 +17,12 @@ from regard.ops import over_steps
 from regard.ops.additive import additive_energies
 from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose
-from regard.ops.eligibility import refuse_compiled, refuse_kernels, refuse_numba
+from regard.ops.eligibility import compiled_reason, kernel_reason, numba_reason
 from regard.shapes import Float, describe
 
 KERNELS = "regard.ops.kernels.location"
 
-_refuse_shared = partial(refuse_compiled, KERNELS)
+_refuse_shared = partial(compiled_reason, KERNELS)
 
 
 def location_energies(
@@ -106,8 +106,8 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
         )
 
 
-def _refuse_numba(*inputs: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba(KERNELS, *inputs)
+def _numba_reason(*inputs: Any) -> str | None:
+    return kernel_reason(*inputs) or numba_reason(KERNELS, *inputs)
 
 
 def reference(
@@ -173,7 +173,7 @@ def _convolved(query: Tensor, past: Tensor, keys: Tensor, filters: Tensor, v: Te
     return (v[:, None] @ hidden.unflatten(2, (len(v), -1))).squeeze(3)
 
 
-def _refuse_convolution(query: Any = None, *rest: Any) -> str | None:
+def _convolution_reason(query: Any = None, *rest: Any) -> str | None:
     return "it is for a GPU" if query is not None and query.device.type == "cpu" else None
 
 
@@ -273,8 +273,8 @@ class _InLoop(torch.autograd.Function):
 
 
 LOCATION_ENERGIES = (
-    Implementation("numba", run, _refuse_numba),
-    Implementation("convolution", by_convolution, _refuse_convolution),
+    Implementation("numba", run, _numba_reason),
+    Implementation("convolution", by_convolution, _convolution_reason),
     Implementation("additive", by_additive_energies),
     Implementation("reference", reference),
 )

@@ -249,14 +249,14 @@ class _LinearRecurrenceWithTangents(_LinearRecurrence):
         return linear_recurrence(decay, tangent)
 
 
-def refuse_few(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
+def few_reason(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
     """Why doubling does not pay, or None: for a handful of positions."""
     if choose is None or not isinstance(choose.shape[-1], int) or choose.shape[-1] > MAX_SEQUENTIAL:
         return None
     return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {MAX_SEQUENTIAL + 1}"
 
 
-def refuse_width(
+def width_reason(
     stops: Tensor | None = None, energies: Any = None, support: Any = None, width: int | None = None
 ) -> str | None:
     """Why chunks cannot share their sums, or None: they must all begin at the first position."""
@@ -308,12 +308,12 @@ def clipped_product(
 
 
 EXPECTED_MONOTONIC_ALIGNMENT = (
-    Implementation("parallel", parallel_alignment, refuse_few),
+    Implementation("parallel", parallel_alignment, few_reason),
     Implementation("reference", reference_alignment),
 )
 
 
 MOVING_CHUNK_SOFTMAX = (
-    Implementation("parallel", lookback_softmax, refuse_width),
+    Implementation("parallel", lookback_softmax, width_reason),
     Implementation("reference", reference_chunk_softmax),
 )

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_types
+from regard.ops.eligibility import device_reason, gradient_reason, kernel_reason, type_reason
 
 MIN_WORK = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
@@ -39,7 +39,7 @@ _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool = False) -> str | None:
+def unsupported_reason(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool = False) -> str | None:
     """Why oneDNN does not compute x Wᵀ, or None.
 
     Args:
@@ -57,19 +57,19 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, packs: bool =
         if not IS_WIDE and weight.numel() < MIN_WEIGHT:
             return "the weight is too small"
     return (
-        refuse_kernels(x, weight, bias)
-        or refuse_device("cpu", x)
-        or refuse_types(x, weight, types=(torch.float32, torch.bfloat16) if packs and IS_WIDE else (torch.float32,))
-        or refuse_gradients(x, weight, bias)
+        kernel_reason(x, weight, bias)
+        or device_reason("cpu", x)
+        or type_reason(x, weight, types=(torch.float32, torch.bfloat16) if packs and IS_WIDE else (torch.float32,))
+        or gradient_reason(x, weight, bias)
     )
 
 
-def refuse_outer(left: Any = None, right: Any = None) -> str | None:
+def outer_reason(left: Any = None, right: Any = None) -> str | None:
     """Why oneDNN does not compute leftᵀ right, or None."""
     if left is None or right is None:
-        return refuse()
+        return unsupported_reason()
     # (N, M) and (K, M), both transposed: what `linear` multiplies
-    return refuse(left.t(), right.t())
+    return unsupported_reason(left.t(), right.t())
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.errors import UnsupportedError
 from regard.ops import half
 from regard.ops.autograd import without_autocast
-from regard.ops.eligibility import TENSOR_TYPES, refuse_autocast, refuse_kernels
+from regard.ops.eligibility import TENSOR_TYPES, autocast_reason, kernel_reason
 from regard.ops.switch import switched_off
 
 Storage = Literal["float32", "int8"]
@@ -33,7 +33,7 @@ class Loop:
 
     A tensor that is shared must not be changed in place while steps are taken. A loop that begins with gradients
     (`torch.is_grad_enabled`) collects them; one without keeps weights laid out for products. Where no kernels may
-    compute (`refuse_kernels`, autocast without `ops.half`) nothing is shared. A loop is entered for every step or for
+    compute (`kernel_reason`, autocast without `ops.half`) nothing is shared. A loop is entered for every step or for
     all: `with loop: …`; a loop within a loop has its own.
 
     Args:
@@ -57,7 +57,7 @@ class Loop:
     def __init__(self, weights: Storage = "float32", *, is_idle: bool = False) -> None:
         self.collects = torch.is_grad_enabled()
         self.stores_bytes = weights == "int8"
-        reason = refuse_kernels() or (refuse_autocast() if half.current() is None else None)
+        reason = kernel_reason() or (autocast_reason() if half.current() is None else None)
         if self.stores_bytes and reason is not None:
             raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
         self._is_idle = is_idle or reason is not None

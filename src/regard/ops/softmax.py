@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import empty_reason, kernel_reason, numba_reason, type_reason
 from regard.shapes import Bool, Float
 
 MODULE = "regard.ops.kernels.softmax"
@@ -32,14 +32,14 @@ def masked_softmax(
     return choose(MASKED_SOFTMAX, energies, support).function(energies, support)
 
 
-def _refuse_numba(*inputs: Any) -> str | None:
+def _numba_reason(*inputs: Any) -> str | None:
     if inputs and (len(inputs) < 2 or inputs[1] is None):
         return "torch's own softmax needs no mask"
-    if (reason := refuse_kernels(*inputs)) is not None:
+    if (reason := kernel_reason(*inputs)) is not None:
         return reason
     if inputs and inputs[0].numel() < MIN_ELEMENTS:
         return "there are too few numbers"
-    return refuse_numba(MODULE, *inputs)
+    return numba_reason(MODULE, *inputs)
 
 
 def _numba(energies: Tensor, support: Tensor | None = None) -> Tensor:
@@ -101,7 +101,7 @@ def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
 
 
 MASKED_SOFTMAX = (
-    Implementation("numba", _numba, _refuse_numba),
+    Implementation("numba", _numba, _numba_reason),
     Implementation("reference", reference),
 )
 
@@ -124,16 +124,16 @@ def hardmax(
     return (first & ~confined.isneginf()).to(energies.dtype)
 
 
-def _refuse_log_softmax(logits: Any = None) -> str | None:
+def _log_softmax_reason(logits: Any = None) -> str | None:
     if logits is not None and (logits.dim() != 2 or not logits.is_contiguous()):
         return "it takes rows without gaps, (R, N)"
     if logits is not None and logits.requires_grad:
         return "gradients are asked for"
-    return refuse_numba(MODULE, logits) or refuse_types(logits) or refuse_empty(logits) or refuse_kernels(logits)
+    return numba_reason(MODULE, logits) or type_reason(logits) or empty_reason(logits) or kernel_reason(logits)
 
 
 LOG_SOFTMAX = (
-    Implementation("numba", loaded(MODULE, "log_softmax"), _refuse_log_softmax),
+    Implementation("numba", loaded(MODULE, "log_softmax"), _log_softmax_reason),
     Implementation("reference", partial(Tensor.log_softmax, dim=-1)),
 )
 

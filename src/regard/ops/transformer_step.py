@@ -38,7 +38,7 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerNorm:
+class NormWeights:
     """g ⊙ (x - mean) / √(variance + ε) + b."""
 
     weight: Tensor
@@ -71,7 +71,7 @@ class LayerWeights:
         inner, outer, gate: W_1, W_2, and W_g or None.
     """
 
-    norms: tuple[LayerNorm, ...]
+    norms: tuple[NormWeights, ...]
     attention: AttentionWeights
     cross_attention: AttentionWeights | None
     inner: Affine
@@ -251,10 +251,10 @@ class LayerSteps(AbstractLayerSteps):
             self._leave(x, _affine(layer.outer, inner), norm)
         return torch.stack(seen) if weights is not None else None
 
-    def _enter(self, x: Tensor, norm: LayerNorm) -> tuple[Tensor, LayerNorm]:
+    def _enter(self, x: Tensor, norm: NormWeights) -> tuple[Tensor, NormWeights]:
         return (_norm(x, norm) if self.layout.is_pre else x), norm
 
-    def _leave(self, x: Tensor, change: Tensor, norm: LayerNorm) -> None:
+    def _leave(self, x: Tensor, change: Tensor, norm: NormWeights) -> None:
         x += change
         if not self.layout.is_pre:
             x.copy_(_norm(x, norm))
@@ -281,7 +281,7 @@ def _affine(affine: Affine, x: Tensor) -> Tensor:
     return functional.linear(x, affine.weight, affine.bias)
 
 
-def _norm(x: Tensor, norm: LayerNorm) -> Tensor:
+def _norm(x: Tensor, norm: NormWeights) -> Tensor:
     return functional.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.epsilon)
 
 

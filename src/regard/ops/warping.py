@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.eligibility import empty_reason, kernel_reason, numba_reason, type_reason
 from regard.shapes import Float, Int, describe
 
 MODULE = "regard.ops.kernels.warping"
@@ -17,8 +17,8 @@ MOVES = ((1, 1), (1, 0), (0, 1))
 """By how much t and u grow, in the order in which equal ones are taken."""
 
 
-def _refuse(costs: Any = None, lengths: Any = None, other_lengths: Any = None) -> str | None:
-    return refuse_kernels(costs) or refuse_numba(MODULE, costs) or refuse_types(costs) or refuse_empty(costs)
+def _unsupported_reason(costs: Any = None, lengths: Any = None, other_lengths: Any = None) -> str | None:
+    return kernel_reason(costs) or numba_reason(MODULE, costs) or type_reason(costs) or empty_reason(costs)
 
 
 def warping_path(
@@ -117,6 +117,6 @@ def reference(costs: Tensor, lengths: Tensor, other_lengths: Tensor) -> tuple[Te
 
 
 WARPING_PATH = (
-    Implementation("numba", loaded(MODULE, "warping_path"), _refuse),
+    Implementation("numba", loaded(MODULE, "warping_path"), _unsupported_reason),
     Implementation("reference", reference),
 )

@@ -333,7 +333,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
             path: its suffix says what is drawn: .png, .svg, .pdf or .html.
         """
 
-    def refuse_trained(self, *paths: Path | str) -> None:
+    def check_trained(self, *paths: Path | str) -> None:
         """Refuses files that the model was trained on."""
         trained = training_files(self.fingerprints)
         if path := next((path for path in paths if fingerprint(path) in trained), None):

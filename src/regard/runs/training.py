@@ -108,7 +108,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     if decision.finished is not None:
         return _revisit(decision.finished, decision, folder, metric.name)
     if decision.begins:
-        configuration.refuse_unread()
+        configuration.check_unread()
     for problem in configuration.unread:
         say(f"warning: {problem}")
     config = decision.config

@@ -58,7 +58,7 @@ def check_teachable(
     mechanism, stack = decoder.attention, decoder.stack
     if config is None or not isinstance(mechanism, Mechanism):
         if training is not None:
-            _refuse_losses(training, Learning(context=True, weights=False, draws=False), "a model without attention")
+            _check_losses(training, Learning(context=True, weights=False, draws=False), "a model without attention")
         return
     query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
     learning = learns(mechanism, query_size, memory_size, decoder.embedding.size)
@@ -99,7 +99,7 @@ def _check(
 ) -> None:
     """Refuses losses without effect, and a score that does not learn."""
     if training is not None:
-        _refuse_losses(training, learning, f"{config.recipe} with these options")
+        _check_losses(training, learning, f"{config.recipe} with these options")
     if learning.context or (training is not None and training.reinforce is not None):
         return
     ways = "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has"
@@ -117,7 +117,7 @@ def _check(
     )
 
 
-def _refuse_losses(training: AlignmentTrainingConfig, learning: Learning, what: str) -> None:
+def _check_losses(training: AlignmentTrainingConfig, learning: Learning, what: str) -> None:
     """Refuses losses on alignments, and REINFORCE, that have no effect."""
     if not learning.weights and (name := next(iter(training.alignment_weights), None)) is not None:
         raise ConfigError(

@@ -86,7 +86,9 @@ def explain(model: AbstractModel[Any] | None = None) -> str:
     decoder = next((x for x in modules if isinstance(x, Decoder) and not isinstance(x, AbstractAttention)), None)
     if decoder is not None:
         has_bytes = getattr(getattr(model.config, "decoding", None), "weights", "float32") != "float32"
-        lines.append(_on_gpu("prediction", "decoding.weights is int8" if has_bytes else recorded.refuse(decoder)))
+        lines.append(
+            _on_gpu("prediction", "decoding.weights is int8" if has_bytes else recorded.unsupported_reason(decoder))
+        )
     operations = (f"  operations on {name}: {', '.join(_operations(device))}" for device, name in DEVICES.items())
     return "\n".join([*lines, *operations])
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.contract import AbstractAlignment, Attended, Memory, Parts, StepInputs, Tree
 from regard.attention.memory import first_alignment
-from regard.attention.sizes import refuse_heads
+from regard.attention.sizes import heads_reason
 from regard.errors import ShapeError
 from regard.layers.linear import Linear
 from regard.ops.forward import forward_step
@@ -116,9 +116,9 @@ class ForwardAlignment(AbstractAlignment):
         self.agent = agent
         self.uses_query = agent is not None
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses another number of heads, and a context of another width than the agent's."""
-        if (reason := refuse_heads(parts, self.num_heads, "ForwardAlignment follows")) is not None:
+        if (reason := heads_reason(parts, self.num_heads, "ForwardAlignment follows")) is not None:
             return reason
         if self.agent is not None and parts.read.context_size != self.agent.context_size:
             return (

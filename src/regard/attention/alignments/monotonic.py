@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from regard import ops
 from regard.attention.contract import AbstractAlignment, AbstractScore, Memory, Parts, Source, StepInputs, Tree
 from regard.attention.memory import first_alignment
-from regard.attention.sizes import refuse_heads
+from regard.attention.sizes import heads_reason
 from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
@@ -58,9 +58,9 @@ class AbstractReader(AbstractAlignment):
         """Whether p is rounded to 0 or 1 in this mode."""
         return self.hard == "always" or (self.hard == "evaluation" and not self.training)
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        return refuse_heads(parts, self.num_heads, f"{type(self).__name__} has readers for")
+        return heads_reason(parts, self.num_heads, f"{type(self).__name__} has readers for")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """α_0: all mass on the first position that may be attended to, (R, H, S)."""
@@ -213,9 +213,9 @@ class ChunkwiseAlignment(AbstractAlignment):
         self.is_random = self.reader.is_random
         self.trains_differently = self.reader.trains_differently or chunk_score.trains_differently
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Why the reader or the second score refuses."""
-        return self.reader.refuse(parts) or self.chunk_score.refuse(parts)
+        return self.reader.unsupported_reason(parts) or self.chunk_score.unsupported_reason(parts)
 
     def prepare(self, source: Source) -> Tree:
         """The second score's keys."""

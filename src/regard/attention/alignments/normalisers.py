@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.contract import AbstractAlignment, Parts, StepInputs, Tree
-from regard.attention.sizes import refuse_heads
+from regard.attention.sizes import heads_reason
 from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
@@ -115,11 +115,11 @@ class EntmaxAlignment(AbstractAlignment):
             return self.fixed_alpha
         return 1 + self.alpha_logits.to(torch.promote_types(self.alpha_logits.dtype, torch.float32)).sigmoid()
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, if α is learned."""
         if self.alpha_logits is None:
             return None
-        return refuse_heads(parts, self.num_heads, "EntmaxAlignment learns an alpha for")
+        return heads_reason(parts, self.num_heads, "EntmaxAlignment learns an alpha for")
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
@@ -207,7 +207,7 @@ class ExponentialAlignment(AbstractAlignment):
     is_normalised = False
     is_positionwise = True
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses energies that are not log-densities, as their weights have no bound."""
         if not parts.window.is_bounded:
             return (

@@ -37,9 +37,11 @@ class Intersection(AbstractWindow):
         self.trains_differently = any(window.trains_differently for window in windows)
         self.sources = tuple(key for window in windows for key in window.sources)
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """The first reason that a window gives."""
-        return next((reason for window in self.windows if (reason := window.refuse(parts)) is not None), None)
+        return next(
+            (reason for window in self.windows if (reason := window.unsupported_reason(parts)) is not None), None
+        )
 
     def prepare(self, source: Source) -> Tree:
         """What each window needs of the source, or None if none needs anything."""

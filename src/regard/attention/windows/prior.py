@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from regard.attention.contract import AbstractWindow, Attended, Memory, Parts, StepInputs, Support, Tree
 from regard.attention.memory import first_alignment
-from regard.attention.sizes import refuse_heads
+from regard.attention.sizes import heads_reason
 from regard.attention.windows.sliding import everywhere
 from regard.errors import ShapeError
 from regard.ops.logarithm import widen
@@ -32,9 +32,9 @@ class AbstractBias(AbstractWindow):
             raise ShapeError(f"num_heads={num_heads} must be 1 or more.")
         self.num_heads = num_heads
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, unless the heads share one bias."""
-        return refuse_heads(parts, self.num_heads, f"{type(self).__name__} has a bias for each of", shared="a bias")
+        return heads_reason(parts, self.num_heads, f"{type(self).__name__} has a bias for each of", shared="a bias")
 
     def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
         """b_h of offsets j - i."""
@@ -227,9 +227,9 @@ class ForwardPriorWindow(AbstractWindow):
             self.moves.data = values
         return self
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        return refuse_heads(parts, self.num_heads, "ForwardPriorWindow follows the weights of")
+        return heads_reason(parts, self.num_heads, "ForwardPriorWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """All on the first position, (R, H, S)."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractWindow, Attended, Memory, Parts, Source, StepInputs, Support, Tree
-from regard.attention.sizes import head_size, refuse_heads, split
+from regard.attention.sizes import head_size, heads_reason, split
 from regard.layers.linear import Linear
 from regard.shapes import Float, Int, num_hypotheses
 
@@ -158,9 +158,9 @@ class ArgmaxWindow(AbstractReach):
         self.first = first
         self.num_heads = num_heads
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        return refuse_heads(parts, self.num_heads, "ArgmaxWindow follows the weights of")
+        return heads_reason(parts, self.num_heads, "ArgmaxWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
         """p: the first real position f, or ~f (below 0), which stands for the place before it."""
@@ -233,9 +233,9 @@ class PredictiveWindow(AbstractWindow):
         self.v = nn.Parameter(torch.empty(num_heads, width))
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
 
-    def refuse(self, parts: Parts) -> str | None:
+    def unsupported_reason(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, unless the heads share one p."""
-        return refuse_heads(parts, self.num_heads, "PredictiveWindow predicts a place for each of", shared="a place")
+        return heads_reason(parts, self.num_heads, "PredictiveWindow predicts a place for each of", shared="a place")
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""

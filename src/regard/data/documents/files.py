@@ -127,7 +127,7 @@ def read_documents(
     if format == "auto":
         format = "folder" if path.is_dir() else _by_suffix(path)
     if format == "folder":
-        _refuse_fields(path, text_field, label_field, label_separator)
+        _check_fields(path, text_field, label_field, label_separator)
         return Documents(_of_folder(path, labelled=labelled))
     lines = None if format == "csv" else Lines(path, skip_blank=True)
     if header is None:
@@ -237,7 +237,7 @@ class _Wanted:
             value = row.value(field)
             if not isinstance(value, str):
                 raise DataError(f"{row.place}: field {field!r} must be text; got {shorten(str(value))}.")
-            _refuse_halves(value, field, row.place)
+            _check_halves(value, field, row.place)
             texts.append(value)
         return Document("\n\n".join(texts), () if self.label is None else self._labels(row), file, line)
 
@@ -252,7 +252,7 @@ class _Wanted:
                 hint = "\n  For lists of labels give a separator." * (isinstance(value, list) and len(names) == 0)
                 raise DataError(f"{row.place}: field {self.label!r} must be {kind}; got {shorten(str(item))}.{hint}")
             name = str(item).lower() if isinstance(item, bool) else str(item)
-            _refuse_halves(name, self.label, row.place)
+            _check_halves(name, self.label, row.place)
             names += [name] if self.separator is None else name.split(self.separator)
         stripped = [name.strip() for name in names]
         if self.separator is not None:
@@ -289,7 +289,7 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
                     f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
                 )
             for value in row:
-                _refuse_bytes(value, place)
+                _check_bytes(value, place)
             values: Any = row if names is None else dict(zip(names, row, strict=True))
             items.append(wanted.document(_Row(place, values), path, line))
     return Documents(items, num_blank=blank)
@@ -362,18 +362,18 @@ def _by_suffix(path: Path) -> DocumentFormat:
     )
 
 
-def _refuse_fields(path: Path, text: object, label: object, separator: object) -> None:
+def _check_fields(path: Path, text: object, label: object, separator: object) -> None:
     for name, value in (("text_field", text), ("label_field", label), ("label_separator", separator)):
         if value is not None:
             raise ConfigError(f"{path}: {name}={value!r} has no effect: documents of a folder are whole files.")
 
 
-def _refuse_halves(text: str, field: FieldName, place: str) -> None:
+def _check_halves(text: str, field: FieldName, place: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise DataError(f"{place}: field {field!r} has half a surrogate pair, not text: {shorten(text)}.")
 
 
-def _refuse_bytes(text: str, place: str) -> None:
+def _check_bytes(text: str, place: str) -> None:
     """Refuses a text in which a byte that is not UTF-8 was kept as half a surrogate pair."""
     if wrong := re.search("[\udc80-\udcff]", text):
         raw, byte = (part.encode("utf-8", "surrogateescape") for part in (text, text[: wrong.start()]))

@@ -638,11 +638,11 @@ def _in_order(
     wrong = np.flatnonzero(times[1:] <= np.maximum.accumulate(times)[:-1]) + 1
     for row in wrong.tolist():
         with item_or_defect:
-            _refuse_order(rows, name, group, times, clock, row)
+            _raise_order(rows, name, group, times, clock, row)
     return np.delete(group, wrong), np.delete(times, wrong)
 
 
-def _refuse_order(rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock, row: int) -> NoReturn:
+def _raise_order(rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock, row: int) -> NoReturn:
     at, before = int(group[row]), int(group[row - 1])
     text, earlier = rows.texts(at), rows.texts(before)
     of = f" of series {name!r}" if name else ""

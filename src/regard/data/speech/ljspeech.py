@@ -76,7 +76,7 @@ def read_ljspeech(path: Path | str) -> Sequence[Utterance]:
             sentences.append(Utterance(name, text, sound, place))
             middle += [(columns[0], place)] * (len(columns) == 2)
     if len(middle) == len(sentences):
-        _refuse_speakers([name for name, _ in middle], lines.path)
+        _check_speakers([name for name, _ in middle], lines.path)
     return sentences
 
 
@@ -102,7 +102,7 @@ def _columns(line: str, place: str, *, is_first: bool) -> list[str]:
     raise DataError(f"{place}: expected id|text|normalised; got {count} in {shorten(line)}.{hint}")
 
 
-def _refuse_speakers(names: Sequence[str], path: Path) -> None:
+def _check_speakers(names: Sequence[str], path: Path) -> None:
     """Refuses a table `id|speaker|text`: few short names without blanks in place of as many texts as sentences."""
     speakers = Counter(names)
     is_like_names = all(name and len(name.split()) == 1 for name in speakers)

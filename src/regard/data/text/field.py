@@ -115,7 +115,7 @@ class Field:
             DataError: if no symbol is left.
         """
         names = _names(config, name, num_columns)
-        _refuse_unused(config, names, name)
+        _check_unused(config, names, name)
         normalisation = normalisation_of(config, num_columns)
         normalised = map(normalisation, texts)
         units: Units
@@ -321,7 +321,7 @@ def _names(config: SideConfig, name: str, num_columns: int) -> tuple[str, ...]:
     return names
 
 
-def _refuse_unused(config: SideConfig, names: tuple[str, ...], name: str) -> None:
+def _check_unused(config: SideConfig, names: tuple[str, ...], name: str) -> None:
     if SEPARATOR in names and not config.separator:
         raise ConfigError(
             f"units: separator needs the text to split at; set data.{name}.separator, for example to ';'.",

@@ -93,7 +93,7 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
     write_pieces(model, folder)
 
 
-def _refuse(key: str, value: Any, reason: str) -> NoReturn:
+def _unsupported(key: str, value: Any, reason: str) -> NoReturn:
     raise UnsupportedError(f"{key}: {value} cannot be exported to CTranslate2: {reason}.")
 
 
@@ -104,13 +104,13 @@ def _require_transformers(model: TextToText) -> None:
     ):
         side: Any = getattr(model.config.model, name)
         if side.architecture != "transformer":
-            _refuse(f"model.{name}.architecture", side.architecture, "it runs Transformers; use --format onnx")
+            _unsupported(f"model.{name}.architecture", side.architecture, "it runs Transformers; use --format onnx")
         if type(part) is not kind or side.like is not None:
-            _refuse(f"model.{name}.like", side.like or type(part).__name__, "it is computed in another way there")
+            _unsupported(f"model.{name}.like", side.like or type(part).__name__, "it is computed in another way there")
     if getattr(model.config.model.decoder, "refinement", None) is not None:
-        _refuse("model.decoder.refinement", "{…}", "its attention is not corrected by coverage")
+        _unsupported("model.decoder.refinement", "{…}", "its attention is not corrected by coverage")
     if model.is_reversed:
-        _refuse("data.target.direction", "right_to_left", "nothing there turns outputs round again")
+        _unsupported("data.target.direction", "right_to_left", "nothing there turns outputs round again")
 
 
 def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
     around: Residual = stack.layers[0].residuals[0]
     final = isinstance(stack.norm, nn.LayerNorm)
     if final and not around.first:
-        _refuse(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
+        _unsupported(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
     forward = stack.layers[0].feed_forward
     gated = isinstance(forward, GatedFeedForward)
     activation = specs.Activation[ACTIVATIONS["silu" if gated else forward.activation]]
@@ -129,7 +129,9 @@ def _epsilon(encoder: TransformerEncoder, decoder: TransformerDecoder) -> float:
     """That of all norms, which CTranslate2 has once."""
     norms: list[Any] = [stack.layers[0].residuals[0].norm for stack in (encoder, decoder)]
     if norms[0].eps != norms[1].eps:
-        _refuse("model.decoder.norm_epsilon", norms[1].eps, f"the encoder's is {norms[0].eps}, and it has one for both")
+        _unsupported(
+            "model.decoder.norm_epsilon", norms[1].eps, f"the encoder's is {norms[0].eps}, and it has one for both"
+        )
     return float(norms[0].eps)
 
 
@@ -186,27 +188,29 @@ def _set_linear(theirs: Any, ours: Sequence[nn.Linear]) -> None:
 def _parts(attention: Any, key: str, *, causal: bool) -> tuple[ScaledDotScore, ProjectedSum]:
     """Score and read of multi-head attention as CTranslate2 has it."""
     if type(attention) is not Mechanism:
-        _refuse(key, type(attention).__name__, "it has multi-head attention only")
+        _unsupported(key, type(attention).__name__, "it has multi-head attention only")
     score, read, alignment, window = attention.score, attention.read, attention.alignment, attention.window
     read = read.values if isinstance(read, DroppedRead) else read
     if type(score) is not ScaledDotScore:
-        _refuse(
+        _unsupported(
             key, type(score).__name__, "it is written for scaled dot products without positions or norms of their own"
         )
     if type(alignment) is not SoftmaxAlignment or alignment.softmax_factor != 1:
-        _refuse(key, type(alignment).__name__, "its weights are a softmax without sharpening")
+        _unsupported(key, type(alignment).__name__, "its weights are a softmax without sharpening")
     if type(read) is not ProjectedSum:
-        _refuse(key, type(read).__name__, "it reads a weighted sum of projected values")
+        _unsupported(key, type(read).__name__, "it reads a weighted sum of projected values")
     if type(window) is not (CausalWindow if causal else FullWindow):
-        _refuse(key, type(window).__name__, "its attention has no further window")
+        _unsupported(key, type(window).__name__, "its attention has no further window")
     if score.num_key_value_heads != score.num_heads:
-        _refuse(
+        _unsupported(
             f"{key.rsplit('.', 1)[0]}.key_value_heads",
             score.num_key_value_heads,
             "this export writes a key for each head",
         )
     if read.context_size != score.query_size or score.head_size * score.num_heads != score.query_size:
-        _refuse(key, f"size {score.head_size * score.num_heads}", f"its heads share the {score.query_size} features")
+        _unsupported(
+            key, f"size {score.head_size * score.num_heads}", f"its heads share the {score.query_size} features"
+        )
     return score, read
 
 

@@ -46,11 +46,11 @@ def require_text_to_text(model: Any) -> TextToText:
 def require_plain_search(decoding: Search) -> None:
     """Refuses settings of a search that the program beside an ONNX model does not know."""
     if decoding.method != "beam":
-        raise _refused({"method": (decoding.method, "beam")}, "it searches with a beam")
+        raise _unsupported({"method": (decoding.method, "beam")}, "it searches with a beam")
     fields = type(decoding).model_fields
     others = {name: (getattr(decoding, name), fields[name].default) for name in fields if name not in KNOWN}
     if unknown := {name: values for name, values in others.items() if values[0] != values[1]}:
-        raise _refused(
+        raise _unsupported(
             unknown, "it does not know this setting" if len(unknown) == 1 else "it does not know these settings"
         )
 
@@ -70,7 +70,7 @@ def require_effect(format: str, names: Iterable[str]) -> None:
             )
 
 
-def _refused(settings: Mapping[str, tuple[Any, Any]], reason: str) -> UnsupportedError:
+def _unsupported(settings: Mapping[str, tuple[Any, Any]], reason: str) -> UnsupportedError:
     """The error about settings, of which there are the values and the defaults."""
     said = ", ".join(f"decoding.{name} is {value}" for name, (value, _) in settings.items())
     without = " ".join(_flag(name, default) for name, (_, default) in settings.items())

@@ -55,7 +55,7 @@ def sequence_loss(
     logits = tensors(logits)
     targets, weights = (torch.as_tensor(each, device=logits.device) for each in (targets, weights))
     _check(logits, targets, weights)
-    _refuse(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
+    _check_means(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
     weights = weights.to(logits.dtype)
     losses = weights * _losses(logits, targets, softmax_loss_function)
     if average_across_timesteps and average_across_batch:
@@ -90,7 +90,7 @@ class SequenceLoss(nn.Module):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        _refuse(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
+        _check_means(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
         self.average_across_timesteps, self.average_across_batch = average_across_timesteps, average_across_batch
         self.sum_over_timesteps, self.sum_over_batch = sum_over_timesteps, sum_over_batch
         self.softmax_loss_function, self.name = softmax_loss_function, name
@@ -150,7 +150,7 @@ def _check(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
             )
 
 
-def _refuse(mean_time: bool, mean_batch: bool, sum_time: bool, sum_batch: bool) -> None:
+def _check_means(mean_time: bool, mean_batch: bool, sum_time: bool, sum_batch: bool) -> None:
     pairs = (
         (mean_time and sum_time, "average_across_timesteps and sum_over_timesteps", "one axis is reduced once"),
         (mean_batch and sum_batch, "average_across_batch and sum_over_batch", "one axis is reduced once"),

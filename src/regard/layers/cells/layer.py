@@ -72,7 +72,7 @@ class AbstractRecurrentLayer(nn.Module):
         directions, mask = self.directions(), padding.mask
         if elementary.wanted():
             return elementary.run(self.cell, directions, padding.cleared(x), first, mask)
-        if packed.refuse(self.cell, directions, x) is None:
+        if packed.unsupported_reason(self.cell, directions, x) is None:
             packing = padding.packing
             if not packed.is_fast_in_torch(self.cell, directions, x, packing):
                 return packed.run(self.cell, directions, x, first, packing)
@@ -82,7 +82,7 @@ class AbstractRecurrentLayer(nn.Module):
             )  # torch's loop is fast if there is no padding
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
-        if held.refuse(self.cell, x, first) is None:
+        if held.unsupported_reason(self.cell, x, first) is None:
             return held.run(self.cell, directions, padding.cleared(x), first, mask)
         return run_in_torch(self._forward_in_torch, self.cell, x, first, padding)
 

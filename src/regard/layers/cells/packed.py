@@ -20,7 +20,7 @@ from regard.layers.cells.cell import CELLS, Parameters, State
 from regard.layers.packing import Packing
 from regard.ops import onednn
 from regard.ops.autograd import second_order_gradients
-from regard.ops.eligibility import refuse_kernels, refuse_numba
+from regard.ops.eligibility import kernel_reason, numba_reason
 from regard.ops.linear import PackedProduct, linear, outer
 
 KERNELS = "regard.ops.kernels.cells_packed"
@@ -247,10 +247,10 @@ def _weight_gradients(spec: LayerSpec, tape: Tape, packed: Tensor, direction: in
     return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], bfloat16=spec.bfloat16), grad_bias, grad_b_hh]
 
 
-def refuse(cell: str, directions: Sequence[Parameters], x: Tensor) -> str | None:
+def unsupported_reason(cell: str, directions: Sequence[Parameters], x: Tensor) -> str | None:
     """Why the steps of a layer over inputs (B, S, F) are not compiled loops, or None."""
     weights = [weight for direction in directions for weight in direction]
-    if (reason := refuse_kernels(x, *weights)) is not None:
+    if (reason := kernel_reason(x, *weights)) is not None:
         return reason
     if cell not in PACKED_CELLS:
         return f"the compiled loops know no {cell}"
@@ -261,14 +261,14 @@ def refuse(cell: str, directions: Sequence[Parameters], x: Tensor) -> str | None
         return "the compiled loops compute float32 and float64 on the CPU"
     if any(weight.dtype != kind for weight in weights):
         return "inputs and weights are of several types"
-    return refuse_numba(KERNELS)
+    return numba_reason(KERNELS)
 
 
 def is_fast_in_torch(cell: str, directions: Sequence[Parameters], x: Tensor, packing: Packing) -> bool:
     """Whether torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256."""
     if not packing.is_full or _is_bfloat16(x):
         return False
-    if cell == "lstm" and x.dtype == torch.float32 and onednn.refuse(packs=True) is None:
+    if cell == "lstm" and x.dtype == torch.float32 and onednn.unsupported_reason(packs=True) is None:
         return True
     trains = torch.is_grad_enabled() and any(
         tensor.requires_grad for tensor in (x, *(weight for direction in directions for weight in direction))

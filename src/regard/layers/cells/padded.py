@@ -25,7 +25,7 @@ GATES: dict[str, tuple[float, ...]] = {"lstm": (-HOLDING, HOLDING, 0.0, 0.0), "g
 """By cell, in torch's order of gates: i, f, g, o and r, z, n."""
 
 
-def refuse(cell: Cell, x: Tensor, first: State | None) -> str | None:
+def unsupported_reason(cell: Cell, x: Tensor, first: State | None) -> str | None:
     """Why padding is not held, or None.
 
     Args:

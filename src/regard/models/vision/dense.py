@@ -15,7 +15,7 @@ from regard.models.vision.cells import drop_cells
 from regard.models.vision.convolution import ImageConvolution, Plane
 from regard.models.vision.norms import NormName
 from regard.models.vision.pools import MaximumPool, MeanPool
-from regard.ops.eligibility import refuse_kernels
+from regard.ops.eligibility import kernel_reason
 from regard.shapes import Bool, Float
 
 
@@ -45,7 +45,7 @@ class DenseBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Plane:
         """The features of all layers, zero at padding, and the mask; x is zero at padding."""
-        copies = refuse_kernels(x) is not None
+        copies = kernel_reason(x) is not None
         pixels = x.permute(0, 2, 3, 1)
         array = pixels if copies else pixels.new_empty(*pixels.shape[:3], self.output_size, requires_grad=False)
         features = pixels if copies else _First.apply(pixels, array)  # type: ignore[no-untyped-call]

@@ -24,7 +24,7 @@ def build_classifier(config: HierarchicalConfig | FlatConfig, *, num_words: int,
 
 
 def _level(config: LevelConfig, input_size: int, dropout: float, path: KeyPath) -> Level:
-    _refuse_unused(config, path)
+    _check_unused(config, path)
     stack = None
     if config.cell != "none":
         stack = RecurrentStack(
@@ -46,7 +46,7 @@ def _level(config: LevelConfig, input_size: int, dropout: float, path: KeyPath) 
     return Level(stack, Pooling(kind, width, attention_size=config.attention_size, num_heads=heads))  # type: ignore[arg-type]
 
 
-def _refuse_unused(config: LevelConfig, path: KeyPath) -> None:
+def _check_unused(config: LevelConfig, path: KeyPath) -> None:
     """Refuses what would have no effect."""
     if config.cell == "none":
         if config.pooling == "last_state":

@@ -192,7 +192,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         Raises:
             DataError: for a file without documents, or that the model was trained on.
         """
-        self.refuse_trained(path)
+        self.check_trained(path)
         documents = read_file(self.config.data, path, text_field=source_field, label_field=target_field)
         if not len(documents):
             raise DataError(f"{path}: there are no documents to evaluate.")

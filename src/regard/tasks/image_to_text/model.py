@@ -50,7 +50,7 @@ from regard.tasks.text_generation.directions import orders
 from regard.tasks.text_generation.ensembles import differences_of_fields
 from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import AbstractWriter, size_of_field
-from regard.tasks.text_generation.source import Loaded, Source, Spelling
+from regard.tasks.text_generation.source import InputSource, Loaded, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
 from regard.viz.files import numbered_files, suffix_of
 from regard.viz.plot import PICTURES
@@ -66,7 +66,7 @@ BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ImageSource(Source):
+class ImageSource(InputSource):
     """A picture as it is read.
 
     Args:
@@ -243,9 +243,9 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             entry = entry_of(pictures, index)
             yield entry.name, entry
 
-    def refuse_trained(self, *paths: Path | str) -> None:
+    def check_trained(self, *paths: Path | str) -> None:
         """Refuses files that the model was trained on, but for those of which it has not seen a part."""
-        super().refuse_trained(*(path for path in paths if not is_divided(path)))
+        super().check_trained(*(path for path in paths if not is_divided(path)))
 
     def evaluate(
         self,
@@ -276,7 +276,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             DataError: for a file without pictures or that the model was trained on, or boxes of other pictures.
             UnsupportedError: for boxes if the model has no maps.
         """
-        self.refuse_trained_together(self._told(search), path)
+        self.check_trained_together(self._told(search), path)
         if source_field is not None and not isinstance(source_field, str | int):
             if len(source_field) != 1:
                 raise ConfigError(f"source_field: {', '.join(map(str, source_field))}: a picture has one column.")

@@ -128,7 +128,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         Raises:
             DataError: for a file without sentences, or one that the model was trained on.
         """
-        self.refuse_trained(path)
+        self.check_trained(path)
         return self.score(read_sentences(path, **form_options(self.config.data)))
 
     def score(self, sentences: Sequence[Sentence]) -> LabellingEvaluation:

@@ -167,7 +167,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         Raises:
             DataError: for a file that cannot be read, or that the model was trained on.
         """
-        self.refuse_trained(path)
+        self.check_trained(path)
         text = RunningText.read(
             path,
             held_out=0.0,

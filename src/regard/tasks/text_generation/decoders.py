@@ -69,7 +69,7 @@ def build_text_decoder(
         )
     path = ("model", "decoder")
     options = side_options(side, path, max_length)
-    refuse_unread(side, [side.self_attention.recipe, attention.recipe], path)
+    check_unread(side, [side.self_attention.recipe, attention.recipe], path)
     memory_size = encoder if isinstance(encoder, int) else encoder.output_size
     embedded = embedding(num_target, side.size, 0.0, shared)
     decoder = transformer_decoder(
@@ -215,7 +215,7 @@ def _attention(
     return mechanism if is_multi_head else Projected(mechanism, side.size)
 
 
-def refuse_unread(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
+def check_unread(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
     """Refuses options of multi-head attention where there is none."""
     if MULTI_HEAD in recipes:
         return

@@ -19,7 +19,7 @@ from regard.models import EnsembleEncoderDecoder
 
 if TYPE_CHECKING:
     from regard.tasks.text_generation.model import AbstractWriter
-    from regard.tasks.text_generation.source import Source
+    from regard.tasks.text_generation.source import InputSource
 
 SHOWN = 5
 """The most symbols that a message lists."""
@@ -125,7 +125,7 @@ def _symbols(model: AbstractWriter[Any, Any], text: str) -> list[str]:
     return [*model.target.split(first), *(each for part in others for each in (unknown, *model.target.split(part)))]
 
 
-def _hypothesis(model: AbstractWriter[Any, Any], text: str, has_ended: bool, source: Source) -> Hypothesis:
+def _hypothesis(model: AbstractWriter[Any, Any], text: str, has_ended: bool, source: InputSource) -> Hypothesis:
     """A text as the model writes it, without scores."""
     ids = source.spelling.ids(_symbols(model, text))
     ids = np.append(ids[::-1] if model.is_reversed else ids, [EOS] * has_ended)

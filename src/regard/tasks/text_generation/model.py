@@ -44,13 +44,13 @@ from regard.tasks.text_generation.constraints import encoded as constraints_in_i
 from regard.tasks.text_generation.directions import begin_symbol, joint_hypotheses
 from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, unknown_to
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
-from regard.tasks.text_generation.source import Loaded, Source
+from regard.tasks.text_generation.source import InputSource, Loaded
 
 BEGIN, END = "<s>", "</s>"
 """The names of the begin and the end symbol in alignments."""
 
 ConfigT = TypeVar("ConfigT", bound=Config)
-SourceT = TypeVar("SourceT", bound=Source)
+SourceT = TypeVar("SourceT", bound=InputSource)
 
 
 @dataclass(eq=False, repr=False)
@@ -468,12 +468,12 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         partner: Self = self._partners[path, self.device]
         return partner
 
-    def refuse_trained_together(self, decoding: TextDecodingConfig, *paths: Path | str) -> None:
+    def check_trained_together(self, decoding: TextDecodingConfig, *paths: Path | str) -> None:
         """Refuses files that this model, or one that predicts together with it, was trained on."""
         partners = [self._partner(member, "ensemble") for member in decoding.members]
         partners += [self._partner(decoding.reranker, "reranker")] if decoding.reranker else []
         for model in (self, *partners):
-            model.refuse_trained(*paths)
+            model.check_trained(*paths)
 
     def _reranked(
         self,

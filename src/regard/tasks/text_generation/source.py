@@ -34,7 +34,7 @@ class Spelling:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Source:
+class InputSource:
     """What is read of an input; tasks add to it what their encoders need.
 
     Args:

@@ -300,7 +300,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             DataError: for a table without sentences, or one that the model was trained on.
             UnsupportedError: for a vocoder of other spectrograms.
         """
-        self.refuse_trained(path)
+        self.check_trained(path)
         synthesise = self.synthesis(vocoder) if sound else None
         return evaluate(self, Path(path), synthesise, joined=joined, table=None if table is None else Path(table))
 

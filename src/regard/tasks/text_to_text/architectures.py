@@ -19,9 +19,9 @@ from regard.models import (
 from regard.tasks.build import build_encoder
 from regard.tasks.text_generation.decoders import (
     build_text_decoder,
+    check_unread,
     imitating,
     positioned,
-    refuse_unread,
     self_attention,
     side_options,
     unpositioned,
@@ -54,7 +54,7 @@ def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> Re
         )
     path = ("model", "encoder")
     options = side_options(side, path, max_length)
-    refuse_unread(side, [side.self_attention.recipe], path)
+    check_unread(side, [side.self_attention.recipe], path)
     encoder = transformer_encoder(
         TokenEmbedding(num_source, side.size), attention=partial(self_attention, side, path, causal=False), **options
     )

@@ -47,7 +47,7 @@ from regard.tasks.text_generation.directions import orders
 from regard.tasks.text_generation.ensembles import differences_of_fields
 from regard.tasks.text_generation.evaluation import Evaluation
 from regard.tasks.text_generation.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
-from regard.tasks.text_generation.source import Loaded, Source, Spelling
+from regard.tasks.text_generation.source import InputSource, Loaded, Spelling
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
@@ -60,7 +60,7 @@ MAX_SOURCE_RATIO = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TextSource(Source):
+class TextSource(InputSource):
     """A text as it is read.
 
     Args:
@@ -226,7 +226,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
                 lines.
         """
-        self.refuse_trained_together(self._told(search), path, *references)
+        self.check_trained_together(self._told(search), path, *references)
         if references:
             if source_field is not None or target_field is not None:
                 raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")

@@ -98,7 +98,7 @@ def unless_tanh(activation: str | Activation | None) -> Activation | None:
     return activation_of(activation) or (lambda x: x)
 
 
-def refuse_keras(recurrent_activation: str, use_bias: bool, dropout: float, recurrent_dropout: float) -> None:
+def check_keras(recurrent_activation: str, use_bias: bool, dropout: float, recurrent_dropout: float) -> None:
     """Refuses the options of Keras' cells that these have not."""
     if recurrent_activation != "sigmoid":
         raise UnsupportedError(f"recurrent_activation={recurrent_activation!r}: gates have a sigmoid; leave it out.")

@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
-from regard.interop.tfa.cells.gated import AbstractGatedCell, fill_jointly, refuse_keras, unless_tanh
+from regard.interop.tfa.cells.gated import AbstractGatedCell, check_keras, fill_jointly, unless_tanh
 from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import DeferredParameter, Type, materialize
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
@@ -131,7 +131,7 @@ class KerasGRUCell(AbstractGatedCell):
         input_size: int | None = None,
     ) -> None:
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
-        refuse_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
+        check_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
         if unless_tanh(activation or "linear") is not None:
             raise UnsupportedError(f"activation={activation!r}: a KerasGRUCell has tanh only; leave the argument out.")
         self.reset_after, self.bias_initializer = reset_after, bias_initializer

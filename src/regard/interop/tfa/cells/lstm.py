@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells.contract import LSTMStateTuple, check_order
-from regard.interop.tfa.cells.gated import AbstractGatedCell, fill_jointly, refuse_keras, unless_tanh
+from regard.interop.tfa.cells.gated import AbstractGatedCell, check_keras, fill_jointly, unless_tanh
 from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import Type
 from regard.interop.tfa.layers.initialisers import Initialiser, fill
@@ -98,7 +98,7 @@ class LSTMCell(AbstractLSTMCell):
         for option, value in refused.items():
             if value:
                 raise UnsupportedError(f"{option}={value}: there is no such LSTM here; leave it out.")
-        _refuse_joined(state_is_tuple)
+        _check_tuple(state_is_tuple)
         super().__init__(num_units, input_size=input_size, dtype=dtype, name=name)
         self.initializer, self.forget_bias = initializer, forget_bias
         self.activation = unless_tanh(activation)
@@ -197,7 +197,7 @@ class KerasLSTMCell(AbstractLSTMCell):
         input_size: int | None = None,
     ) -> None:
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
-        refuse_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
+        check_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
         self.activation, self.unit_forget_bias = unless_tanh(activation or "linear"), unit_forget_bias
         self.bias_initializer = bias_initializer
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
@@ -228,6 +228,6 @@ class KerasLSTMCell(AbstractLSTMCell):
         return {"weight_ih": kernel.T, "weight_hh": recurrent_kernel.T, "bias": bias}
 
 
-def _refuse_joined(state_is_tuple: bool) -> None:
+def _check_tuple(state_is_tuple: bool) -> None:
     if not state_is_tuple:
         raise UnsupportedError("state_is_tuple=False: the state is an LSTMStateTuple here; leave the argument out.")

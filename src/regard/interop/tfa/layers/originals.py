@@ -122,7 +122,7 @@ class Pool:
             next((place for place, array in enumerate(self.arrays) if array.ends_with(name)), None) for name in shapes
         ]
         if missing := [name for name, place in zip(shapes, places, strict=True) if place is None]:
-            self._refuse(shapes, missing)
+            self._check_names(shapes, missing)
         picked = [self.arrays[place] for place in places if place is not None]
         for array, (name, shape) in zip(picked, shapes.items(), strict=True):
             self.check(array, name, shape)
@@ -141,9 +141,9 @@ class Pool:
     def finish(self) -> None:
         """Refuses what is left over."""
         if self.arrays:
-            self._refuse((), ())
+            self._check_names((), ())
 
-    def _refuse(self, names: Iterable[str], missing: Sequence[str]) -> None:
+    def _check_names(self, names: Iterable[str], missing: Sequence[str]) -> None:
         names = list(names) or (self.owner.array_names() if isinstance(self.owner, FromTensorflow) else [])
         others = [array.name for array in self.arrays if not any(array.ends_with(name) for name in names)]
         if not missing and not others:  # several of one name
