@@ -41,12 +41,12 @@ def builder(preset: str | Path, data: Path, **settings: object) -> Callable[...,
     Keyword arguments of that are keys of the section `training`, beside those that the data decide.
     """
     from regard.config import from_preset, load
-    from regard.runs.table import task_of
+    from regard.tasks import TASKS
 
     overrides = {"data.train": data, "training.device": "cpu", **settings}
     read = load if isinstance(preset, Path) else from_preset
     config = read(preset, [f"{key}={value}" for key, value in overrides.items()]).config
-    task = task_of(config)
+    task = TASKS[config.task]
     material = task.read(config)
     check = task.checked if hasattr(task, "checked") else task.check
     resolved = task.resolve(config, material, check(config, material)).config
