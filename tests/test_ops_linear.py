@@ -153,7 +153,7 @@ torch.set_num_threads(1)
 onednn.IS_WIDE = True
 with torch.inference_mode():
     weight, xs = torch.randn(256, 256), torch.randn(1000, 256)
-    assert onednn.refuse(xs[:100], weight) is None
+    assert onednn.unsupported_reason(xs[:100], weight) is None
     linear(xs[:100], weight)
     before = megabytes()
     for rows in range(100, 700):

@@ -38,7 +38,7 @@ def a_recurrent_layer_that_is_called_twice():
     ("case", "node"),
     [
         (tied_embeddings, "_Loss"),
-        (a_layer_that_is_called_twice, "_Attention"),
+        (a_layer_that_is_called_twice, "_DotAttention"),
         (a_recurrent_layer_that_is_called_twice, "_Layer"),
     ],
 )
