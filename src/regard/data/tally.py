@@ -53,7 +53,7 @@ def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAME
 class SymbolTally:
     """Symbols and the items that have them.
 
-    >>> tally = Tally()
+    >>> tally = SymbolTally()
     >>> tally.add("t.tsv:1", ["é", "é", "ß"])
     >>> tally.add("t.tsv:2", [])
     >>> tally.line("item|items has|have symbols that the model does not know")

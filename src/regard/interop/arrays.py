@@ -24,7 +24,7 @@ class NamedArrays:
         DataError: for a name that there is not.
 
     >>> import torch
-    >>> arrays = Arrays({"cell/kernel:0": torch.ones(2, 3)}, {}, source="model.npz")
+    >>> arrays = NamedArrays({"cell/kernel:0": torch.ones(2, 3)}, {}, source="model.npz")
     >>> arrays.take("cell.kernel", (None, 3), "F, D").shape
     torch.Size([2, 3])
     >>> arrays.finish()

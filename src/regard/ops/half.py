@@ -25,7 +25,7 @@ class HalfCopies:
         kind: bfloat16 or float16.
 
     >>> weight = torch.ones(2, 3, requires_grad=True)
-    >>> copies = Copies([weight], torch.bfloat16)
+    >>> copies = HalfCopies([weight], torch.bfloat16)
     >>> copies.of(weight)[0].sum().backward()
     >>> weight.grad.dtype
     torch.float32

@@ -257,10 +257,10 @@ class Stepper:
 
     def _unrecorded(self, config: TrainingConfig) -> str | None:
         """Why no step is recorded, or None."""
-        if self._device.type != "cuda":
-            return "steps are recorded on a GPU"
         if (reason := unrecorded(config)) is not None:
             return reason
+        if self._device.type != "cuda":
+            return "steps are recorded on a GPU"
         if processes.size() > 1:
             return "several processes exchange gradients within a step"
         if not isinstance(self._trainee, RecordableTrainee):
