@@ -399,7 +399,7 @@ def gpu(network: Any, half: torch.dtype | None) -> Iterator[None]:
             enter(patch.object(module("ops.dropout.reference"), "dropout_mask", mask))
         if norms is not None:
             enter(patch.dict(sys.modules, {norms.KERNELS: SimpleNamespace(forward=norm, backward=norm_backward)}))
-            enter(patch.object(norms, "refuse_triton", lambda *_: None))
+            enter(patch.object(norms, "triton_reason", lambda *_: None))
         if (graphs := module("models.fused.graphs")) is not None:
             enter(patch.dict(graphs.RECORDERS, clear=True))
         if hasattr(module("shapes"), "trusted"):
