@@ -104,7 +104,7 @@ LONG = (
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
 collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/kernels/*_triton.py"]
 # who imports it has a stand-in for a GPU for good
-collect_ignore_glob += ["tests/support/other_device.py"]
+collect_ignore_glob += ["tests/support/other_device.py", "benchmarks/gpu_steps.py"]
 if find_spec("transformers") is None:  # examples with vocoders need the extra `vocoder`
     collect_ignore_glob += ["src/regard/audio/vocoder/*", "docs/vocoder.md"]
 

@@ -62,12 +62,12 @@ def test_names_that_are_imported_late_are_there_and_others_are_not():
 def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
     printed, _ = after(
         "from regard.ops.choose import steps_for\n"
-        "from regard.ops.eligibility import only_loaded_kernels, refuse_numba\n"
+        "from regard.ops.eligibility import only_loaded_kernels, numba_reason\n"
         "name = 'regard.ops.kernels.cells'\n"
         "with only_loaded_kernels():\n"
-        "    print(refuse_numba(name))\n"
+        "    print(numba_reason(name))\n"
         "    print(steps_for('cells', 'cpu').__name__, 'numba' in sys.modules)\n"
-        "print(refuse_numba(name), steps_for('cells', 'cpu').__name__)"
+        "print(numba_reason(name), steps_for('cells', 'cpu').__name__)"
     )
     refusal, few, many = printed.splitlines()
     assert "not loaded yet" in refusal
