@@ -51,7 +51,6 @@ def serve(folder: Path) -> None:
     import torch
     from preset_cases import NAMES, job, losses
     from preset_data import DATA
-    from speed.case import OURS
 
     cases: dict[str, Any] = {}
     with suppress(ImportError):  # a version in which modules have other names
@@ -81,7 +80,7 @@ def serve(folder: Path) -> None:
             gc.collect()
             if kind == "bench":
                 case = cases[rest]
-                call = case.contest(torch.float32, case.sized(quick=False)).sides[OURS]
+                call = case.contest(torch.float32, case.sized(quick=False)).sides["regard"]
             else:
                 call, made = job(name, folder)
             call()

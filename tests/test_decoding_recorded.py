@@ -33,6 +33,8 @@ from test_models_free_runs import run as speak
 from test_training_recording import trainee_of
 
 LENGTHS = (6, 2, 4, 5, 6, 3, 1)
+QUICK = {"greedy", "beam", "kept", "sampling"}
+"""Of the searches below those that are tried every time."""
 SEARCHES = {
     "greedy": {"beam": 1},
     "beam": {"beam": 3, "num_best": 2},
@@ -138,7 +140,9 @@ def require_recorded(decoder: Any, monkeypatch: pytest.MonkeyPatch, **settings: 
     require_same(replayed, found(decoder, **settings))
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SEARCHES]
+)
 def test_recorded_searches_find_what_ordinary_ones_find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_recorded(model(), monkeypatch, **SEARCHES[name])
 
@@ -150,7 +154,11 @@ def test_recorded_steps_of_mechanisms(mechanism: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("positions", "seed"),
-    [("sinusoidal", 2), ("learned", 2), ("rotary", 1), ("linear_bias", 1), ("buckets", 1), ("relative", 4)],
+    [("sinusoidal", 2), ("relative", 4)]
+    + [
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (("learned", 2), ("rotary", 1), ("linear_bias", 1), ("buckets", 1))
+    ],
 )
 def test_recorded_steps_of_a_transformer_have_room_for_all(
     positions: Any, seed: int, monkeypatch: pytest.MonkeyPatch
