@@ -24,8 +24,8 @@ from regard.attention import (
     SoftmaxAlignment,
     WeightedSum,
     multi_head,
+    whole_sequence,
 )
-from regard.attention import whole_sequence as at_once
 from regard.errors import ShapeError
 
 additive, dots = (sys.modules[f"regard.ops.{name}"] for name in ("additive_attention", "dot_attention"))
@@ -182,7 +182,7 @@ def test_contexts_gradients_and_the_state_are_those_of_the_steps(name, hypothese
     queries, values = torch.randn(3 * hypotheses, 4, D).double(), torch.randn(3, 5, D).double()
     fits = hypotheses == 1 or "causal" not in name
     memory = mechanism.prepare(values, mask=mask)
-    assert (at_once.unsupported_now(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
+    assert (whole_sequence.unsupported_now(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
 
     def run(alignment):
         own = [x.detach().requires_grad_() for x in (queries, values)]
@@ -283,7 +283,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
-        assert at_once.unsupported_reason(mechanism.parts, mechanism.score.comparison()) == reason
+        assert whole_sequence.unsupported_reason(mechanism.parts, mechanism.score.comparison()) == reason
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
@@ -297,7 +297,7 @@ def test_rotated_queries_of_a_short_window_attend_at_once(back, hypotheses):
     mechanism = multi_head(**options, causal=True, window=window).double()
     values, queries = torch.randn(2, 6, D).double(), torch.randn(2 * hypotheses, 6, D).double()
     memory = mechanism.prepare(values)
-    reason = at_once.unsupported_now(mechanism.parts, memory, 2 * hypotheses, from_start=True)
+    reason = whole_sequence.unsupported_now(mechanism.parts, memory, 2 * hypotheses, from_start=True)
     assert (reason is None) == (back != 4 and hypotheses == 1)  # of 6 positions the last attends to 5 only
     looks = mechanism(queries, memory)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
@@ -307,11 +307,11 @@ def test_rotated_queries_of_several_hypotheses_have_their_own_steps():
     mechanism = multi_head(query_size=D, memory_size=D, size=D, num_heads=2, positions="rotary").double()
     memory = mechanism.prepare(torch.randn(2, 6, D).double())
     queries = torch.randn(6, 4, D).double()
-    assert at_once.unsupported_now(mechanism.parts, memory, 6, from_start=True) is None
+    assert whole_sequence.unsupported_now(mechanism.parts, memory, 6, from_start=True) is None
     looks = mechanism(queries, memory)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
     later = replace(mechanism.initial_state(memory, 3), position=torch.full((6,), 2))
-    assert "do not begin at 0" in at_once.unsupported_now(mechanism.parts, memory, 6, from_start=False)
+    assert "do not begin at 0" in whole_sequence.unsupported_now(mechanism.parts, memory, 6, from_start=False)
     looks = mechanism(queries, memory, later)[0].context
     torch.testing.assert_close(looks, mechanism(queries, memory, later, alignment=True)[0].context)
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from regard import attention, tree
-from regard.attention import ChunkwiseAlignment, Mechanism
-from regard.attention import whole_sequence as at_once
+from regard.attention import ChunkwiseAlignment, Mechanism, whole_sequence
 from regard.decoding import GnmtPenalty, Search, search
 from regard.decoding.live_beam import LiveBeam
 from regard.models import RecurrentDecoder
@@ -261,9 +260,9 @@ def mask_ignored(monkeypatch):
     def broken(self, inputs, state, positions):
         return self.window(inputs, state)
 
-    plain = at_once.step
+    plain = whole_sequence.step
     monkeypatch.setattr(Mechanism, "_allowed", broken)
-    monkeypatch.setattr(at_once, "step", lambda *given: plain(*given[:-1], replace(given[-1], mask=None)))
+    monkeypatch.setattr(whole_sequence, "step", lambda *given: plain(*given[:-1], replace(given[-1], mask=None)))
 
 
 def wrong_sentence_selected(monkeypatch):

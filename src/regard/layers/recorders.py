@@ -1,7 +1,7 @@
 """Who asks for the weights of attention at present: recorders, which hold for a thread and change no module.
 
 A mechanism reports its weights if a recorder wants them. A path that computes attention without calling the mechanism
-reports them in its place, or is not eligible meanwhile (`eligibility.unsupported_reason`).
+reports them in its place, or is not eligible meanwhile (`eligibility.module_reason`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.layers.cells import elementary, packed
-from regard.layers.cells import padded as held
+from regard.layers.cells import elementary, packed, padded
 from regard.layers.cells.cell import CELLS, Cell, Parameters, State
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.packing import RightPadding
@@ -76,14 +75,12 @@ class AbstractRecurrentLayer(nn.Module):
             packing = padding.packing
             if not packed.is_fast_in_torch(self.cell, directions, x, packing):
                 return packed.run(self.cell, directions, x, first, packing)
-            padding, mask = (
-                RightPadding(padding.batch, padding.source),
-                None,
-            )  # torch's loop is fast if there is no padding
+            # torch's loop is fast if there is no padding
+            padding, mask = RightPadding(padding.batch, padding.source), None
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
-        if held.unsupported_reason(self.cell, x, first) is None:
-            return held.run(self.cell, directions, padding.cleared(x), first, mask)
+        if padded.unsupported_reason(self.cell, x, first) is None:
+            return padded.run(self.cell, directions, padding.cleared(x), first, mask)
         return run_in_torch(self._forward_in_torch, self.cell, x, first, padding)
 
     def _forward_in_torch(self, inputs: Any, state: Any) -> tuple[Any, Any]:
