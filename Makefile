@@ -45,7 +45,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
 
-# Without the slowest kinds: what torch compiles, most killed trainings, rehearsals of `make gpu`, models trained for each variant.
+# Without what tests/slow.txt lists: guides that train, what torch compiles, killed trainings, rehearsals of `make gpu`, combinations.
 test: install
 	$(PYTEST) -m "not slow"
 

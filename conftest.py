@@ -18,10 +18,12 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from doctest import ELLIPSIS, OutputChecker
 from functools import cache
 from importlib.util import find_spec
@@ -118,8 +120,24 @@ if find_spec("transformers") is None:  # examples with vocoders need the extra `
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
 
 
+def slow_tests() -> tuple[tuple[str, ...], dict[str, int]]:
+    """How the names of slow tests begin, and of other tests n, where every nth set of their parameters is quick."""
+    lines = (Path(__file__).parent / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
+    matches = [re.fullmatch(r"(?:all but one in (\d+): )?([^#].*)", line) for line in lines]
+    pairs = [(match[2], match[1]) for match in matches if match]
+    return tuple(name for name, n in pairs if n is None), {name: int(n) for name, n in pairs if n is not None}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First what is short, as most mistakes show there; then the longest, so that no core is left alone at the end."""
+    """Marks what is slow. First what is short, as most mistakes show there; then the longest, so that no core idles."""
+    whole, thinned = slow_tests()
+    sets: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if item.nodeid.startswith(whole) or (test in thinned and sets[test] % thinned[test]):
+            item.add_marker(pytest.mark.slow)
+        sets[test] += 1
     places = {name: place for place, name in enumerate(LONG, start=1)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], 0))
 

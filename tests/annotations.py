@@ -20,8 +20,20 @@ from jaxtyping import TypeCheckError, config, jaxtyped
 _checks = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
+CALLS = 16
+"""So many calls of each function are checked in a test: loops over steps and searches repeat what they call."""
+
 KERNELS = "regard.ops.kernels"
 """Modules in it are compiled from their source as it stands, without checks."""
+
+
+_tests = 0
+
+
+def next_test() -> None:
+    """Begins to count calls anew."""
+    global _tests
+    _tests += 1
 
 
 def install(modules: Sequence[str]) -> None:
@@ -33,8 +45,9 @@ def checked(what: Any) -> Any:
     """The function with arguments and result checked, but not while it is compiled or exported: sizes would be fixed.
 
     A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
-    arguments like any other. Calls of one form (`_form`) are checked once. What checks is made at the first call. Of a
-    dataclass the arguments are checked. `jaxtyping.config.jaxtyping_disable` turns all of it off.
+    arguments like any other. Calls of one form (`_form`) are checked once, and in one test only the first `CALLS` calls
+    of a function are looked at. What checks is made at the first call. Of a dataclass the arguments are checked.
+    `jaxtyping.config.jaxtyping_disable` turns all of it off.
     """
     if isinstance(what, type):
         if dataclasses.is_dataclass(what):
@@ -42,11 +55,17 @@ def checked(what: Any) -> Any:
         return what
     strict: Callable[..., Any] | None = None
     passed: set[Any] = set()
+    test, calls = 0, 0
 
     @wraps(what)
     def called(*args: Any, **kwargs: Any) -> Any:
-        nonlocal strict
+        nonlocal strict, test, calls
         if config.jaxtyping_disable or torch.compiler.is_compiling():
+            return what(*args, **kwargs)
+        if test != _tests:
+            test, calls = _tests, 0
+        calls += 1
+        if calls > CALLS:
             return what(*args, **kwargs)
         if strict is None:
             strict = _checks(_resolved(what))

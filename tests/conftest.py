@@ -32,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it to w
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_runtest_setup() -> None:
+    annotations.next_test()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips what has the marker `gpu` where there is none."""
     if not torch.cuda.is_available():

@@ -24,7 +24,6 @@ from regard.training.device import threads
 TINY = {"B": 2, "T": 3, "S": 4, "D": 8}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_every_case_passes_its_gate(case):
     name, error = gate.worst(judge(case, case.sized(quick=True)))
@@ -75,7 +74,6 @@ print("done")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
     reason="this torch has no backends in Python",

@@ -230,7 +230,6 @@ def test_kernels_that_are_off_fail_and_have_no_time(bench, place):
         assert len(result.figures) == holds
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 def test_kernels_are_rehearsed_in_tritons_interpreter(tmp_path):
     output = tmp_path / "result.json"
@@ -264,7 +263,6 @@ def rows(result):
     return next(part["rows"] for part in result.parts if isinstance(part, dict))
 
 
-@pytest.mark.slow
 def test_training_and_searches_of_the_recipe_are_rehearsed(bench, place):
     trained, searched = bench.place.Result(), bench.place.Result()
     bench.training.recipe(place, trained)
@@ -291,7 +289,6 @@ def test_a_preset_that_fails_loses_no_other_one(bench, place, result, monkeypatc
     assert [row[:2] for row in rows(result)] == [["forecasting", kind] for kind in ("float32", "bfloat16")]
 
 
-@pytest.mark.slow
 def test_outputs_of_presets_are_rehearsed(bench, place, result):
     bench.searches.presets(place, result)
     assert result.failures == []
@@ -299,7 +296,6 @@ def test_outputs_of_presets_are_rehearsed(bench, place, result):
     assert "synthesis of speech, sentences" in result.figures
 
 
-@pytest.mark.slow
 def test_cases_are_rehearsed_beside_plain_torch(bench, place, result):
     bench.beside_plain.cases(place, result, [CASES["decoder"], CASES["masked-softmax"]])
     assert result.failures == []
@@ -328,14 +324,12 @@ def test_a_case_that_is_off_or_cannot_run_loses_no_other_one(bench, place, resul
     assert len(rows(result)[-1]) == 10
 
 
-@pytest.mark.slow
 def test_a_transformers_training_is_rehearsed_beside_torchs(bench, place, result):
     bench.beside_plain.transformer(place, result)
     assert [row[0] for row in rows(result)] == ["float32", "bfloat16"]
     assert list(result.figures) == ["translation-transformer beside nn.Transformer compiled"]
 
 
-@pytest.mark.slow
 def test_a_task_is_trained_in_its_formats_and_predicts_as_on_the_cpu(bench, place, result):
     bench.tasks.section(place, result, "labelling")
     assert result.failures == []
@@ -399,7 +393,6 @@ print(*result.failures, result.summary, sep="\\n")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
     reason="this torch has no backends in Python",

@@ -344,7 +344,6 @@ def test_the_status_is_1_if_inputs_have_no_output(model: str, capsys: pytest.Cap
     assert run(["predict", "-m", model, "ab", "a?", ""]) == 0  # an unknown symbol, and nothing to read
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_prediction_keeps_what_was_done_and_goes_on(
     model: str, number: signal.Signals, status: int, capsys: pytest.CaptureFixture[str]

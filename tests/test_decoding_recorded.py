@@ -33,8 +33,6 @@ from test_models_free_runs import run as speak
 from test_training_recording import trainee_of
 
 LENGTHS = (6, 2, 4, 5, 6, 3, 1)
-QUICK = {"greedy", "beam", "kept", "sampling"}
-"""Of the searches below those that are tried every time."""
 SEARCHES = {
     "greedy": {"beam": 1},
     "beam": {"beam": 3, "num_best": 2},
@@ -140,9 +138,7 @@ def require_recorded(decoder: Any, monkeypatch: pytest.MonkeyPatch, **settings: 
     require_same(replayed, found(decoder, **settings))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SEARCHES]
-)
+@pytest.mark.parametrize("name", SEARCHES)
 def test_recorded_searches_find_what_ordinary_ones_find(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_recorded(model(), monkeypatch, **SEARCHES[name])
 
@@ -154,11 +150,7 @@ def test_recorded_steps_of_mechanisms(mechanism: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("positions", "seed"),
-    [("sinusoidal", 2), ("relative", 4)]
-    + [
-        pytest.param(*each, marks=pytest.mark.slow)
-        for each in (("learned", 2), ("rotary", 1), ("linear_bias", 1), ("buckets", 1))
-    ],
+    [("sinusoidal", 2), ("relative", 4), ("learned", 2), ("rotary", 1), ("linear_bias", 1), ("buckets", 1)],
 )
 def test_recorded_steps_of_a_transformer_have_room_for_all(
     positions: Any, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -308,7 +300,6 @@ print("done")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
     reason="this torch has no backends in Python",

@@ -184,7 +184,6 @@ for recipe in (attention.location_sensitive, attention.coverage):
 """
 
 
-@pytest.mark.slow
 def test_mechanisms_with_filters_are_compiled_once_for_a_first_source_and_once_for_all_others(ends):
     """Without the checks of types, which would be compiled as well."""
     assert ends["compiled"][1] == ""

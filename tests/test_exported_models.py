@@ -284,7 +284,6 @@ CONVERTED = {
 """Transformers of other programs, trained or drawn, of which CTranslate2 has every part."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in CONVERTED.items() for name in names])
 def test_converted_transformers_say_the_same_in_ctranslate2(tmp_path, kind, name):
     needs("ctranslate2")

@@ -20,7 +20,6 @@ EXAMPLES = {"resumes": 12, "tasks": 20, "pictures": 20, "checkpoints": 30, "data
 """Of the other kinds 40."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hostile_input_works_or_is_a_clear_error(kind: str) -> None:
     @settings(

@@ -439,3 +439,12 @@ def test_a_folder_has_four_files_and_a_short_file_a_reason():
     assert [folder.name for folder in folders if len(list(folder.glob("*.py"))) < 4] == []
     short = [path for path in FILES if path.name != "__init__.py" and len(path.read_text().splitlines()) < 30]
     assert len(short) <= 15
+
+
+def test_every_slow_test_exists():
+    top = Path(__file__).parents[1]
+    whole, thinned = runpy.run_path(str(top / "conftest.py"))["slow_tests"]()
+    for name in (*whole, *thinned):
+        file, _, test = name.partition("::")
+        assert (top / file).is_file(), name
+        assert f"def {test.partition('[')[0]}(" in (top / file).read_text(encoding="utf-8") or not test, name

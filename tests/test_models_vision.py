@@ -429,7 +429,6 @@ def test_a_block_without_copies_is_a_block_of_concatenations():
         same(ours, plain)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PlainBackbone, DenseBackbone])
 def test_a_compiled_encoder_computes_the_same(kind):
     torch.manual_seed(0)

@@ -116,7 +116,6 @@ print("done")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 def test_every_kernel_is_compiled_for_all_that_callers_launch_it_with(tmp_path):
     paths = os.pathsep.join([str(Path(regard.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -524,7 +524,6 @@ def test_autocast_within_and_around(name):
     assert_same(found, gradients(case.loop(*plain, context=nullcontext), plain), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", COLLECTED)
 def test_a_compiled_loop_and_a_compiled_step_of_a_loop(name):
     case = CASES[name]

@@ -75,7 +75,6 @@ def test_a_small_task_is_learned_and_looked_at(tmp_path: Path) -> None:
     assert prediction.alignment[:5].argmax(1).tolist() == [4, 3, 2, 1, 0], "it looks at what it says"
 
 
-@pytest.mark.slow
 def test_training_killed_at_random_moments_is_byte_for_byte_the_uninterrupted_one(tmp_path: Path) -> None:
     write_run(tmp_path, pairs=400)
     overrides = (

@@ -246,7 +246,6 @@ def test_settings_of_another_task_are_refused_by_name(task: str, tmp_path: Path)
                 read_config(path, [f"{'.'.join(key)}=1"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", NAMES)
 def test_every_metric_can_select_the_saved_model(task: str, tmp_path: Path) -> None:
     """What a validation measures depends on the metric that selects; a training selects by the last of them."""

@@ -400,7 +400,6 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key != "timing"} for entry in entries]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_training_that_is_stopped_continues_bit_for_bit_and_logs_each_loss(tmp_path: Path, change: str) -> None:
     def run(folder: Path, stop_after: int | None = None) -> None:

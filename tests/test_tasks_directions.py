@@ -304,7 +304,6 @@ def test_presets_may_learn_both_directions():
     assert from_preset("text-to-text", settings).config.decoding.joint
 
 
-@pytest.mark.slow
 def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(tmp_path, monkeypatch, capsys):
     case = TASK_CASES["text_to_text"]
     case.write(tmp_path)

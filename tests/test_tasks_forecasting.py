@@ -607,7 +607,6 @@ def test_the_penalty_is_that_of_the_linear_map(series: Path) -> None:
     assert np.abs(weights[1][:, :-1]).sum() < np.abs(weights[0][:, :-1]).sum()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [[], QUANTILES])
 def test_a_compiled_loss_is_the_same(series: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]) -> None:
     monkeypatch.setattr("regard.tasks.compilation.BACKEND", "eager")

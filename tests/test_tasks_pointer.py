@@ -279,7 +279,6 @@ def written(folder: Path, **training: Any) -> Configuration:
     return Configuration(config, origin="test.yaml")
 
 
-@pytest.mark.slow
 def test_a_run_that_was_stopped_twice_has_the_same_bits(tmp_path: Path) -> None:
     constant = {"schedule": "constant", "warmup_steps": 0}
     train(written(tmp_path, **constant), tmp_path / "whole")

@@ -523,7 +523,6 @@ class Killed(BaseException):
     """As if the process had been killed."""
 
 
-@pytest.mark.slow
 def test_a_killed_run_that_feeds_its_own_frames_equals_an_uninterrupted_one(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

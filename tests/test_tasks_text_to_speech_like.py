@@ -103,7 +103,6 @@ def test_without_sizes_the_network_has_the_published_ones(like: str, architectur
     assert type(kept.window) is type(own.decoder.attention.window)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("like", "architecture"), LIKE)
 def test_a_network_of_another_implementation_learns_and_speaks(
     like: str, architecture: str, data: Path, tmp_path: Path

@@ -29,7 +29,6 @@ def compiled() -> dict[str, Any]:
     return result
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_batches_of_many_shapes_are_compiled_once_and_learn_the_same(compiled: dict[str, Any], kind: str) -> None:
     seen = compiled[kind]

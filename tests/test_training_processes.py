@@ -113,7 +113,6 @@ def resumed(folder, printed):
     return folder
 
 
-@pytest.mark.slow
 def test_a_run_of_two_processes_that_was_interrupted_ends_bit_for_bit_like_one_that_was_not(resumed, folder):
     for sharding in ("none", "fsdp"):
         whole, parts = (folder / f"{kind} {sharding}" for kind in ("whole", "parts"))
@@ -124,7 +123,6 @@ def test_a_run_of_two_processes_that_was_interrupted_ends_bit_for_bit_like_one_t
     torch.testing.assert_close(plain, sharded, rtol=0, atol=1e-10)
 
 
-@pytest.mark.slow
 def test_one_process_continues_what_two_began_and_says_so(resumed, folder, capsys):
     continued = folder / "parts fsdp"
     (continued / "outcome.json").unlink()
@@ -137,7 +135,6 @@ def test_one_process_continues_what_two_began_and_says_so(resumed, folder, capsy
     torch.testing.assert_close(last_weights(continued), last_weights(folder / "alone"), rtol=0, atol=1e-9)
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_with_a_line_that_says_so(folder):
     began = time.monotonic()
     (first, out, _), (second, _, _) = start("killed", folder)

@@ -128,7 +128,6 @@ def test_recorded_steps_are_ordinary_ones(task: str, tmp_path: Path, as_on_a_gpu
     compare_recorded_with_ordinary(*(case(task, tmp_path) for _ in range(2)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FED_BACK)
 def test_recorded_steps_feed_back_what_ordinary_ones_do(
     name: str, tmp_path: Path, as_on_a_gpu: None, by_descent: None
