@@ -15,9 +15,8 @@ Rules of counting:
 - integers and truth values have their numbers on the host, too, so that what reads them (lengths, selected rows,
   checks) goes on as with a GPU. What the host has to wait for is counted as a wait and as an operator: a number that
   is read, a copy to the host, a shape that follows from numbers;
-- a recurrent layer of torch over a sequence, attention by torch's kernel, Triton's additive energies, masks of dropout
-  and layer norms of half outputs are one operator in each direction, the last one two backward; other operations count
-  as their formulas in torch's operations;
+- a recurrent layer of torch over a sequence, attention by torch's kernel, Triton's additive energies and masks of
+  dropout are one operator in each direction; other operations count as their formulas in torch's operations;
 - under autocast products read half types, and norms, powers and losses float32, as torch converts on a GPU;
 - the version before records the passes of a few decoders as CUDA graphs, which are counted as what they launch. The
   version after records whole steps, which are counted as what is launched where they are not recorded.
@@ -340,16 +339,6 @@ def mask(items: Tensor, _: Any, width: int, *, dtype: torch.dtype, **options: An
     return items.new_zeros(len(items), width, dtype=dtype)
 
 
-def norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float, kind: torch.dtype) -> tuple[Tensor, ...]:
-    """In place of the kernel of layer norms whose outputs are half types."""
-    return x.new_zeros(x.shape, dtype=kind), *x.new_empty(2, x.shape[:-1].numel())
-
-
-def norm_backward(grad_y: Tensor, x: Tensor, weight: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
-    """In place of its backward kernel and the sum of its programs' shares."""
-    return x.new_zeros(x.shape), *x.new_zeros(2, len(weight))
-
-
 def module(*names: str) -> Any:
     """The first module of these names that this version has."""
     for name in names:
@@ -392,14 +381,11 @@ def gpu(network: Any, half: torch.dtype | None) -> Iterator[None]:
         kernels = SimpleNamespace(energies=energies, gradients=gradients)
         triton = "regard.ops.additive.triton", "regard.ops.kernels.additive_triton"
         enter(patch.dict(sys.modules, dict.fromkeys(triton, kernels)))
-        dropout, norms = module("ops.dropout"), module("ops.layer_norm")
+        dropout = module("ops.dropout")
         if hasattr(dropout, "MASKS"):
             enter(patch.dict(dropout.MASKS, triton=mask, reference=mask))
         else:
             enter(patch.object(module("ops.dropout.reference"), "dropout_mask", mask))
-        if norms is not None:
-            enter(patch.dict(sys.modules, {norms.KERNELS: SimpleNamespace(forward=norm, backward=norm_backward)}))
-            enter(patch.object(norms, "triton_reason", lambda *_: None))
         if (graphs := module("models.fused.graphs")) is not None:
             enter(patch.dict(graphs.RECORDERS, clear=True))
         if hasattr(module("shapes"), "trusted"):

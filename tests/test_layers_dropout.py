@@ -7,8 +7,7 @@ from torch import nn
 from regard import layers
 from regard.attention import bahdanau, location_sensitive
 from regard.errors import RegardError, ShapeError
-from regard.layers.dropout import add_dropped
-from regard.layers.items import ItemDraws, current, drawing, sites
+from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import (
     Bridge,
     EncoderDecoder,
@@ -17,7 +16,6 @@ from regard.models import (
     transformer_decoder,
     transformer_encoder,
 )
-from regard.ops.dropout import _AddMasked, add_masked
 
 ITEMS = torch.tensor([40, 7, 23])
 LENGTHS = torch.tensor([5, 3, 4])
@@ -181,39 +179,3 @@ def test_a_second_draw_in_the_backward_pass_is_refused():
         y = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
         with pytest.raises(RegardError, match="Checkpoint"):
             y.sum().backward()
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_what_is_dropped_is_added_in_one_operation_to_the_type_of_the_sum(dtype):
-    torch.manual_seed(1)
-    x = torch.randn(3, 4, dtype=torch.float64 if dtype == torch.float64 else torch.float32, requires_grad=True)
-    change = torch.randn(3, 4).to(dtype).requires_grad_()
-    mask = (torch.rand(3, 4) > 0.3).to(dtype) * 1.5
-    assert torch.equal(add_masked(x, change, mask), x + change * mask)  # on the CPU, as ever
-    y = _AddMasked.apply(x, change, mask)
-    probe = torch.randn_like(y, requires_grad=True)
-    torch.testing.assert_close(y.double(), x.double() + change.double() * mask.double(), rtol=0, atol=1e-6)
-    for create_graph in (False, True):
-        grad_x, grad_change = torch.autograd.grad(y, (x, change), probe, create_graph=create_graph, retain_graph=True)
-        assert torch.equal(grad_x, probe)
-        assert grad_change.dtype == dtype
-        torch.testing.assert_close(grad_change, (probe * mask).to(dtype), rtol=0, atol=0)
-    (second,) = torch.autograd.grad(grad_change.sum(), probe)
-    torch.testing.assert_close(second, mask.to(second.dtype))
-
-
-def test_on_a_gpu_a_sum_with_what_is_dropped_draws_the_mask_once_and_whatever_stands_in_its_place_is_called(
-    monkeypatch,
-):
-    monkeypatch.setattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-    x = torch.zeros(3, 5, 4, device="meta", requires_grad=True)
-    change = torch.zeros(3, 5, 4, device="meta", dtype=torch.bfloat16, requires_grad=True)
-    module = nn.Sequential(layers.Dropout(0.5), nn.Dropout(0.5))
-    with by_item(module):
-        total = add_dropped(x, module[0], change)
-        assert type(total.grad_fn).__name__ == "_AddMaskedBackward"
-        assert current()._sequences == {sites(module)[module[0]]: 1}
-        assert total.dtype == torch.float32
-        assert type(add_dropped(x, module[1], change).grad_fn).__name__ == "AddBackward0"
-    total.sum().backward()
-    assert (x.grad.dtype, change.grad.dtype) == (torch.float32, torch.bfloat16)

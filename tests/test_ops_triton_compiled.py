@@ -51,7 +51,7 @@ def launcher(kernel, grid):
     return launch
 
 JITFunction.__getitem__ = launcher
-from regard.ops.kernels import additive_triton, dropout_triton, layer_norm_triton
+from regard.ops.kernels import additive_triton, dropout_triton
 
 b, h, s, d = torch.bfloat16, torch.float16, torch.float32, torch.float64
 
@@ -89,21 +89,12 @@ for count, width in itertools.product((1, 16, 33), repeat=2):
         items, positions = rows[first:][:count], rows[:count].int()
         dropout_triton.dropout_mask(items, positions, width, p=0.3, key=(7, 3), site=5, dtype=(s, d)[first])
 
-for count, size in (*itertools.product(sizes, repeat=2), (5, 8192)):
-    x, weight = torch.zeros(count, size), torch.zeros(size)
-    for kind in (b, h):
-        y, means, scales = layer_norm_triton.forward(x, weight, weight, 1e-5, kind)
-        layer_norm_triton.backward(y, x, weight, means, scales)
-
 # what was launched is all that was meant: energies_kernel has no single step, which has a kernel of its own
 for which, found in numbers.items():
     lacking = {1, 16, "other"} - found - ({1} if which == ("energies_kernel", "steps") else set())
     assert not lacking, (which, lacking)
 for (name, parameter), found in types.items():
     if name == "mask_kernel":
-        continue
-    if name in ("forward_kernel", "backward_kernel"):
-        assert found == ({b, h} if parameter in ("y", "grad_y") else {s}), (name, parameter)
         continue
     stored = parameter in ("x", "others", "q", "k", "v", "gradient", "grad_x") or name == "step_kernel"
     working = parameter in ("a", "b", "shares") or (name, parameter) == ("powers_kernel", "out")

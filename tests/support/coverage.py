@@ -15,7 +15,6 @@ from regard.interop import variants
 from regard.interop.coqui import UnmaskedAlignment
 from regard.interop.espnet import ClampedForwardAlignment
 from regard.layers.cells.layer import LAYERS
-from regard.layers.linear import LayerNorm
 from regard.models.vision.convolution import ConvolutionFilters
 from support.cases import CASES, MECHANISMS, PARTS
 
@@ -25,7 +24,6 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     layers.Linear: "a product with a weight, which has a case as an operation",
-    LayerNorm: "a layer norm, which has a case as an operation",
     **dict.fromkeys(LAYERS.values(), "a layer of recurrent stacks, which have cases with every cell"),
     ConvolutionFilters: "a convolution of image encoders, which have their own cases",
     ops.attend: "its v belongs to no row; its own tests compare it with the equation, in loops and outside",

@@ -159,12 +159,6 @@ OPERATIONS = (
         forward_contest,
     ),
     _case(
-        "layer_norm",
-        "layer norm, forward and backward",
-        lambda N, F: (draw(N, F), 1 + draw(F, seed=1) / 10, draw(F, seed=2) / 10),
-        {"N": 2048, "F": 512},
-    ),
-    _case(
         "log_softmax",
         "log-probabilities of a beam's step, forward",
         lambda R, N: (draw(R, N),),

@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.layers.eligibility import module_reason
 from regard.layers.items import current, inside
-from regard.ops.dropout import add_masked
 from regard.shapes import Float
 
 Where = tuple[Tensor, Tensor]
@@ -65,11 +63,3 @@ def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None =
 def drops(dropout: Any) -> bool:
     """Whether a dropout layer drops now: its flag decides, not that of the module around it."""
     return bool(dropout.training and getattr(dropout, "p", 1) > 0)
-
-
-def add_dropped(x: Float[Tensor, "*rows D"], dropout: nn.Module, change: Float[Tensor, "*rows D"]) -> Tensor:
-    """x + dropout(change), which is one operation on a GPU if the mask belongs to the item."""
-    mask = None
-    if not x.is_cpu and isinstance(dropout, Dropout) and module_reason(dropout, "dropout", Dropout) is None:
-        mask = dropout.item_mask(change)
-    return x + dropout(change) if mask is None else add_masked(x, change, mask)

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from regard.layers import recorders
-from regard.layers.linear import LayerNorm, Linear
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
-_TORCHS: dict[type, type] = {Linear: nn.Linear, LayerNorm: nn.LayerNorm}
 ENTRY = "_regard_entry_point"
 """The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
 
@@ -34,7 +33,7 @@ def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -
         kinds: the known types; any if none is given.
         reports: whether the fast way reports the weights of attention in the module's place (`recorders`).
     """
-    kind: type = _TORCHS.get(type(module), type(module))
+    kind: type = nn.Linear if type(module) is Linear else type(module)
     if kinds and kind not in kinds:
         return f"the type of {name} is {kind.__name__}, not {' or '.join(known.__name__ for known in kinds)}"
     if (

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.errors import UnsupportedError
-from regard.layers.dropout import Dropout, add_dropped
-from regard.layers.linear import LayerNorm, Linear
+from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 from regard.shapes import Float
 
 Norm = Literal["pre", "post"]
@@ -120,7 +120,7 @@ class Residual(nn.Module):
         if norm not in ("pre", "post"):
             raise UnsupportedError(f"norm={norm!r} must be 'pre' or 'post'.")
         self.first = norm == "pre"
-        self.norm = LayerNorm(size, epsilon) if self.first else nn.LayerNorm(size, epsilon)
+        self.norm = nn.LayerNorm(size, epsilon)
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
@@ -129,5 +129,5 @@ class Residual(nn.Module):
 
     def leave(self, x: Float[Tensor, "*rows D"], change: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """What comes out, from the input and the sublayer's output."""
-        total = add_dropped(x, self.dropout, change)
+        total = x + self.dropout(change)
         return total if self.first else self.norm(total)

@@ -1,11 +1,10 @@
-"""Linear maps and layer norms by the fastest implementation."""
+"""A linear map by the fastest library."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from regard import ops
-from regard.ops import half
 from regard.shapes import Float
 
 
@@ -27,16 +26,3 @@ class Linear(nn.Linear):
 
     def forward(self, x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows N"]:
         return ops.linear(x, self.weight, self.bias)
-
-
-class LayerNorm(nn.LayerNorm):
-    """`nn.LayerNorm` in front of products: on a GPU, where they read half copies of weights, its output is half, too.
-
-    So it is not for outputs that a residual connection adds to.
-    """
-
-    def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        copies = None if input.is_cpu else half.current()
-        if copies is None:
-            return super().forward(input)
-        return ops.layer_norm(input, self.weight, self.bias, self.eps, copies.kind)

@@ -13,7 +13,6 @@ from regard.attention.interface import AbstractAttention
 from regard.attention.refined import Refined
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, Residual, feed_forward
-from regard.layers.linear import LayerNorm
 from regard.shapes import Bool, Float
 
 
@@ -215,4 +214,4 @@ def last_norm(
     if not layers:
         raise UnsupportedError("A Transformer needs at least one layer.")
     has_norm = norm == "pre" if final_norm is None else final_norm
-    return LayerNorm(size, norm_epsilon) if has_norm else nn.Identity()
+    return nn.LayerNorm(size, norm_epsilon) if has_norm else nn.Identity()

@@ -15,7 +15,6 @@ from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax, sparsemax
 from regard.ops.forward import FORWARD_ALIGNMENT, forward_alignment
 from regard.ops.largest import LARGEST, largest
-from regard.ops.layer_norm import LAYER_NORM, layer_norm
 from regard.ops.linear import LINEAR, linear
 from regard.ops.linear_cross_entropy import LINEAR_CROSS_ENTROPY, linear_cross_entropy
 from regard.ops.location import LOCATION_ENERGIES, location_energies
@@ -43,7 +42,6 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "forward_alignment": FORWARD_ALIGNMENT,
     "largest": LARGEST,
-    "layer_norm": LAYER_NORM,
     "linear": LINEAR,
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
     "location_energies": LOCATION_ENERGIES,
@@ -86,7 +84,6 @@ __all__ = [
     "hard_monotonic_alignment",
     "hardmax",
     "largest",
-    "layer_norm",
     "linear",
     "linear_cross_entropy",
     "location_energies",

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import FLOATS, kernel_reason, numba_reason, triton_reason
 from regard.shapes import Float, Int
@@ -69,37 +68,6 @@ def dropout_mask(
     """The mask that `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
     name = choose(DROPOUT, items).name
     return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
-
-
-def add_masked(x: Float[Tensor, "*rows D"], change: Float[Tensor, "*rows D"], mask: Tensor) -> Float[Tensor, "*rows D"]:
-    """x + change ⊙ mask without a gradient of the mask.
-
-    Away from the CPU it is one kernel forward and one backward, which read and write tensors of several types. In half
-    types the product is not rounded before it is added to float32.
-    """
-    fits = x.shape == change.shape == mask.shape and x.dtype == torch.promote_types(x.dtype, change.dtype)
-    if x.is_cpu or not fits or kernel_reason(x, change, mask) is not None:
-        return x + change * mask
-    total: Tensor = _AddMasked.apply(x, change, mask)  # type: ignore[no-untyped-call]
-    return total
-
-
-class _AddMasked(torch.autograd.Function):
-    """grad_change = grad ⊙ mask, in the type of change"""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, change: Tensor, mask: Tensor) -> Tensor:
-        ctx.save_for_backward(mask)
-        ctx.kind = change.dtype
-        with without_autocast(x.device.type):
-            return torch.addcmul(x, change, mask)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        (mask,) = ctx.saved_tensors
-        if torch.is_grad_enabled() or grad.dtype == ctx.kind:  # create_graph, or nothing to round
-            return grad, (grad * mask).to(ctx.kind), None
-        return grad, torch.mul(grad, mask, out=torch.empty_like(grad, dtype=ctx.kind)), None
 
 
 def philox(counter: Words, key: Key, *, rounds: int = ROUNDS) -> Words:
