@@ -35,11 +35,13 @@ def test_philox_gives_the_words_that_its_authors_published(rounds, counter, key,
 
 @pytest.mark.skipif(numba_reason("regard.ops.kernels.dropout") is not None, reason="no compiled loops here")
 @pytest.mark.parametrize("width", [1, 16, 63, 64, 65, 200])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_compiled_masks_are_those_of_the_reference_bit_for_bit(width, dtype):
     from regard.ops.kernels import dropout as numba
 
     expected = reference(*LARGE, width, dtype=dtype, **OPTIONS)
+    if dtype.itemsize == 2:
+        assert torch.equal(expected, reference(*LARGE, width, **OPTIONS).to(dtype))
     assert torch.equal(numba.dropout_mask(*LARGE, width, dtype=dtype, **OPTIONS), expected)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.choose import Implementation, choose, loaded
-from regard.ops.eligibility import FLOATS, kernel_reason, numba_reason, triton_reason
+from regard.ops.eligibility import kernel_reason, numba_reason, triton_reason
 from regard.shapes import Float, Int
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -66,8 +66,9 @@ def dropout_mask(
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
     """The mask that `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
-    name = choose(DROPOUT, items).name
-    return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
+    make = MASKS[choose(DROPOUT, items).name]
+    mask: Tensor = make(items, positions, width, p=p, key=key, site=site, dtype=dtype)
+    return mask
 
 
 def philox(counter: Words, key: Key, *, rounds: int = ROUNDS) -> Words:
@@ -130,43 +131,27 @@ def _product(x: Tensor, multiplier: int) -> tuple[Tensor, Tensor]:
     return middle >> 16, ((middle << 16) | (low & 0xFFFF)) & LOW
 
 
-MASKS = {
-    "triton": loaded("regard.ops.kernels.dropout_triton", "dropout_mask"),
-    "numba": loaded("regard.ops.kernels.dropout", "dropout_mask"),
-    "reference": reference,
-}
+TRITON, NUMBA = "regard.ops.kernels.dropout_triton", "regard.ops.kernels.dropout"
+MASKS = {"triton": loaded(TRITON, "dropout_mask"), "numba": loaded(NUMBA, "dropout_mask"), "reference": reference}
+
+
+def _by(
+    name: str, x: Tensor, items: Tensor, positions: Tensor, p: float = 0.5, key: Key = (0, 0), site: int = 0
+) -> Tensor:
+    mask: Tensor = MASKS[name](items, positions, x.shape[1], p=p, key=key, site=site, dtype=x.dtype)
+    return x * mask
 
 
 def _triton_reason(*inputs: Any, **options: Any) -> str | None:
-    return kernel_reason(*inputs) or triton_reason("regard.ops.kernels.dropout_triton", *inputs)
+    return kernel_reason(*inputs) or triton_reason(TRITON, *inputs)
 
 
 def _numba_reason(*inputs: Any, **options: Any) -> str | None:
-    return kernel_reason(*inputs) or numba_reason("regard.ops.kernels.dropout", *inputs)
-
-
-def _with(
-    name: str,
-    x: Tensor,
-    items: Tensor,
-    positions: Tensor,
-    p: float = 0.5,
-    key: Key = (0, 0),
-    site: int = 0,
-) -> Tensor:
-    """Dropout by the named implementation."""
-    return x * _mask(name, items, positions, x.shape[1], p=p, key=key, site=site, dtype=x.dtype)
-
-
-def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
-    # half types: made in float32 and then rounded, so that which elements are dropped is the same in all types
-    working = dtype if dtype in FLOATS or name == "triton" else torch.float32
-    mask: Tensor = MASKS[name](*rows, dtype=working, **options)
-    return mask.to(dtype)
+    return kernel_reason(*inputs) or numba_reason(NUMBA, *inputs)
 
 
 DROPOUT = (
-    Implementation("triton", partial(_with, "triton"), _triton_reason),
-    Implementation("numba", partial(_with, "numba"), _numba_reason),
-    Implementation("reference", partial(_with, "reference")),
+    Implementation("triton", partial(_by, "triton"), _triton_reason),
+    Implementation("numba", partial(_by, "numba"), _numba_reason),
+    Implementation("reference", partial(_by, "reference")),
 )

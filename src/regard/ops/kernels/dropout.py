@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.dropout import GROUP, INCREMENTS, LOW, MULTIPLIERS, ROUNDS, Key, threshold
+from regard.ops.eligibility import FLOATS
 from regard.ops.kernels.compiled import compiled
 from regard.ops.threads import parallel_for
 
@@ -35,14 +36,14 @@ def dropout_mask(
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """As `ops.dropout_mask`."""
-    mask = torch.empty(len(items), width, dtype=dtype)
+    mask = torch.empty(len(items), width, dtype=dtype if dtype in FLOATS else torch.float32)
     if mask.numel():
         # all words are unsigned and of 32 bits in the kernel, so that its sums wrap as Philox's do
         words = [np.uint32(word & LOW) for word in (*key, site, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
         parallel_for(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
-    return mask
+    return mask.to(dtype)
 
 
 @compiled
