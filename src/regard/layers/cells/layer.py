@@ -84,16 +84,16 @@ class AbstractRecurrentLayer(nn.Module):
         return run_in_torch(self._forward_in_torch, self.cell, x, first, padding)
 
     def _forward_in_torch(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """torch's forward, which never drops anything here: a layer has no dropout of its own.
+        """torch's forward, in which training mode changes nothing, as a layer has no dropout of its own.
 
-        cuDNN gives gradients only in training mode. Where they are wanted in evaluation mode, as for saliency, another
-        object with the same weights is called, which is in training mode: nothing is set on this one during a call.
+        cuDNN has gradients in training mode only. In evaluation mode, as for saliency, they are those of a shallow copy
+        of the layer in training mode.
         """
-        if self.training or torch.compiler.is_compiling() or not on_gpu(inputs) or not torch.is_grad_enabled():
-            return super().forward(inputs, state)
-        trained = object.__new__(type(self))
-        trained.__dict__.update(self.__dict__, training=True)
-        return super(AbstractRecurrentLayer, trained).forward(inputs, state)
+        layer = self
+        if torch.is_grad_enabled() and not (self.training or torch.compiler.is_compiling()):
+            layer = object.__new__(type(self))
+            layer.__dict__.update(self.__dict__, training=True)
+        return super(AbstractRecurrentLayer, layer).forward(inputs, state)
 
 
 class LSTM(AbstractRecurrentLayer, nn.LSTM):
@@ -141,11 +141,6 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: RightP
         return run_in_torch(layer, cell, x, state, padding)
     outputs, after = run_in_torch(layer, cell, x[:, None], state, RightPadding(len(x), 1))
     return outputs[:, 0], after
-
-
-def on_gpu(inputs: Any) -> bool:
-    """Whether a sequence, packed or not, is where torch's layers are cuDNN's."""
-    return bool(inputs.is_cuda)
 
 
 def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: RightPadding) -> tuple[Tensor, State]:
