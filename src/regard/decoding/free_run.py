@@ -126,8 +126,9 @@ def free_run(
     constant = repr(("free run", weights, type(feed), type(stop), attention_stop, alignment))
 
     def step(
-        run: _Run, number: int | Tensor, feed: Feed | None, stop: Stop | None, source: SearchSource | None
+        read: tuple[_Run, int | Tensor, Feed | None, Stop | None, SearchSource | None],
     ) -> tuple[_Run, int | Tensor, DecoderOutput]:
+        run, number, feed, stop, source = read
         inputs = first if run.values is None else _inputs_after(run.values, run.rows, number, first, feed)
         with loop:
             output, state = decoder.step(
@@ -160,14 +161,14 @@ def free_run(
         run = _Run(memory, decoder.initial_state(memory), None, rows, remaining, waiting, nothing, nothing, nothing > 0)
         lengths, stopped = nothing.clone(), run.stopped.clone()
         least, longest = int(remaining.min()), int(remaining.max())
-        number: int | Tensor = 0
+        number: int | Tensor = nothing.new_zeros(()) if is_recorded else 0
         while len(run.rows):
+            read = run, number, feed, stop, source
             if recordings is None or not outputs:
-                run, number, output = step(run, number, feed, stop, source)
+                run, number, output = step(read)
             else:
-                inputs = run, torch.as_tensor(number, device=device), feed, stop, source
                 rows = run.rows  # the same tensor as long as no row leaves
-                run, number, output = called(recordings, constant, inputs, lambda inputs: step(*inputs))
+                run, number, output = called(recordings, constant, read, step)
                 run, output = replace(run, rows=rows), tree.map(torch.clone, output)
             outputs.append((run.rows, output))
             may_end = stop is not None or attention_stop is not None or len(outputs) >= least
