@@ -329,7 +329,7 @@ def forward_sum(
     working = working.masked_fill(~cells.any(1)[:, None, None], nothing)
     log_probabilities = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
     sources, targets = sources.repeat_interleave(heads), targets.repeat_interleave(heads)
-    if is_trusted():  # torch's loss reads lengths on the CPU
+    if is_trusted():
         losses = _negative_log_paths(log_probabilities, sources, targets)
     else:
         labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(log_probabilities), -1)
@@ -348,7 +348,7 @@ def forward_sum(
 def _negative_log_paths(
     log_probabilities: Float[Tensor, "R T N"], sources: Int[Tensor, " R"], targets: Int[Tensor, " R"]
 ) -> Float[Tensor, " R"]:
-    """-log of the sum over all paths of `forward_sum`, for lengths that are not read.
+    """-log of the sum over all paths of `forward_sum`, in recorded steps, as torch's CTC reads lengths on the host.
 
     A path is in state 2j if it read j positions and then a blank, and in state 2j - 1 while it reads position j: with
     e_t what the states emit,
