@@ -680,7 +680,7 @@ def test_a_table_shows_names_calls_shapes_and_entropies():
     ]
     assert seen.entropy("Attends") == pytest.approx((torch.tensor(4.0).log() + torch.tensor(2.0).log()) / 2)
     assert str(Seen()) == "Seen: no attention was recorded"
-    with pytest.raises(KeyError, match="there are Attends"):
+    with pytest.raises(KeyError, match="recorded attentions are: Attends"):
         seen["attends"]
 
 

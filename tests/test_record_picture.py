@@ -70,7 +70,7 @@ def test_tokens_that_do_not_fit_are_refused(seen, tmp_path):
         seen.plot(tmp_path / "a.png", sentence=2)
     with pytest.raises(ShapeError, match=r"call=1, but encoder.* was called 1 times"):
         seen.plot(tmp_path / "a.png", call=1)
-    with pytest.raises(RegardError, match=r"match none of encoder\.layers\.0"):
+    with pytest.raises(RegardError, match=r"match none of the recorded attentions: encoder\.layers\.0"):
         seen.plot(tmp_path / "a.png", names="x*")
 
 
@@ -127,7 +127,7 @@ def test_a_rollout_multiplies_layers_with_their_residual_connections(seen):
     assert rollout.shape == (2, 7, 7)
     torch.testing.assert_close(rollout[0].sum(-1), torch.ones(7))
     for names in ("*", "decoder.*.multihead_attn", "none"):
-        with pytest.raises(ShapeError, match="A rollout is of layers of self-attention"):
+        with pytest.raises(ShapeError, match="A rollout needs layers of self-attention"):
             seen.rollout(names)
     twice = Seen()
     for _ in range(2):

@@ -1,7 +1,7 @@
-"""The names of attentions: the dotted path of the module in whose method attention was computed.
+"""The names of attentions: dotted paths of the modules in whose methods attention is computed.
 
-The module is found on the stack of calls: it is the first argument of the nearest function that has a module of the
-model there. So no module is wrapped, and none has a hook.
+The module is found on the call stack: it is the first argument of the innermost function whose first argument is a
+module of the model. So modules need neither wrappers nor hooks.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from torch import nn
 from regard.attention import AbstractAttention
 
 Site = tuple[tuple[CodeType, int], ...]
-"""From where in a module's method attention was called: the code and the instruction of each function in between."""
+"""A call site in a module's method: code and instruction of each frame, innermost first."""
 _PASSED = (__file__.removesuffix("names.py"), torch.overrides.__file__)
-"""Frames of these files are no part of a site: how many there are depends on who else records."""
+"""Frames of these files are left out of a site, as their number depends on other recorders."""
 _LIBRARY = __file__.removesuffix("record/names.py".replace("/", os.sep))
 
 
 class Names:
-    """The modules of a model by what they share with their copies.
+    """The names of a model's modules, by their dicts of parameters.
 
-    A search may step a copy of a decoder (`models.pointer`), which has the same dicts of parameters.
-
-    Args:
-        model: whose modules are named.
+    Copies share these dicts: a search may step a copy of a decoder (`models.pointer`).
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -43,18 +40,18 @@ class Names:
                 self._parts |= {id(part._parameters) for part in (module, *module.children())}
 
     def name(self, module: nn.Module) -> str | None:
-        """The dotted path of a module, the name of its type for the model itself; None for modules of others."""
+        """The dotted path of a module; for the model itself the name of its type; None for other modules."""
         return self._names.get(id(module._parameters))
 
     def holds(self, module: nn.Module) -> bool:
-        """Whether a module is one of the library's attentions, or a part of one."""
+        """Whether a module is an attention of the library in the model, or a part of one."""
         return id(module._parameters) in self._parts
 
     def caller(self) -> tuple[nn.Module, Site] | Literal["compiled"] | None:
-        """The module of the model in whose method this is called, and from where there.
+        """The innermost module of the model on the call stack, and the call site in its method.
 
-        "compiled" in the graph of a function that torch.compile compiled, in which places are those of the graph. None
-        outside of the model, and in a module of this library, which reports its weights (`layers.recorders`).
+        "compiled" within the graph of a function compiled by torch.compile, whose frames are those of the graph. None
+        outside the model, and in modules of this library, which report their weights (`layers.recorders`).
         """
         frame: FrameType | None = sys._getframe(1)
         site: list[tuple[CodeType, int]] = []
@@ -63,7 +60,6 @@ class Names:
                 site.append((frame.f_code, frame.f_lasti))
                 first = _first_argument(frame)
                 if isinstance(first, nn.Module) and id(first._parameters) in self._names:
-                    # the library's own code reports what its kernels compute
                     return None if frame.f_code.co_filename.startswith(_LIBRARY) else (first, tuple(site))
                 if isinstance(first, torch.fx.GraphModule):
                     return "compiled"
@@ -71,7 +67,7 @@ class Names:
         return None
 
     def layer(self, name: str) -> tuple[int, int] | None:
-        """The number of the layer that a name is of, and how many layers there are; None if it has no number.
+        """The number of a layer in a name and the number of layers in its stack; None if the name has no number.
 
         >>> Names(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 3)).layer("layers.1.self_attn")
         (1, 3)

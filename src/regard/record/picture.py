@@ -1,4 +1,4 @@
-"""Recorded weights of one sentence as alignments with tokens: the layers of one kind of attention are one alignment."""
+"""Recorded weights of one sentence as alignments with tokens, one for all layers of the same attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.shapes import Float
 from regard.viz import Aligned
 
 ROUNDING = 1e-6
-"""Weights up to this on positions behind the last token are none."""
+"""Weights up to this count as 0 at positions after the last token."""
 _NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.|$)")
 _CROSS = re.compile("cross|encoder_attn|encdec|enc_dec|multihead_attn")
 
@@ -29,7 +29,7 @@ def aligned(
     call: int | None,
     names: Sequence[str] | None,
 ) -> list[Aligned]:
-    """An alignment (L, H, T, S) for each kind of attention, whose names differ in the number of the layer only.
+    """An alignment (L, H, T, S) for each group of attentions whose names differ in the number of the layer only.
 
     Args:
         tokens, target_tokens, sentence, call, names: as in `Seen.plot`.
@@ -42,7 +42,9 @@ def aligned(
         kind = _NUMBER.sub("*", name, count=1)
         kinds.setdefault((kind, tuple(weights.shape)), {})[name] = weights
     if not kinds:
-        raise RegardError(f"There is nothing to show: names={names} match none of {', '.join(seen) or 'nothing'}.")
+        raise RegardError(
+            f"names={names} match none of the recorded attentions: {', '.join(seen) or 'there are none'}."
+        )
     return [
         _labelled(kind, list(layers), torch.stack(list(layers.values())), tokens, target_tokens)
         for (kind, _), layers in kinds.items()
@@ -80,7 +82,7 @@ def _labelled(
         if bool((weights[..., len(sources) :] > ROUNDING).any()):
             raise ShapeError(
                 f"tokens has {len(sources)} tokens, but {kind} has weight on later positions of its {positions}. "
-                "Give a token for every position, those that the model adds included."
+                "Give a token for every position, also for those that the model adds."
             )
         weights = weights[..., : len(sources)]
     return Aligned(
@@ -100,16 +102,16 @@ def _sides(
 ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
     """The tokens of positions and of steps.
 
-    Attention with as many steps as positions is over one sequence: over the target if it never looks ahead. Of sources
-    and targets of equal length the name tells which attention is between them.
+    Attention with T = S is self-attention: over the target if it is causal, else over the source. If source and target
+    have equal lengths, names such as "cross" mark the attention between them.
     """
     steps, positions = weights.shape[2:]
     if target_tokens is None:
         return tokens, tokens if steps == positions else None
     if steps != positions or _CROSS.search(kind):
         return tokens, target_tokens
-    looks_ahead = bool((weights.triu(1) > ROUNDING).any())
-    own, other = (tokens, target_tokens) if looks_ahead else (target_tokens, tokens)
+    is_causal = not bool((weights.triu(1) > ROUNDING).any())
+    own, other = (target_tokens, tokens) if is_causal else (tokens, target_tokens)
     if own is not None and other is not None and len(own) > steps == len(other):
         own = other
     return own, own

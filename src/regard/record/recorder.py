@@ -1,10 +1,11 @@
-"""`record_attention`: what a thread records while a model runs."""
+"""`record_attention`: a context manager that records the attention of a model that runs in it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any, cast
@@ -34,14 +35,14 @@ def record_attention(
 ) -> Iterator[Seen]:
     """Records the weights of every attention of a model, within a `with`; outputs and gradients stay as they are.
 
-    Attention is recorded that goes through `nn.MultiheadAttention`, `nn.Transformer` and its layers,
-    `torch.nn.functional.scaled_dot_product_attention`, or a mechanism of this library: in single passes, step by step
-    in a search, in training and in inference. The model takes the path that it takes without a recorder, and the
-    weights of paths that keep none are computed beside it: outputs are equal to the bit. They are the weights before
-    dropout. Nothing is set on the model, which has neither hooks nor wrappers; it holds for the thread that enters.
+    Recorded are calls of `nn.MultiheadAttention`, `nn.Transformer` and its layers,
+    `torch.nn.functional.scaled_dot_product_attention`, and the mechanisms of this library: in single passes, step by
+    step in a search, in training and in inference. The model takes the same path as without a recorder, so that outputs
+    are equal to the bit; weights that a path does not keep are computed separately. Weights are those before dropout.
+    The model gets no hooks, wrappers or attributes. Only calls in the thread that enters are recorded.
 
-    Attention that is computed otherwise is not seen: products and softmax of the model's own (as `attn_implementation=
-    "eager"` of transformers), `flex_attention`, kernels of other packages.
+    Not recorded is attention by other functions: a model's own products and softmax (`attn_implementation="eager"` of
+    transformers), `flex_attention`, kernels of other packages.
 
     Args:
         model: a module, or an object that has one as `module`, such as what `regard.load` returns.
@@ -50,17 +51,17 @@ def record_attention(
             number of a name.
         heads: numbers of the heads that are kept, negative ones from the last.
         max_calls: how many calls of each attention are recorded, the first ones; all if None.
-        dtype: of the kept weights, as `torch.float16` to save memory. If None, weights that were computed beside the
-            model have float32 (float64 if the model has), others the model's.
-        device: where they are kept, as `"cpu"` for a model on a GPU; the model's if None.
+        dtype: of the kept weights, such as `torch.float16` to save memory. If None, that of the model, and at least
+            float32 for weights that are computed separately.
+        device: of the kept weights, such as `"cpu"` for a model on a GPU; that of the model if None.
 
     Yields:
-        A mapping from names to weights (B, H, T, S), which also holds after the `with`.
+        A mapping from names to weights (B, H, T, S), which remains valid after the `with`.
 
     Raises:
-        UnsupportedError: for a model, or a part of it, that `torch.compile` or `torch.jit` compiled: its kernels keep
-            no weights. Record the module from which it was made.
-        ConfigError: for an option that cannot be.
+        UnsupportedError: for a model with a part that was compiled by `torch.compile` or `torch.jit`, whose kernels
+            keep no weights. Record the module from which it was made.
+        ConfigError: for an invalid option.
 
     Warns:
         UserWarning: if nothing was recorded.
@@ -74,9 +75,9 @@ def record_attention(
     """
     module = _module(model)
     if max_calls is not None and max_calls < 1:
-        raise ConfigError(f"max_calls={max_calls}: 1 or more calls of each attention, or None for all.")
+        raise ConfigError(f"max_calls={max_calls} must be at least 1, or None to record all calls.")
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        raise ConfigError(f"dtype={dtype!r}: weights are kept as floating-point numbers, such as torch.float16.")
+        raise ConfigError(f"dtype={dtype!r} must be a floating-point type, such as torch.float16.")
     keep = Keep(_numbers(heads), dtype, None if device is None else torch.device(device))
     patterns = (names,) if isinstance(names, str) else None if names is None else tuple(names)
     seen = Seen()
@@ -86,31 +87,28 @@ def record_attention(
     recorder.check()
 
 
+@dataclass(eq=False)
 class _Recorder(recorders.AbstractRecorder):
-    """Takes the weights that are to be recorded.
+    """Adds weights to `seen`.
 
     Args:
-        seen: where they are kept.
         patterns, layers, max_calls: as in `record_attention`.
+        skipped: names whose weights were not wanted.
+        has_compiled, has_mapped: whether there were calls in compiled functions, or in torch.vmap.
     """
 
-    def __init__(
-        self,
-        seen: Seen,
-        names: Names,
-        keep: Keep,
-        patterns: tuple[str, ...] | None,
-        layers: tuple[int, ...] | None,
-        max_calls: int | None,
-    ) -> None:
-        self.seen, self.names, self.keep = seen, names, keep
-        self.patterns, self.layers, self.max_calls = patterns, layers, max_calls
-        self.passed: dict[str, None] = {}
-        self.has_compiled = False
-        self.has_mapped = False
+    seen: Seen
+    names: Names
+    keep: Keep
+    patterns: tuple[str, ...] | None
+    layers: tuple[int, ...] | None
+    max_calls: int | None
+    skipped: dict[str, None] = field(default_factory=dict)
+    has_compiled: bool = False
+    has_mapped: bool = False
 
     def wants(self, attention: nn.Module) -> bool:
-        """Whether an attention of the library is of the model and its weights are wanted."""
+        """Whether an attention of the library belongs to the model and its weights are wanted."""
         name = self.names.name(attention)
         return name is not None and self.admits(name, ())
 
@@ -119,15 +117,15 @@ class _Recorder(recorders.AbstractRecorder):
         return self.names.holds(module)
 
     def take(self, attention: nn.Module, weights: Tensor) -> None:
-        """Keeps a copy of the weights of an attention of the library."""
+        """Adds a copy of the weights of an attention of the library."""
         name = cast(str, self.names.name(attention))
         if (own := self._unwrapped(weights)) is not None:
             self.seen.add(name, (), self.keep.copy(own))
 
     def admits(self, name: str, site: Any) -> bool:
-        """Whether the weights of a name, called from a site, are wanted."""
+        """Whether weights are wanted of the attention of this name that is called from this site."""
         if not self._matches(name, site):
-            self.passed[name] = None
+            self.skipped[name] = None
             return False
         return self.max_calls is None or self.seen.count(name, site) < self.max_calls
 
@@ -142,14 +140,14 @@ class _Recorder(recorders.AbstractRecorder):
         return any(fnmatchcase(candidate, pattern) for candidate in candidates for pattern in self.patterns)
 
     def see(self, weigh: Callable[..., Tensor], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Computes and keeps the weights of a call of torch's."""
+        """Computes and adds the weights of a call of a function of torch."""
         called = self.names.caller()
         if called == "compiled":
             self.has_compiled = True
         if called is None or isinstance(called, str):
             return
         module, site = called
-        if isinstance(module, AbstractAttention):  # reports by itself
+        if isinstance(module, AbstractAttention):  # reports its weights itself
             return
         if isinstance(module, nn.TransformerEncoderLayer):  # the fused path, which does not call its attention
             module, site = module.self_attn, ()
@@ -166,7 +164,7 @@ class _Recorder(recorders.AbstractRecorder):
                 self.seen.add(name, site, own.detach())
 
     def _unwrapped(self, x: Tensor) -> Tensor | None:
-        """A tensor without the wrappers of torch.func.grad; None within torch.vmap, of which a warning is given."""
+        """A tensor without the wrappers of torch.func.grad; None within torch.vmap."""
         functorch = torch._C._functorch
         while functorch.is_functorch_wrapped_tensor(x):
             if functorch.is_batchedtensor(x):
@@ -176,7 +174,7 @@ class _Recorder(recorders.AbstractRecorder):
         return x
 
     def check(self) -> None:
-        """Warns if nothing was recorded, or something could not be."""
+        """Warns of calls that could not be recorded, or if there were none."""
         missed = {
             "functions that torch.compile compiled: their kernels keep no weights": self.has_compiled,
             "torch.vmap: its calls have no batch of their own": self.has_mapped,
@@ -186,18 +184,18 @@ class _Recorder(recorders.AbstractRecorder):
                 warnings.warn(f"Attention was not recorded in {place}.", UserWarning, stacklevel=4)
         if self.seen or any(missed.values()):
             return
-        if self.passed:
-            reason = f"Neither names nor layers matched any of: {', '.join(self.passed)}."
+        if self.skipped:
+            reason = f"Neither names nor layers matched any of: {', '.join(self.skipped)}."
         else:
             reason = (
-                "The model was not called within the `with`, by this thread, or its attention goes neither through "
-                "torch's functions nor through mechanisms of regard."
+                "The model was not called within the `with` in this thread, or its attention uses neither torch's "
+                "functions nor mechanisms of regard."
             )
         warnings.warn(f"record_attention recorded nothing. {reason}", UserWarning, stacklevel=4)
 
 
 class _Mode(TorchFunctionMode):
-    """Sees the calls of torch's functions in this thread; it passes them on as they are."""
+    """Makes the calls of torch's functions in this thread unchanged, and records those of attention."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -206,7 +204,7 @@ class _Mode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if torch.compiler.is_compiling():  # a compiled function, which no module shows
+        if torch.compiler.is_compiling():  # a compiled function
             self.recorder.has_compiled = True
             return result
         weigh = WEIGH.get(func)
@@ -222,10 +220,10 @@ _recording = 0
 
 @contextmanager
 def _fused_paths() -> Iterator[None]:
-    """Keeps the fused paths of `nn.TransformerEncoder` and `nn.MultiheadAttention` in inference.
+    """Lets `nn.TransformerEncoder` and `nn.MultiheadAttention` take their fused paths in inference.
 
-    They ask `torch.overrides.has_torch_function` and are left where any mode is active. Within this, the modes of
-    recorders are not counted.
+    They take them only if `torch.overrides.has_torch_function` finds no active mode. Within this context it ignores
+    those of recorders.
     """
     global _recording
     with _LOCK:
@@ -242,18 +240,13 @@ def _fused_paths() -> Iterator[None]:
 
 def _has_torch_function(args: Iterable[Any]) -> bool:
     with ExitStack() as without:
-        while isinstance(_innermost(), _Mode):
+        while isinstance((torch.overrides._get_current_function_mode_stack() or [None])[-1], _Mode):
             without.enter_context(torch.overrides._pop_mode_temporarily())
         return _HAS_TORCH_FUNCTION(args)
 
 
-def _innermost() -> Any:
-    stack = torch.overrides._get_current_function_mode_stack()
-    return stack[-1] if stack else None
-
-
 def _module(model: Any) -> nn.Module:
-    """The module of a model, in which nothing is compiled."""
+    """The module of a model, which must have no compiled part."""
     module = model if isinstance(model, nn.Module) else getattr(model, "module", None)
     if not isinstance(module, nn.Module):
         raise UnsupportedError(
@@ -280,6 +273,4 @@ def _module(model: Any) -> nn.Module:
 
 
 def _numbers(values: int | Sequence[int] | None) -> tuple[int, ...] | None:
-    if values is None or isinstance(values, int):
-        return None if values is None else (values,)
-    return tuple(values)
+    return (values,) if isinstance(values, int) else None if values is None else tuple(values)

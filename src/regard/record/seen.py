@@ -1,4 +1,4 @@
-"""What was recorded: weights by name."""
+"""`Seen`: recorded weights by name."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from regard.shapes import Float
 class Seen(Mapping[str, Tensor | list[Tensor]]):
     """The recorded weights of every attention, by name, in the order of the first calls.
 
-    A name is the dotted path of the module that computed attention (`decoder.layers.0.self_attn`); where a method of a
-    module calls torch's function from several places, they are told apart by .0, .1, … Weights are (B, H, T, S): each
-    of T queries has a distribution over S positions. `seen[name]` is a tensor if the attention was called once, and a
-    list of tensors by call otherwise, as in a loop that generates; `calls` is always a list. `print(seen)` is a table.
+    A name is the dotted path of the module that computed attention (`decoder.layers.0.self_attn`), and has .0, .1, … at
+    its end if a method of the module calls torch's function from several places. Weights are (B, H, T, S): each of T
+    queries has a distribution over S positions. `seen[name]` is a tensor if the attention was called once, otherwise a
+    list with a tensor for each call, as in a loop that generates; `calls(name)` is always a list. `print(seen)` prints
+    a table.
     """
 
     def __init__(self) -> None:
         self._calls: dict[str, dict[Hashable, list[Tensor]]] = {}
 
     def add(self, name: str, site: Hashable, weights: Float[Tensor, "B H T S"]) -> None:
-        """Keeps the weights of one call.
+        """Adds the weights of one call.
 
         Args:
             name: of the module.
-            site: from where in a method of the module attention was called.
+            site: identifies the place of the call in a method of the module.
         """
         self._calls.setdefault(name, {}).setdefault(site, []).append(weights)
 
     def count(self, name: str, site: Hashable) -> int:
-        """How many calls of a module's attention, from a site, are kept."""
+        """The number of recorded calls from a site of a module."""
         return len(self._calls.get(name, {}).get(site, ()))
 
     def number(self, name: str, site: Hashable) -> int:
-        """The number of a site among those of a module, in the order in which they are asked about."""
+        """The index of a site among those of a module, in the order of their first use."""
         sites = self._calls.setdefault(name, {})
         sites.setdefault(site, [])
         return list(sites).index(site)
@@ -61,23 +62,23 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
         """The weights (B, H, T, S) of every call of an attention, in order."""
         named = self._named()
         if name not in named:
-            raise KeyError(f"{name!r} was not recorded; there are {', '.join(named) or 'none'}.")
+            raise KeyError(f"{name!r} was not recorded; the recorded attentions are: {', '.join(named) or 'none'}.")
         return named[name]
 
     def joined(self, name: str) -> Float[Tensor, "B H T S"]:
-        """All calls of an attention as one: their steps one after the other, as of a loop that generates with a cache.
+        """All calls of an attention joined along T, for loops that generate with a cache.
 
-        S is that of the longest call; later positions have weight 0 in earlier calls.
+        S is that of the longest call; shorter ones have weight 0 at the further positions.
 
         Raises:
-            ShapeError: if calls have other numbers of rows, or heads.
+            ShapeError: if calls differ in B or H.
         """
         calls = self.calls(name)
         if len({weights.shape[:2] for weights in calls}) > 1:
             shapes = ", ".join(dict.fromkeys(str(tuple(weights.shape)) for weights in calls))
             raise ShapeError(
-                f"The calls of {name} have other rows (B, H, T, S): {shapes}. They are other batches, or a search "
-                "removed rows that had ended; use `calls`."
+                f"The calls of {name} differ in B or H: (B, H, T, S) is {shapes}. They are of several batches, or of a "
+                "search that removed finished rows; use `calls`."
             )
         longest = max(weights.shape[3] for weights in calls)
         return torch.cat([torch.nn.functional.pad(w, (0, longest - w.shape[3])) for w in calls], 2)
@@ -93,8 +94,10 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
         return len(self._named())
 
     def entropy(self, name: str) -> float:
-        """The mean entropy of an attention's distributions, in nats: 0 where all weight is on one position, ln S where
-        it is spread evenly. Rows without weight do not count; NaN if there is no other."""
+        """The mean entropy of an attention's distributions, in nats, from 0 (one position) to ln S (uniform).
+
+        Rows without weight do not count; NaN if there are no others.
+        """
         total, rows = 0.0, 0
         for weights in self.calls(name):
             p = weights.double() if weights.dtype == torch.float64 else weights.float()
@@ -105,16 +108,16 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
         return total / rows if rows else float("nan")
 
     def rollout(self, names: str | Sequence[str] = "*") -> Float[Tensor, "B T T"]:
-        """Attention rollout: how much of each input is in each output of a stack of self-attention.
+        """Attention rollout: the share of each input in each output of a stack of self-attention.
 
-        R = Â_L ⋯ Â_1 with Â_l = ½ (mean of the heads of layer l) + ½ I, the half being the residual connection. Layers
-        are in the order of their calls.
+        R = Â_L ⋯ Â_1 with Â_l = ½ (mean of the heads of layer l) + ½ I, where ½ I stands for the residual connection.
+        Layers are in the order of their calls.
 
         Args:
             names: patterns of the names of the layers, such as `"encoder.*"`.
 
         Raises:
-            ShapeError: for attention that is not over one sequence, or was called several times.
+            ShapeError: for attention with T ≠ S, or with several calls.
 
         Source: Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers (arXiv 2005.00928), equation 1.
         """
@@ -126,7 +129,7 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
         if not is_stack or any(len(self.calls(name)) > 1 for name in chosen):
             shown = "\n".join(f"  {name} (B, H, T, S) {_shapes(self.calls(name))}" for name in chosen)
             raise ShapeError(
-                f"A rollout is of layers of self-attention, each called once; names={names!r} gave:\n{shown}"
+                f"A rollout needs layers of self-attention, each called once; names={names!r} match:\n{shown}"
             )
         ((_, steps, _),) = shapes
         total = torch.eye(steps)
@@ -155,12 +158,12 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
 
         Args:
             path: ends in .png, .svg, .pdf or .html.
-            tokens: labels of the positions, and of the steps of attention over one sequence. Positions behind the last
-                token are padding, and left out.
-            target_tokens: of a model with two sequences labels of the steps; `tokens` are then those of the source.
-                Self-attention that never looks ahead is over the target.
+            tokens: labels of the positions and, in self-attention, of the steps. Later positions are padding and left
+                out.
+            target_tokens: labels of the steps, for models with a source, whose labels are `tokens`. Causal
+                self-attention is over the target.
             sentence: the row of the batch.
-            call: the number of the call; all joined (`joined`) if None.
+            call: the number of the call; if None, all calls, `joined`.
             names: patterns of the names to show; all if None.
             title, highest, data: as in `regard.plot_alignment`.
 
@@ -168,8 +171,8 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             The paths of the written files.
 
         Raises:
-            ShapeError: for tokens that do not fit, or a sentence or call that there is not.
-            RegardError: if there is nothing to show.
+            ShapeError: for too many or too few tokens, or a missing sentence or call.
+            RegardError: if no recorded attention matches `names`.
         """
         from regard.record.picture import aligned
         from regard.viz import plot_alignment
@@ -199,7 +202,7 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
 
 
 def _shapes(calls: Sequence[Tensor]) -> str:
-    """The sizes of all calls; of those that differ the smallest and the largest."""
+    """The sizes of all calls, with the smallest and the largest of those that differ."""
     axes = zip(*(weights.shape for weights in calls), strict=True)
     return ", ".join(
         str(low) if low == high else f"{low}–{high}" for low, high in ((min(sizes), max(sizes)) for sizes in axes)

@@ -1,8 +1,8 @@
-"""The weights of torch's attention functions, computed from the arguments with which they were called.
+"""The weights of torch's attention functions, computed from the arguments of their calls.
 
-    α = softmax(scale · q kᵀ + bias), in float32, or float64 if q is; before dropout
+    α = softmax(scale · q kᵀ + bias), in float32, or in float64 if q is; before dropout
 
-A query that may attend to nothing has the weights 0. Temporary memory is bounded: the result is filled block by block.
+A query that may attend to no position has weights of 0. The result is filled in blocks, which bounds temporary memory.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from regard.errors import ShapeError
 from regard.shapes import Float
 
 BLOCK = 1 << 22
-"""So many weights are computed at a time."""
+"""The number of weights of a block."""
 
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept of weights.
+    """Which heads are kept, and how.
 
     Args:
         heads: their numbers, negative ones from the last; all if None.
-        dtype, device: those in which they were computed if None.
+        dtype, device: of the kept weights; those of the computation if None.
     """
 
     heads: tuple[int, ...] | None = None
@@ -38,10 +38,10 @@ class Keep:
     device: torch.device | None = None
 
     def choose(self, num_heads: int) -> list[int]:
-        """The heads that are kept.
+        """The numbers of the kept heads, from 0.
 
         Raises:
-            ShapeError: for a head that there is not.
+            ShapeError: for a missing head.
         """
         chosen = range(num_heads) if self.heads is None else self.heads
         if any(not -num_heads <= head < num_heads for head in chosen):
@@ -49,7 +49,7 @@ class Keep:
         return [head % num_heads for head in chosen]
 
     def copy(self, weights: Float[Tensor, "R H T S"]) -> Tensor:
-        """The kept heads of weights that belong to someone else."""
+        """A copy of the kept heads."""
         if self.heads is not None:
             weights = weights[:, self.choose(weights.shape[1])]
         return weights.detach().to(device=self.device, dtype=self.dtype, copy=True)
@@ -67,7 +67,7 @@ def softmax_weights(
     """The weights of the kept heads.
 
     Args:
-        bias: (·, ·, T, S) that broadcasts: True where a position may be attended to, or what is added to the energies.
+        bias: (·, ·, T, S) that broadcasts: True where a position may be attended to, or numbers to add to energies.
         causal: whether query t may attend only to positions 0 … t.
     """
     batch, num_heads, steps, _ = query.shape
@@ -117,7 +117,7 @@ def of_scaled_dot_product(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """As (B, H, T, S) of `scaled_dot_product_attention`: without heads H = 1, and further axes are a part of B.
+    """The weights of `scaled_dot_product_attention`; without heads H = 1, and further axes are a part of B.
 
     Query, key and mask broadcast to each other, as in the products and sums that the function computes.
     """
@@ -142,7 +142,7 @@ def of_scaled_dot_product(
 def _four_axes(x: Tensor, lead: Sequence[int]) -> Tensor:
     """(…, ·, ·) as (B, ·, ·, ·), where `lead` are the axes of the weights before T and S, the last of them the heads.
 
-    Heads stay as they are: keys may have fewer, and a mask one for all.
+    Heads are not expanded: keys may have fewer, and a mask one for all.
     """
     if len(lead) < 2:  # no heads
         x = x.expand(*lead, *x.shape[-2:]).unsqueeze(-3)
@@ -152,7 +152,7 @@ def _four_axes(x: Tensor, lead: Sequence[int]) -> Tensor:
 
 
 def _of_nested(keep: Keep, query: Tensor, key: Tensor, *, scale: float, causal: bool) -> Tensor:
-    """Of nested tensors, whose sentences (H, T, D) have lengths of their own; 0 behind their ends."""
+    """The weights of nested tensors of sentences (H, T, D), padded with 0."""
     sentences = [
         softmax_weights(q[None], k[None], None, keep, scale=scale, causal=causal)[0]
         for q, k in zip(query.unbind(), key.unbind(), strict=True)
@@ -168,43 +168,43 @@ _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
 
 
 def of_multi_head(keep: Keep, *args: Any, **kwargs: Any) -> Tensor:
-    """Of `multi_head_attention_forward`, which projects (T, B, E) or, without a batch, (T, E)."""
+    """The weights of `multi_head_attention_forward`, which projects (T, B, E) or, without a batch, (T, E)."""
     bound = _MULTI_HEAD.bind(*args, **kwargs)
     bound.apply_defaults()
-    given = bound.arguments
-    query, key = given["query"], given["key"]
+    named = bound.arguments
+    query, key = named["query"], named["key"]
     has_batch = query.dim() == 3
     if not has_batch:
         query, key = query[:, None], key[:, None]
-    size, num_heads = query.shape[2], given["num_heads"]
-    if given["use_separate_proj_weight"]:
-        of_query, of_key = given["q_proj_weight"], given["k_proj_weight"]
+    size, num_heads = query.shape[2], named["num_heads"]
+    if named["use_separate_proj_weight"]:
+        of_query, of_key = named["q_proj_weight"], named["k_proj_weight"]
     else:
-        of_query, of_key, _ = given["in_proj_weight"].chunk(3)
-    biases = (None,) * 3 if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)
+        of_query, of_key, _ = named["in_proj_weight"].chunk(3)
+    biases = (None,) * 3 if named["in_proj_bias"] is None else named["in_proj_bias"].chunk(3)
     q = _project(query.transpose(0, 1), of_query, biases[0]).unflatten(2, (num_heads, -1)).transpose(1, 2)
-    if given["static_k"] is not None:
-        k = given["static_k"].unflatten(0, (-1, num_heads))
+    if named["static_k"] is not None:
+        k = named["static_k"].unflatten(0, (-1, num_heads))
     else:
         k = _project(key.transpose(0, 1), of_key, biases[1])
-        if given["bias_k"] is not None:
-            k = torch.cat([k, given["bias_k"].to(k).expand(len(k), 1, -1)], 1)
+        if named["bias_k"] is not None:
+            k = torch.cat([k, named["bias_k"].to(k).expand(len(k), 1, -1)], 1)
         k = k.unflatten(2, (num_heads, -1)).transpose(1, 2)
-    if given["add_zero_attn"]:
+    if named["add_zero_attn"]:
         k = torch.cat([k, torch.zeros_like(k[:, :, :1])], 2)
-    padding = given["key_padding_mask"]
+    padding = named["key_padding_mask"]
     if padding is not None and not has_batch:
         padding = padding[None]
-    bias = _joined(given["attn_mask"], padding, num_heads, k.shape[2], q.dtype)
+    bias = _joined(named["attn_mask"], padding, num_heads, k.shape[2], q.dtype)
     return softmax_weights(q, k, bias, keep, scale=(size // num_heads) ** -0.5)
 
 
 def _joined(
     attn_mask: Tensor | None, padding: Tensor | None, num_heads: int, positions: int, kind: torch.dtype
 ) -> Tensor | None:
-    """What is added to energies, (·, ·, T, S), of masks of `nn.MultiheadAttention`, where True leaves a position out.
+    """The bias (·, ·, T, S) of energies from masks of `nn.MultiheadAttention`, where True leaves a position out.
 
-    Positions that the masks do not know (`bias_k`, `add_zero_attn`) are always allowed.
+    Further positions (`bias_k`, `add_zero_attn`) are always allowed.
     """
     masks = []
     if attn_mask is not None:
@@ -219,19 +219,19 @@ def _joined(
 
 
 def _project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """In float32 at least."""
+    """x Wᵀ + b in float32 or wider."""
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
     return F.linear(x.to(kind), weight.to(kind), None if bias is None else bias.to(kind))
 
 
 def of_native_multi_head(keep: Keep, *args: Any) -> Tensor:
-    """Of `nn.MultiheadAttention`'s fused path in inference: (B, T, E), or nested, which attends to itself."""
+    """The weights of the fused path of `nn.MultiheadAttention` in inference: self-attention of (B, T, E), or nested."""
     query, _, _, _, num_heads, weight, bias, _, _, mask, _, _, mask_type = args
     return _of_itself(keep, query, num_heads, weight, bias, mask, mask_type)
 
 
 def of_encoder_layer(keep: Keep, *args: Any) -> Tensor:
-    """Of `nn.TransformerEncoderLayer`'s fused path in inference."""
+    """The weights of the fused path of `nn.TransformerEncoderLayer` in inference."""
     x, _, num_heads, weight, bias, _, _, _, norm_first, eps, norm_weight, norm_bias = args[:12]
     if norm_first:
         x = F.layer_norm(x, norm_weight.shape, norm_weight, norm_bias, eps)
@@ -247,7 +247,7 @@ def _of_itself(
     mask: Tensor | None = None,
     mask_type: int | None = None,
 ) -> Tensor:
-    """Self-attention of x (B, T, E). The fused paths leave out every position at which the mask is not 0."""
+    """The weights of self-attention of x (B, T, E). The fused paths leave out positions at which the mask is not 0."""
     if x.is_nested:
         lengths = torch.tensor([len(sentence) for sentence in x.unbind()], device=x.device)
         x = x.to_padded_tensor(0.0)
@@ -262,7 +262,7 @@ def _of_itself(
     )
     scale = query.shape[3] ** -0.5
     weights = softmax_weights(query.transpose(1, 2), key.transpose(1, 2), allowed, keep, scale=scale)
-    if lengths is not None:  # behind the end of a nested sentence there are no queries
+    if lengths is not None:  # a nested sentence has no queries beyond its end
         ended = torch.arange(x.shape[1], device=x.device)[:, None] >= lengths[:, None, None, None]
         weights = weights.masked_fill(ended.to(weights.device), 0)
     return weights
@@ -277,4 +277,4 @@ WEIGH: dict[Any, Weigh] = {
     torch._native_multi_head_attention: of_native_multi_head,
     torch._transformer_encoder_layer_fwd: of_encoder_layer,
 }
-"""From a function of torch to what computes its weights (B, H, T, S) from the same arguments."""
+"""By function of torch, a function that computes its weights (B, H, T, S) from the same arguments."""
