@@ -1,6 +1,6 @@
-"""Arithmetic on tensors, no modules: a file an operation, with the formula written for the eye; kernels/ is compiled.
+"""Operations on tensors, without modules: one file each, the readable reference first; kernels/ has compiled ones.
 
-An operation offers its implementations in an ordered table; `explain` says which is taken and why the others are not.
+An operation has an ordered table of implementations; `explain` prints which is taken and why others are not.
 """
 
 from typing import Any
@@ -51,13 +51,13 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "sparsemax": (Implementation("reference", sparsemax),),
     "warping_path": WARPING_PATH,
 }
-"""By operation, in the order in which they are asked."""
-STEPS = {name: step_implementations(name) for name in ("cells",)}
-"""Modules of what an operation does in a step, without autograd; their inputs tell the device."""
+"""By operation, in order of preference."""
+STEPS = {"cells": step_implementations("cells")}
+"""Modules of steps without autograd; the device follows from their inputs."""
 
 
 def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
-    """Which implementation is taken and why, of one operation for some inputs, or of all on this machine.
+    """Which implementation of an operation is taken for some inputs, and why; if None, of each on this machine.
 
     >>> print(explain("sparsemax"))
     sparsemax

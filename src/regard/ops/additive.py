@@ -22,7 +22,7 @@ Activation = Literal["tanh", "relu", "leaky_relu"]
 
 
 def find_slope(activation: Activation, slope: float | None) -> float | None:
-    """What a rectifier multiplies negative numbers by: 0 for relu, 0.01 if None for leaky_relu. For tanh it is None.
+    """The slope of a rectifier below 0: 0 for relu, for leaky_relu 0.01 if None. None for tanh.
 
     Raises:
         RegardError: for an unknown activation, and for a slope of an activation that has none.
@@ -32,9 +32,9 @@ def find_slope(activation: Activation, slope: float | None) -> float | None:
     if activation == "leaky_relu":
         return 0.01 if slope is None else float(slope)
     if activation not in ("tanh", "relu"):
-        raise RegardError(f"activation={activation!r}: there are tanh, relu and leaky_relu.")
+        raise RegardError(f"activation={activation!r} must be tanh, relu or leaky_relu.")
     if slope is not None:
-        raise RegardError(f"slope={slope} is for activation='leaky_relu'; this is {activation!r}, which has none.")
+        raise RegardError(f"slope={slope} needs activation='leaky_relu'; activation={activation!r} has no slope.")
     return 0.0
 
 
@@ -53,17 +53,17 @@ def additive_energies(
     *,
     slope: float | None = None,
 ) -> Float[Tensor, "B *heads T S"]:
-    """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads; or a rectifier in place of tanh.
+    """e_ts = Σ_d v_d · tanh(q_td + k_sd) of each head, or with a rectifier in place of tanh.
 
-    Nothing of size T·S·D exists, neither forward nor backward, except of up to `FEW` numbers on a GPU. Half types are
-    computed in float32, by the kernels for a GPU without copies of the inputs in float32, and by its formula with
-    tangents in the half type.
+    Forward and backward there is no tensor of size T·S·D, except of up to `FEW` numbers on a GPU. Half types are
+    computed in float32: by the kernels for a GPU without copies of the inputs, by its formula with tangents in the half
+    type.
 
     Args:
         slope: of leaky_relu below 0, 0.01 if None.
 
     Raises:
-        ShapeError: for sizes or devices that do not fit together.
+        ShapeError: for sizes or devices that disagree.
         RegardError: for an unknown activation, or a slope without leaky_relu.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2, with query and keys already projected.
@@ -80,7 +80,6 @@ def additive_energies(
 
 
 def _check(query: Tensor, keys: Tensor, v: Tensor) -> None:
-    """Refuses what does not fit together."""
     if (
         query.dim() not in (3, 4)
         or query.shape[0] != keys.shape[0]
@@ -107,15 +106,15 @@ def result_type(query: Tensor, keys: Tensor, v: Tensor) -> torch.dtype:
 
 
 def working_type(kind: torch.dtype) -> torch.dtype:
-    """What energies of a type are computed in: float32 or wider."""
+    """The type in which energies of a type are computed: float32 or wider."""
     return torch.float32 if kind.itemsize < 4 else kind
 
 
 def _as_read(name: str, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs as an implementation reads them: kernels for a GPU half types as they are stored, others in one type.
+    """The inputs as an implementation reads them: in one type, but half types unchanged by kernels for a GPU.
 
-    A step of a search takes as long as its keys take to be read, and those of half types are half as many bytes. The
-    formula on a GPU has tangents in the half type of query and keys; products with v and sums are float32.
+    There a step of a search takes as long as reading its keys, and half types have half as many bytes. The formula on a
+    GPU has tangents in the half type of query and keys; products with v and sums are float32.
     """
     if query.dtype == keys.dtype == v.dtype and query.dtype in FLOATS:
         return query, keys, v
@@ -131,7 +130,7 @@ def _as_read(name: str, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor,
 def _compiled(
     query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
 ) -> Tensor:
-    """As an operation that the compiler does not look into."""
+    """As a custom operator, which torch.compile does not trace into."""
     return torch.ops.regard.additive_energies(query, keys, v, find_slope(activation, slope))
 
 
@@ -144,7 +143,6 @@ def _with(
     *,
     slope: float | None = None,
 ) -> Tensor:
-    """By certain kernels."""
     kind = result_type(query, keys, v)
     energies = run(kernels.function(), find_slope(activation, slope), *_as_read(kernels.name, query, keys, v))
     return energies if energies.dtype == kind else energies.to(kind)
@@ -152,8 +150,10 @@ def _with(
 
 def _compiled_reason(*inputs: Any, **options: Any) -> str | None:
     if not compiles():
-        return "torch.compile does not look"
-    return None if torch.compiler.is_dynamo_compiling() else switched_off()  # what it traces cannot ask the switch
+        return "it is for torch.compile and torch.export"
+    return (
+        None if torch.compiler.is_dynamo_compiling() else switched_off()
+    )  # the switch is a context variable, which Dynamo cannot trace
 
 
 FEW = 1 << 25
@@ -165,10 +165,10 @@ and backward of 2^25 1.50 and 0.65, of 2^31 4.5 and 35. The kernels take longer 
 
 
 def few_reason(query: Any = None, keys: Any = None, *rest: Any) -> str | None:
-    """Kernels take longer than the formula, as there are few tangents and they are not for the CPU."""
+    """Why the formula is taken instead of kernels for a GPU, or None."""
     if query is None or keys is None or query.device.type == "cpu" or query.numel() * keys.shape[1] > FEW:
         return None
-    return "so few tangents are computed faster by the formula"
+    return "the formula is faster for so few tangents"
 
 
 def _unsupported_reason(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
@@ -192,14 +192,14 @@ def plain_energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) 
     hidden = activate(query[:, :, None] + keys[:, None], slope)  # (B, T, S, *heads, D)
     is_one_product = hidden.dtype == v.dtype and v.numel() == v.shape[-1] and not autocasts(hidden.device.type)
     if not hidden.is_cpu and is_one_product:
-        sums = hidden @ v.flatten()  # one head: a tensor of T·S·D less, and a kernel less
+        sums = hidden @ v.flatten()  # one head: one tensor of T·S·D and one kernel less
     else:
         sums = (hidden * v).sum(-1)
     return sums if query.dim() == 3 else sums.movedim(3, 1)
 
 
 def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
-    """The energies by a module of kernels, differentiable where any input requires a gradient."""
+    """The energies by a module of kernels, with gradients."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return _AdditiveEnergies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
     return module.energies(*inputs, slope)
@@ -238,7 +238,7 @@ KERNELS = (
     Implementation("triton", partial(import_module, TRITON), partial(triton_reason, TRITON)),
     Implementation("chunked", partial(import_module, CHUNKED)),
 )
-"""Modules of kernels: those for the CPU, those for a GPU, and those for everything else."""
+"""Modules of kernels: for the CPU, for a GPU, and for other devices."""
 
 ADDITIVE_ENERGIES = (
     Implementation("compiled", _compiled, _compiled_reason),
@@ -251,11 +251,11 @@ ADDITIVE_ENERGIES = (
 
 
 def kernels_for(device: str) -> ModuleType:
-    """The module of the first kernels that compute on a type of device."""
+    """The first module of kernels for a type of device."""
     return choose(KERNELS, stand_in(device)).function()
 
 
-# What torch's compiler and exporter see: operators with known shapes and a known gradient, which call the kernels.
+# Custom operators for torch.compile and torch.export, with shapes and a gradient, which call the kernels.
 
 
 @torch.library.custom_op(

@@ -27,15 +27,15 @@ def additive_attention(
     *,
     sharpening: float = 1.0,
 ) -> Float[Tensor, "B T H V"]:
-    """c_t = Σ_s α_ts h_s with α = softmax(β v · tanh(q_t + k_s)) over the mask; heads side by side share values.
+    """c_t = Σ_s α_ts h_s with α = softmax(β v · tanh(q_t + k_s)) over the mask; adjacent heads share values.
 
-    A sentence without any position reads zeros.
+    A sentence whose mask is all False has contexts of zeros.
 
     Args:
         sharpening: β.
 
     Raises:
-        ShapeError: for sizes that do not fit together.
+        ShapeError: for sizes that disagree.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equations 5 and 6, with everything already projected.
 
@@ -70,17 +70,17 @@ def reference(
     """The formula of `additive_attention`: T·S·D hyperbolic tangents, and as many numbers in memory, per sentence."""
     energies = sharpening * plain_energies(query, keys, v, None)  # (B, H, T, S)
     weights = masked_softmax(energies, None if mask is None else mask[:, None, None])
-    # n heads side by side share values: (B, G, n, T, S) × (B, S, G, V) to (B, T, G, n, V)
+    # n adjacent heads share values: (B, G, n, T, S) × (B, S, G, V) to (B, T, G, n, V)
     context = torch.einsum("bgnts,bsgv->btgnv", weights.unflatten(1, (values.shape[2], -1)), values)
     return context.flatten(2, 3)
 
 
 BLOCK_ELEMENTS, SAVED_ELEMENTS = 1 << 20, 1 << 22
-"""Numbers of weights: in a block, which has one step at least; and that may be kept for the backward pass."""
+"""The most weights of a block, which has at least one step; the most that are kept for the backward pass."""
 
 
 def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
-    """Why it cannot take some inputs, or None."""
+    """Why blocks cannot be taken for some inputs, or None."""
     return (
         kernel_reason(*inputs)
         or few_reason(*inputs[:2])
@@ -99,14 +99,14 @@ def in_blocks(
     *,
     sharpening: float = 1.0,
 ) -> Tensor:
-    """As the reference, some sentences at a time or some steps of a long one, so that memory grows with T + S."""
+    """As the reference, in blocks of sentences or of steps of a long one, so that memory grows with T + S."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
         return _AdditiveAttention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
     return _attend(query, keys, v, values, mask, sharpening)[0]
 
 
 class _AdditiveAttention(torch.autograd.Function):
-    """Keeps the inputs, and the weights if they are few, else computes those of a block again in the backward pass.
+    """Keeps the inputs, and few weights; many are computed again in the backward pass, block by block.
 
         e_ts = v · tanh(q_t + k_s),  α_t = softmax(β e_t) over the mask,  c_t = Σ_s α_ts h_s
         grad_h_s = Σ_t α_ts grad_c_t,  grad_α_ts = h_s · grad_c_t,
@@ -121,7 +121,6 @@ class _AdditiveAttention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(query, keys, v, values)
         ctx.mask, ctx.sharpening = mask, sharpening
-        # few weights are kept, which saves the backward pass the energies; many would be memory of T · S
         few = query.shape[:3].numel() * keys.shape[1] <= SAVED_ELEMENTS
         context, ctx.weights = _attend(query, keys, v, values, mask, sharpening, keeps=few)
         return context
@@ -157,7 +156,7 @@ def _attend(
             weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
             if keeps:
                 kept.append(weights)
-            # heads that share values stand one below the other: (B, G, H/G · t, S) × (B, G, S, V)
+            # rows of heads that share values are stacked: (B, G, H/G · t, S) × (B, G, S, V)
             context[b, t] = _by_head(torch.matmul(_grouped(weights, values), values[b].transpose(1, 2)), weights)
     return context, kept
 
@@ -174,7 +173,7 @@ def _pull_back(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, keys, v and values, from that of the context (B, T, H, V)."""
     energies, softmax = kernels_for(query.device.type), steps_for("softmax", query.device.type)
-    # each block writes its steps of q; every block of a sentence adds to its k and values, and all add to v
+    # a block writes the gradient of its steps of q, and adds to those of its sentences' k and values, and of v
     grad_query = query.new_empty(query.shape)
     grad_keys, grad_v, grad_values = (x.new_zeros(x.shape) for x in (keys, v, values))
     for number, (b, t) in enumerate(_blocks(query, keys)):
@@ -189,10 +188,8 @@ def _pull_back(
         grad_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
         grad_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
         grad_energies = softmax.pull_back(grad_weights, weights)
-        # through β e to e
         if sharpening != 1.0:
             grad_energies.mul_(sharpening)
-        # a block has all of its steps' gradients for q, and only its own steps' share of those for k and v
         of_query, of_keys, of_v = energies.gradients(grad_energies, query[b, t], keys[b], v, None)
         grad_query[b, t] = of_query
         grad_keys[b] += of_keys
@@ -201,7 +198,7 @@ def _pull_back(
 
 
 def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpening: float) -> Tensor:
-    """The weights (B, H, T, S), made in the place of the energies."""
+    """The weights (B, H, T, S), written over the energies."""
     energies = kernels_for(query.device.type).energies(query, keys, v, None)
     if sharpening != 1.0:
         energies.mul_(sharpening)
@@ -210,7 +207,7 @@ def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpeni
 
 
 def _grouped(x: Tensor, values: Tensor) -> Tensor:
-    """(B, H, T, ·) as (B, G, H / G · T, ·): heads side by side share values."""
+    """(B, H, T, ·) as (B, G, H / G · T, ·): adjacent heads share values."""
     return x.reshape(x.shape[0], values.shape[2], -1, x.shape[3])
 
 

@@ -33,9 +33,9 @@ def attend(
 ) -> tuple[Float[Tensor, "R HV"], Float[Tensor, "R H S"]]:
     """c_r = Σ_s α_rs h_s with α = softmax(β e) over the mask: the contexts of all heads, concatenated, and α.
 
-    e_s = q · k_s or, with v, e_s = v · tanh(q + k_s). R / B rows read the memory of one sentence; heads side by side
-    share keys and values. A sentence without any position gives zeros. In the steps of a loop (`over_steps`) the
-    gradients of the memory are made after all steps.
+    e_s = q · k_s or, with v, e_s = v · tanh(q + k_s). R / B rows read the memory of one sentence; adjacent heads share
+    keys and values. A sentence whose mask is all False gives zeros. In a loop (`over_steps`) the gradients of the
+    memory are computed after all steps.
 
     Args:
         query, keys: already projected; G divides H and is H with v.
@@ -77,7 +77,7 @@ def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) 
 
 
 class SharedMemory(over_steps.Shared):
-    """Keys, values, mask and v as kernels read them; of all the steps' uses come the gradients of a memory."""
+    """Keys, values, mask and v as kernels read them; their gradients are those of all steps."""
 
     def __init__(self, keys: Tensor, values: Tensor, mask: Tensor | None, v: Tensor | None) -> None:
         shapes = keys.shape, values.shape
@@ -88,7 +88,7 @@ class SharedMemory(over_steps.Shared):
 def _sums(
     shapes: tuple[torch.Size, torch.Size], v: Tensor | None, kept: Sequence[Sequence[Tensor]]
 ) -> Sequence[Tensor | None]:
-    """grad_h_s = Σ_t α_ts grad_c_t and, of dot energies, grad_k_s = Σ_t grad_e_ts q_t: a product each."""
+    """grad_h_s = Σ_t α_ts grad_c_t and, of dot energies, grad_k_s = Σ_t grad_e_ts q_t, each as one product."""
     of_keys, of_values = shapes
     weights, contexts, *others = zip(*kept, strict=True)
     grad_values = _product(weights, contexts, of_values)
@@ -155,7 +155,7 @@ class _Attend(torch.autograd.Function):
 
 
 def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S P V"]) -> Float[Tensor, "R HV"]:
-    """Σ_s α_rs h_s of all heads, concatenated; R / B rows read one sentence, heads side by side share values.
+    """Σ_s α_rs h_s of all heads, concatenated; R / B rows read one sentence, adjacent heads share values.
 
     >>> weighted_sum(torch.ones(2, 1, 4), torch.ones(2, 4, 1, 3))
     tensor([[4., 4., 4.],
@@ -177,11 +177,11 @@ def _as(x: Tensor, *, kind: torch.dtype) -> Tensor:
 
 
 def _sum(weights: Tensor, values: Tensor) -> Tensor:
-    if values.shape[2] == 1 and not torch.compiler.is_compiling():  # whose programs are for any number of rows
+    if values.shape[2] == 1 and not torch.compiler.is_compiling():  # compiled programs take any number of rows
         # all rows and heads of a sentence share its values: (B, K·H, S) × (B, S, V)
         context = torch.bmm(_of_sentences(weights, values), values.squeeze(2))
         return context.view(weights.shape[0], weights.shape[1] * values.shape[3])
-    # n heads side by side share values, K rows a sentence: (B, K, G, n, S) × (B, S, G, V) to (B, K, G, n, V)
+    # n adjacent heads share values, K rows a sentence: (B, K, G, n, S) × (B, S, G, V) to (B, K, G, n, V)
     context = torch.einsum("bkgns,bsgv->bkgnv", _grouped(weights, values), values)
     return merge_rows(context).reshape(weights.shape[0], weights.shape[1] * values.shape[3])
 
@@ -192,7 +192,7 @@ def _of_sentences(rows: Tensor, values: Tensor) -> Tensor:
 
 
 def _grouped(rows: Tensor, memory: Tensor) -> Tensor:
-    """(R, H, N) as (B, K, G, H / G, N), for a memory (B, S, G, ·): n heads side by side share it."""
+    """(R, H, N) as (B, K, G, H / G, N), for a memory (B, S, G, ·) that adjacent heads share."""
     shared = rows.reshape(memory.shape[0], num_hypotheses(rows.shape[0], memory.shape[0]), *rows.shape[1:])
     return shared.unflatten(2, (memory.shape[2], rows.shape[1] // memory.shape[2]))
 

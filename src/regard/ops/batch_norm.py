@@ -1,4 +1,4 @@
-"""Batch normalisation whose statistics are those of real rows, with what follows it, by the fastest implementation."""
+"""Batch normalisation over the real rows, with residual sum and activation, by the fastest implementation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu6": lambda x: x.clamp(0, 6),
 }
 Statistics = tuple[Tensor, Tensor]
-"""Mean and variance (F,), the variance divided by N."""
+"""Mean and biased variance (F,)."""
 Result = tuple[Tensor, Tensor, Tensor, Tensor]
 """Normalised rows, mean, variance and N."""
 
@@ -42,10 +42,10 @@ def batch_norm(
     epsilon: float = 1e-5,
     activation: Activation = "none",
 ) -> tuple[Float[Tensor, "*rows F"], Float[Tensor, " F"], Float[Tensor, " F"], Tensor]:
-    """y = f(w (x - mean) / √(variance + ε) + b + r) at the N real rows and 0 at the others; f is the activation.
+    """y = f(w (x - mean) / √(variance + ε) + b + r) at the N real rows, 0 at the others; f is the activation.
 
-    Mean and variance (divided by N) are those of the real rows. Gradients of x, w, b and r include that of the
-    statistics; the returned statistics have none. With a single row x - mean and the variance are 0.
+    Mean and variance (divided by N) are those of the real rows. Gradients go through the statistics; the returned
+    statistics have none. With a single row, x - mean and the variance are 0.
 
     Args:
         mask: True at real rows; all if None.
@@ -55,10 +55,10 @@ def batch_norm(
         activation: f: none, relu, or relu6, min(max(x, 0), 6).
 
     Returns:
-        y of the type of x, the mean and the variance that were used, and N, a tensor without axes.
+        y of the type of x, mean, variance, and N (0-d).
 
     Raises:
-        ShapeError: for sizes that do not fit together.
+        ShapeError: for sizes that disagree.
 
     Source: Ioffe & Szegedy 2015 (arXiv 1502.03167), algorithm 1.
     """
@@ -93,7 +93,7 @@ def reference(
     epsilon: float,
     activation: Activation,
 ) -> Result:
-    """As `batch_norm`, of rows."""
+    """The formula of `batch_norm`."""
     real = None if mask is None else mask[:, None]
     wide = _zeroed(x.to(torch.promote_types(x.dtype, weight.dtype)), real)
     count = torch.full((), len(x), device=x.device) if mask is None else mask.sum()
@@ -110,16 +110,16 @@ def reference(
 
 
 def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
-    """Zeros, and no gradients, at padding, whatever stands there."""
+    """x with zeros, and no gradients, at padding, which may hold NaN."""
     return x if real is None else x.masked_fill(~real, 0)
 
 
 def real_rows_reason(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
-    """Why the real rows cannot be selected, or None."""
+    """Why torch's operation on the selected real rows cannot be taken, or None."""
     if x is None or mask is None:
         return None
     if x.device.type != "cpu":
-        return "a GPU would wait for the number of real rows"
+        return "on a GPU, selecting rows would wait for their number"
     return kernel_reason(x, mask)
 
 
@@ -133,11 +133,11 @@ def of_real_rows(
     epsilon: float,
     activation: Activation,
 ) -> Result:
-    """As the reference, by torch's own operation on the real rows."""
+    """As the reference, by torch's operation on the real rows."""
     rows = x if mask is None else x[mask]
     if statistics is not None or len(rows) < 2:  # torch refuses the variance of a single row
         return reference(x, mask, weight, bias, residual, statistics, epsilon, activation)
-    # buffers that move wholly: they become the mean, and the variance divided by N - 1
+    # running statistics with a momentum of 1: they become the mean and the unbiased variance
     mean = torch.zeros_like(weight, requires_grad=False)
     variance = torch.ones_like(mean)
     y = functional.batch_norm(rows, mean, variance, weight, bias, True, 1.0, epsilon)
@@ -160,23 +160,19 @@ def loops_reason(
     epsilon: float = 0.0,
     activation: Activation = "none",
 ) -> str | None:
-    """Why compiled loops cannot take these inputs, or None."""
+    """Why compiled loops cannot be taken, or None."""
     return (
         kernel_reason(x, mask, weight, bias, residual)
         or autocast_reason(x)
         or type_reason(x, residual, types=(torch.float32, torch.bfloat16))
         or type_reason(weight, bias, types=(torch.float32,))
         or empty_reason(x)
-        or _rounding_reason(x, residual, activation)
-        or numba_reason(MODULE, x)
+        or (
+            "in bfloat16, results near 6 are rounded to 6, where relu6 has no gradient"
+            if activation == "relu6" and residual is not None and x.dtype == torch.bfloat16
+            else numba_reason(MODULE, x)
+        )
     )
-
-
-def _rounding_reason(x: Any, residual: Any, activation: Activation) -> str | None:
-    """Results near 6 become 6, which has no gradient."""
-    if activation == "relu6" and residual is not None and x.dtype == torch.bfloat16:
-        return "where relu6 ends cannot be read from rounded results"
-    return None
 
 
 def by_kernels(*inputs: Any) -> Result:
@@ -204,7 +200,7 @@ class _BatchNorm(torch.autograd.Function):
         known = kernels.statistics(rows, x) if statistics is None else tuple(v.double() for v in statistics)
         mean, variance = known
         deviation = (variance + epsilon).sqrt()
-        # torch's float32 mean is what x is compared with; a large mean costs no digits, as x - mean is nearly exact
+        # as in torch, the mean is rounded to float32; x - mean is nearly exact, so a large mean costs no digits
         factor, centre = (weight.double() / deviation).float(), mean.float()
         top = TOPS[activation]
         added = None if residual is None else residual.contiguous()
@@ -240,14 +236,14 @@ class _BatchNorm(torch.autograd.Function):
 
 
 def sums_reason(x: Any = None, mask: Any = None, *rest: Any) -> str | None:
-    """Why it is not the formula's sums and gradients that are taken, or None."""
+    """Why the formula with its own gradients cannot be taken, or None."""
     if x is not None and x.device.type == "cpu":
-        return "on the CPU the real rows are selected"
+        return "it is for a GPU; on the CPU the real rows are selected"
     return kernel_reason(x, mask)
 
 
 def by_sums(x: Tensor, mask: Tensor, *rest: Any) -> Result:
-    """As the reference with a mask, as one node of the graph: as few passes over x and its gradient as torch has."""
+    """As the reference with a mask, as one node of the graph, with as few passes over x and its gradient as torch's."""
     result: Result = _BySums.apply(x, mask[:, None], *rest)  # type: ignore[no-untyped-call]
     return result
 

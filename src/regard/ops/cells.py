@@ -1,4 +1,4 @@
-"""Steps of recurrent cells: in a loop that collects gradients (`ops.over_steps`), and what comes after their products.
+"""Steps of recurrent cells, in a loop that collects gradients (`ops.over_steps`), and their elementwise parts.
 
     LSTM:  (i, f, g, o) = W [x_t; h_{t-1}] + b
            c_t = σ(f) c_{t-1} + σ(i) tanh(g),  h_t = σ(o) tanh(c_t)
@@ -6,8 +6,8 @@
            n = tanh(x_n + r s_n),  h_t = (1 - z) n + z h_{t-1}
 
 In a loop an LSTM's W = [W_ih W_hh] multiplies [x_t; h_{t-1}]. A GRU's x and s are two products, as r multiplies s_n;
-the gates of x are ordered n, r, z and those of s r, z, n, so that r and z are side by side in both, and both gradients
-are slices of one tensor with n, r, z, s_n. An LSTM's gates have torch's order, i, f, g, o.
+the gates of x are ordered n, r, z and those of s r, z, n, so that r and z are adjacent in both, and both gradients are
+slices of one tensor of n, r, z, s_n. An LSTM's gates have torch's order, i, f, g, o.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ State = tuple[Tensor, ...]
 
 
 def step(cell: str, x: Tensor, state: State, weights: Sequence[Tensor]) -> State | None:
-    """The new state of an LSTM's or a GRU's cell; None where this is no step of a loop that takes it.
+    """The new state of an LSTM's or a GRU's cell, if it is a step of a loop on the CPU; otherwise None.
 
-    On a GPU none does: torch's cell is one kernel behind its products, and one backward, where this would be ten.
+    On a GPU torch's cell is one kernel after its products, forward and backward, where this would be ten.
 
     Args:
         cell: lstm or gru.
@@ -45,7 +45,7 @@ def step(cell: str, x: Tensor, state: State, weights: Sequence[Tensor]) -> State
     kind, function = _CELLS[cell]
     read, state_type = weights, weights[0].dtype
     if (copies := half.current()) is not None and (read := copies.of(*weights))[0] is not weights[0]:
-        state = tuple(part.to(state_type) for part in state)  # the first one may be the output of a product
+        state = tuple(part.to(state_type) for part in state)  # the first one may be a half output of a product
     shared = loop.shared(kind, *read, state_type=state_type)
     if not shared.takes or x.dtype not in (shared.dtype, shared.state_type) or state[0].dtype != shared.state_type:
         return None
@@ -74,17 +74,17 @@ class SharedCell(over_steps.Shared):
 
     @staticmethod
     def prepare(*weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The matrices that are multiplied by, and the biases."""
+        """The matrices of the products, and the biases."""
         raise NotImplementedError
 
     @staticmethod
     def gradients(size: int, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
-        """Of the weights."""
+        """The gradients of the weights."""
         raise NotImplementedError
 
 
 class SharedLstm(SharedCell):
-    """Of an LSTM."""
+    """The weights of an LSTM."""
 
     @staticmethod
     def prepare(*weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
@@ -94,7 +94,7 @@ class SharedLstm(SharedCell):
 
     @staticmethod
     def gradients(size: int, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
-        """grad_W = Σ_t grad_gatesᵀ [x_t; h_{t-1}]; both biases have the sum of grad_gates."""
+        """grad_W = Σ_t grad_gatesᵀ [x_t; h_{t-1}]; both biases have Σ_t grad_gates."""
         grad_gates, inputs = (torch.cat(parts) for parts in zip(*kept, strict=True))
         grad_w_ih, grad_w_hh = (grad_gates.t() @ inputs).tensor_split([-size], 1)
         grad_bias = grad_gates.sum(0)
@@ -102,11 +102,11 @@ class SharedLstm(SharedCell):
 
 
 class SharedGru(SharedCell):
-    """Of a GRU."""
+    """The weights of a GRU."""
 
     @staticmethod
     def prepare(*weights: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """W_ih, its gates in the order n, r, z, and W_hh; the biases."""
+        """W_ih with gates in the order n, r, z, and W_hh; the biases."""
         w_ih, w_hh, b_ih, b_hh = weights
         return [candidate_first(w_ih), w_hh], [candidate_first(b_ih), b_hh]
 
@@ -206,7 +206,7 @@ def candidate_first(gates: Tensor) -> Tensor:
 
 
 def candidate_last(gates: Tensor) -> Tensor:
-    """The other way round."""
+    """The inverse of `candidate_first`."""
     return gates.roll(-(len(gates) // 3), 0)
 
 
@@ -214,10 +214,10 @@ def lstm(gates: Tensor, bias: Tensor, last_cells: Tensor, cells: Tensor, tangent
     """An LSTM's step.
 
     Args:
-        gates: (B, 4·D), before their nonlinearities and, when done, behind them.
+        gates: (B, 4·D), before their nonlinearities; replaced by the gates after them.
         bias: (4·D), added to the gates first.
         last_cells: (B, D), c_{t-1}.
-        cells, tangents, hidden: (B, D), take c_t, tanh(c_t) and h_t.
+        cells, tangents, hidden: (B, D), outputs: c_t, tanh(c_t) and h_t.
     """
     size = cells.shape[1]
     i, f, g, o = gates.add_(bias).split(size, 1)
@@ -234,10 +234,10 @@ def lstm_backward(
     """An LSTM's step backward.
 
     Args:
-        gates: (B, 4·D), behind their nonlinearities.
+        gates: (B, 4·D), after their nonlinearities.
         grad_hidden: (B, D), of h_t.
-        grad_cells: (B, D), of c_t and, when done, of c_{t-1}.
-        grad_gates: (B, 4·D), takes the gradient of the gates before their nonlinearities.
+        grad_cells: (B, D), of c_t; replaced by that of c_{t-1}.
+        grad_gates: (B, 4·D), output: the gradient of the gates before their nonlinearities.
     """
     size = last_cells.shape[1]
     i, f, g, o = gates.split(size, 1)
@@ -254,11 +254,11 @@ def gru(gates: Tensor, bias: Tensor, recurrent: Tensor, last: Tensor, hidden: Te
     """A GRU's step.
 
     Args:
-        gates: (B, 3·D), x in the order n, r, z; n, r and z behind their nonlinearities afterwards.
+        gates: (B, 3·D), x in the order n, r, z; replaced by n, r and z.
         bias: (3·D), added to x first.
         recurrent: s (B, 3·D), in the order r, z, n.
         last: (B, D), h_{t-1}.
-        hidden: (B, D), takes h_t.
+        hidden: (B, D), output: h_t.
     """
     size = last.shape[1]
     n, r, z = gates.add_(bias).split(size, 1)
@@ -272,9 +272,9 @@ def gru_backward(gates: Tensor, recurrent: Tensor, last: Tensor, grad_hidden: Te
 
     Args:
         gates: (B, 3·D), n, r and z.
-        grad_hidden: (B, D), of h_t and, when done, the part of h_{t-1}'s that comes through z.
-        grad_gates: (B, 4·D), takes the gradients of x_n, of r and z before σ, and of s_n: those of x are its first 3·D
-            columns and those of s its last 3·D.
+        grad_hidden: (B, D), of h_t; replaced by the part of that of h_{t-1} through z.
+        grad_gates: (B, 4·D), output: the gradients of x_n, of r and z before σ, and of s_n. Those of x are its first
+            3·D columns, those of s its last 3·D.
     """
     size = last.shape[1]
     n, r, z = gates.split(size, 1)
@@ -287,14 +287,14 @@ def gru_backward(gates: Tensor, recurrent: Tensor, last: Tensor, grad_hidden: Te
 
 
 def lstm_update(x: Tensor, s: Tensor, last_cells: Tensor) -> tuple[Tensor, Tensor]:
-    """h_t and c_t (B, D) from the gates (B, 4·D) of the input and of the state, for autograd and transforms."""
+    """h_t and c_t (B, D) from the gates (B, 4·D) of input and state, for autograd and torch.func."""
     i, f, g, o = (x + s).chunk(4, -1)
     cells = f.sigmoid() * last_cells + i.sigmoid() * g.tanh()
     return o.sigmoid() * cells.tanh(), cells
 
 
 def gru_update(x: Tensor, s: Tensor, last: Tensor) -> Tensor:
-    """h_t (B, D) from the gates (B, 3·D) of the input and of the state, both r, z, n, for autograd and transforms."""
+    """h_t (B, D) from the gates r, z, n (B, 3·D) of input and state, for autograd and torch.func."""
     (x_r, x_z, x_n), (s_r, s_z, s_n) = x.chunk(3, -1), s.chunk(3, -1)
     z, n = (x_z + s_z).sigmoid(), (x_n + (x_r + s_r).sigmoid() * s_n).tanh()
     return (1 - z) * n + z * last

@@ -1,4 +1,4 @@
-"""Which implementation of an operation is taken, and why the others were not."""
+"""The choice among an operation's implementations, with reasons."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from regard.ops.eligibility import numba_reason, stand_in
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One way to compute an operation.
+    """An implementation of an operation.
 
     Args:
-        name: the algorithm's name: reference, parallel, numba, triton.
-        function: computes it.
-        unsupported_reason: why it cannot take some inputs, or None; without inputs, whether it is here at all.
+        name: of the algorithm: reference, parallel, numba, triton.
+        function: the operation.
+        unsupported_reason: why it cannot take some inputs, or None; without inputs, why it is unavailable on this
+            machine.
     """
 
     name: str
@@ -28,12 +29,12 @@ class Implementation:
 
 
 def loaded(module: str, function: str) -> Callable[..., Any]:
-    """A function of a module that is imported at the first call, as kernels are slow to import."""
+    """A function of a module that is imported at the first call, since kernels are slow to import."""
     return lambda *inputs, **options: getattr(import_module(module), function)(*inputs, **options)
 
 
 def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> Implementation:
-    """The first implementation without a reason against it; the last one, the reference, has none."""
+    """The first implementation that supports the inputs; the last one, the reference, supports all."""
     for implementation in implementations[:-1]:
         if implementation.unsupported_reason(*inputs, **options) is None:
             return implementation
@@ -41,7 +42,7 @@ def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options:
 
 
 def describe(operation: str, implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> str:
-    """Every implementation in order, with what was taken and why others were not."""
+    """A line for each implementation in order: whether it is taken, and why not."""
     taken = choose(implementations, *inputs, **options)
     lines = []
     for implementation in implementations:
@@ -53,7 +54,7 @@ def describe(operation: str, implementations: tuple[Implementation, ...], *input
 
 @cache
 def step_implementations(operation: str) -> tuple[Implementation, ...]:
-    """The modules of what an operation does in a step: compiled loops, or the reference."""
+    """The modules of an operation's functions without autograd: compiled loops, or the reference."""
     compiled, plain = f"regard.ops.kernels.{operation}", f"regard.ops.{operation}"
     return (
         Implementation("numba", partial(import_module, compiled), partial(numba_reason, compiled)),
@@ -62,5 +63,5 @@ def step_implementations(operation: str) -> tuple[Implementation, ...]:
 
 
 def steps_for(operation: str, device: str) -> ModuleType:
-    """The module of what an operation does in a step, for a type of device."""
+    """The module of an operation's functions without autograd, for a type of device."""
     return choose(step_implementations(operation), stand_in(device)).function()

@@ -16,7 +16,7 @@ from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, describe
 
 WIDE, MIN_PAIRS = 128, 1 << 16
-"""On the CPU, heads wider than this are better served by products of matrices until there are as many weights each."""
+"""On the CPU, plain products are faster for heads wider than `WIDE` with fewer than `MIN_PAIRS` weights each."""
 
 
 def dot_attention(
@@ -28,16 +28,16 @@ def dot_attention(
     scale: float = 1.0,
     causal: bool = False,
 ) -> Float[Tensor, "B T H V"]:
-    """c_t = Σ_s α_ts v_s with α = softmax(scale · q_t k_sᵀ) over the support; heads side by side share keys and values.
+    """c_t = Σ_s α_ts v_s with α = softmax(scale · q_t k_sᵀ) over the support; adjacent heads share keys and values.
 
-    A query without support reads zeros.
+    A query without support has a context of zeros.
 
     Args:
         support: which positions each query may attend to.
         causal: whether query t may attend only to the positions 0 … t.
 
     Raises:
-        ShapeError: for sizes that do not fit together.
+        ShapeError: for sizes that disagree.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), equation 1, with everything already projected.
 
@@ -68,11 +68,11 @@ def reference(
     scale: float = 1.0,
     causal: bool = False,
 ) -> Float[Tensor, "B T H V"]:
-    """The formula of `dot_attention`: T·S weights for every head in memory, several times over."""
+    """The formula of `dot_attention`, with several tensors of T·S weights for every head."""
     if causal:
         past = query.new_ones(query.shape[1], keys.shape[1], dtype=torch.bool).tril()
         support = past[None] if support is None else support & past
-    # n heads side by side share keys: (B, T, G, n, D) × (B, S, G, D) to (B, G, n, T, S), heads joined again
+    # n adjacent heads share keys: (B, T, G, n, D) × (B, S, G, D) to (B, G, n, T, S), heads joined again
     shared = query.unflatten(2, (keys.shape[2], -1))
     energies = scale * torch.einsum("btgnd,bsgd->bgnts", shared, keys).flatten(1, 2)
     weights = masked_softmax(energies, None if support is None else support[:, None])
@@ -82,7 +82,7 @@ def reference(
 
 
 def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
-    """Why the kernels cannot take some inputs, or None."""
+    """Why torch's fused kernels cannot be taken for some inputs, or None."""
     if not inputs:
         return None
     query, keys, values = inputs[:3]
@@ -91,11 +91,11 @@ def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
     if not query.dtype == keys.dtype == values.dtype:
         return "query, keys and values are of different types"
     if keys.shape[3] != values.shape[3]:
-        return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
+        return f"the kernels need keys as wide as values; these have {keys.shape[3]} and {values.shape[3]} features"
     if (reason := empty_reason(query, keys, values)) is not None:
         return reason
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MIN_PAIRS:
-        return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
+        return f"plain products are faster for heads of {keys.shape[3]} features and few weights"
     return None
 
 
@@ -108,7 +108,7 @@ def fused(
     scale: float = 1.0,
     causal: bool = False,
 ) -> Tensor:
-    """As the reference, in torch's fused kernels, which keep no weights: memory grows with T + S."""
+    """As the reference, by torch's fused kernels, which keep no weights: memory grows with T + S."""
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
@@ -117,14 +117,14 @@ def fused(
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
-    """The context (B, T, H, V) by torch's kernels, which want heads before steps, (B, H, T, D).
+    """The context (B, T, H, V) by torch's kernels, which take (B, H, T, D).
 
-    A query without support, for which some of them give NaN, attends everywhere, and its context is set to 0.
+    A query without support, for which some kernels give NaN, attends to all positions, and its context is set to 0.
     """
     if causal and support is not None:
-        # torch does not promise to take a mask and the causal one: the triangle joins the support
+        # torch may not take both a mask and `is_causal`: the triangle joins the support
         support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
-    # `enable_gqa` shares keys and values alike; where their groups differ, both are repeated for every head
+    # `enable_gqa` needs as many groups of keys as of values; otherwise both are repeated for every head
     heads = query.shape[2]
     if keys.shape[2] != values.shape[2]:
         keys, values = _for_heads(keys, heads), _for_heads(values, heads)
@@ -150,14 +150,14 @@ def _for_heads(x: Tensor, heads: int) -> Tensor:
 
 
 class _DotAttention(torch.autograd.Function):
-    """Keeps the graph of the kernels inside; a second derivative, which they lack, is the plain formula's."""
+    """Keeps the kernels' own graph; second derivatives, which they lack, are those of the reference."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, values: Tensor, *options: Any) -> Tensor:
         inputs = query, keys, values
         ctx.options = options
         ctx.save_for_backward(*inputs)
-        # torch's graph from detached leaves to the context: `backward` runs it, whichever kernel torch has chosen
+        # torch's graph from detached inputs to the context, which `backward` runs, whichever kernel torch has chosen
         leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, ctx.needs_input_grad, strict=False)]
         with torch.enable_grad():
             context = attend(leaves[0], leaves[1], leaves[2], *options)
@@ -170,7 +170,7 @@ class _DotAttention(torch.autograd.Function):
         if not torch.is_grad_enabled():
             context, leaves = ctx.graph
             needed = [x for x in leaves if x.requires_grad]
-            # retained: the outer graph may run backward again, and this one cannot know
+            # retained, as the outer graph may run backward again
             gradients = iter(torch.autograd.grad(context, needed, gradient, retain_graph=True))
             return *(next(gradients) if x.requires_grad else None for x in leaves), *for_options
         support, scale, causal = ctx.options

@@ -16,12 +16,12 @@ MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 INCREMENTS = 0x9E3779B9, 0xBB67AE85
 ROUNDS = 7
 LOW = 0xFFFFFFFF
-"""The lower 32 bits; words are int64 from 0 to 2³² − 1."""
+"""A mask of 32 bits; words are int64 from 0 to 2³² − 1."""
 GROUP = 16
-"""So many neighbouring features take the same one of Philox's four words, of neighbouring counters."""
+"""Adjacent features that take the same one of Philox's four words, of adjacent counters."""
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
 Key = tuple[int, int | Tensor]
-"""A seed and a step; a recording that is made again on a GPU reads the step from a tensor without axes."""
+"""A seed and a step; in recorded steps on a GPU the step is a 0-d tensor."""
 
 
 def dropout(
@@ -32,16 +32,16 @@ def dropout(
     key: Key = (0, 0),
     site: int = 0,
 ) -> Float[Tensor, "N F"]:
-    """x_nf / (1 − p), or 0 with probability p, as a hash of (key, site, item, position, feature) decides.
+    """x_nf / (1 − p), or 0 with probability p, by a hash of (key, site, item, position, feature).
 
-    Nothing else matters: not the other rows, their order or number, not the device, not what was drawn before.
+    So the mask depends neither on other rows nor on the device or earlier draws.
 
     Args:
-        items: which item each row belongs to; 32 bits count.
-        positions: which position of it; 32 bits count.
+        items: the item of each row; its lower 32 bits are used.
+        positions: the position in the item; its lower 32 bits are used.
         p: below 1.
         key: two numbers of 32 bits, a seed and a step.
-        site: 32 bits; tells apart the sites of a model.
+        site: 32 bits that distinguish the sites of a model.
 
     Source: Srivastava et al. 2014, Dropout; the hash is `philox`.
 
@@ -77,7 +77,7 @@ def philox(counter: Words, key: Key, *, rounds: int = ROUNDS) -> Words:
     Args:
         counter: int64 tensors of one shape, from 0 to 2³² − 1.
         key: from 0 to 2³² − 1.
-        rounds: 7 are the fewest that pass all tests of BigCrush, 10 are the authors' advice for unknown uses.
+        rounds: 7 are the fewest that pass all tests of BigCrush, 10 the authors' recommendation.
 
     Source: Salmon, Moraes, Dror & Shaw 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.3 and table 2.
     """
@@ -103,7 +103,7 @@ def reference(
 ) -> Float[Tensor, "N F"]:
     """As `dropout_mask`, in torch's integers."""
     device = items.device
-    # counters (N, blocks): whole chunks of 4 · GROUP features, of which the last may be cut
+    # counters (N, blocks): whole chunks of 4 · GROUP features; the last is cut to the width
     blocks = torch.arange(-(-width // (4 * GROUP)) * GROUP, device=device)
     shape = len(items), len(blocks)
     position, item = ((word.long() & LOW)[:, None].expand(shape) for word in (positions, items))
@@ -116,7 +116,7 @@ def reference(
 
 
 def threshold(p: float) -> int:
-    """The number of words of 32 bits that mean "dropped".
+    """The number of words of 32 bits for which an element is dropped: those below it.
 
     >>> threshold(0.25) == 2**30
     True

@@ -14,9 +14,9 @@ from regard.ops.softmax import confine, descend
 from regard.shapes import Bool, Float
 
 NEAR = 0.5
-"""Up to this x, φ(x) = (eˣ - 1 - x) / x² is summed by its series, as the difference would lose digits."""
+"""Up to this x, φ(x) = (eˣ - 1 - x) / x² is computed by its series, as the difference would lose digits."""
 SERIES = tuple(1 / math.factorial(k + 2) for k in range(13, -1, -1))
-"""Its coefficients 1 / (k + 2)!, the last one first, for Horner's rule."""
+"""The coefficients 1 / (k + 2)! of φ, in the order of Horner's rule."""
 
 
 def entmax(
@@ -26,11 +26,11 @@ def entmax(
 ) -> Float[Tensor, "*rows S"]:
     """w_s = max((α - 1) e_s - τ, 0)^{1/(α - 1)} with τ such that Σ_s w_s = 1.
 
-    α = 1 is softmax, 2 is sparsemax; the larger α, the more weights are exactly 0. Outside the support all are. A row
-    without support gives zero weights and zero gradients. Half types are computed in float32.
+    α = 1 is softmax, 2 is sparsemax; the larger α, the more weights are exactly 0. Weights outside the support are 0. A
+    row without support gives zero weights and zero gradients. Half types are computed in float32.
 
-    Gradient: ∂w/∂e = diag(r) - r rᵀ/Σr with r_s = w_s^{2 - α} where w_s > 0, and exact with respect to α, also near 1.
-    Can be differentiated again.
+    Gradient: ∂w/∂e = diag(r) - r rᵀ/Σr with r_s = w_s^{2 - α} where w_s > 0; that of α is exact, also near 1. Second
+    derivatives exist.
 
     Args:
         alpha: α ≥ 1, a number, or a tensor that is broadcast over S: (H, 1) is one for each head.
@@ -52,12 +52,12 @@ def bisect(
 ) -> Float[Tensor, "*rows S"]:
     """Entmax in the form w_s = [1 + δ (e_s - τ)]₊^{1/δ} with δ = α - 1, which is exp(e_s - τ) in the limit δ = 0.
 
-    Here τ lies between 0 and (1 - n^{-δ})/δ, n being the number of energies and 0 the largest of them, and nothing
-    is divided by δ that does not vanish with it.
+    With n energies whose largest is 0, τ lies between 0 and (1 - n^{-δ})/δ. Only numbers that vanish with δ are divided
+    by it.
 
     Numerics: α = 1 is computed as the next larger number, whose weights are softmax's to rounding.
 
-    Cost: 32 exponentials and logarithms a position in float32, 64 in float64.
+    Cost: 32 exponentials and logarithms per position in float32, 64 in float64.
     """
     if not isinstance(alpha, Tensor):
         if alpha < 1:
@@ -87,12 +87,12 @@ class _Entmax(torch.autograd.Function):
         # τ in [low, high]: at 0 the largest energy weighs 1 by itself; at (1 - n^{-δ}) / δ no weight is above 1 / n
         count = (~out).sum(-1, keepdim=True).clamp(min=1)
         low, high = torch.zeros_like(delta), -torch.expm1(-delta * count.log()) / delta
-        # each pass halves the interval: as many as a number has bits leave only rounding of it, whatever the row
+        # each pass halves the interval, and as many passes as a number has bits leave only its rounding
         for _ in range(torch.finfo(z.dtype).bits):
             middle = (low + high) / 2
             heavy = _weights(z, middle, delta).sum(-1, keepdim=True) >= 1
             low, high = torch.where(heavy, middle, low), torch.where(heavy, high, middle)
-        # what the threshold still lacks is divided out, so that weights sum to 1; a row of only -∞ stays 0
+        # divided by their sum, which the threshold's rounding leaves near 1; a row of only -∞ stays 0
         weights = _weights(z, low, delta).masked_fill(out, 0)
         total = weights.sum(-1, keepdim=True)
         return weights / total.masked_fill(total == 0, 1)
@@ -119,7 +119,7 @@ class _EntmaxWithTangents(_Entmax):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         share, growth, total = _slopes(*ctx.saved_tensors)
-        # at a fixed τ first; then τ moves, so that the sum of the weights does not
+        # at a fixed τ; then with the movement of τ that keeps the sum of the weights
         moved = torch.zeros_like(share)
         if tangents[0] is not None:
             moved = moved + share * tangents[0].masked_fill(share == 0, 0)
@@ -129,7 +129,7 @@ class _EntmaxWithTangents(_Entmax):
 
 
 def _slopes(weights: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """At a fixed τ: ∂w/∂e and ∂w/∂α, both 0 where w is, and the sum of the first."""
+    """∂w/∂e and ∂w/∂α at a fixed τ, both 0 where w is 0, and the sum of the first."""
     delta, out = _above_one(alpha), weights <= 0
     # w^{2 - α} = e^{(1 - δ) log w}; log of 1 in place of 0, so that second derivatives are finite too
     safe = weights.masked_fill(out, 1)
@@ -139,7 +139,7 @@ def _slopes(weights: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _above_one(alpha: Tensor) -> Tensor:
-    """δ = α - 1, not quite 0."""
+    """δ = α - 1, at least the smallest step above 0."""
     return (alpha - 1).clamp(min=torch.finfo(alpha.dtype).eps)
 
 
@@ -161,16 +161,16 @@ def _growth(weights: Tensor, delta: Tensor) -> Tensor:
 
 
 def sorting_reason(energies: Tensor | None = None, support: Tensor | None = None, alpha: Any = 1.5) -> str | None:
-    """There is a closed form for only two numbers."""
-    if isinstance(alpha, Tensor):
-        return "alpha is a tensor; the threshold has a closed form only for the numbers 1.5 and 2"
-    return None if alpha in (1.5, 2) else f"alpha={alpha}; the threshold has a closed form only for 1.5 and 2"
+    """Why the threshold has no closed form, or None."""
+    if not isinstance(alpha, Tensor) and alpha in (1.5, 2):
+        return None
+    return f"alpha={alpha if isinstance(alpha, (int, float)) else 'tensor'}: only 1.5 and 2 have a closed form"
 
 
 def sort(
     energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None, alpha: float = 1.5
 ) -> Float[Tensor, "*rows S"]:
-    """Entmax by one sort of S numbers a row: the largest support whose own threshold lies below its smallest energy."""
+    """Entmax by sorting each row: the largest support whose threshold lies below its smallest energy."""
     if alpha == 2:
         return sparsemax(energies, support)
     if energies.shape[-1] == 0:
@@ -190,7 +190,7 @@ class _Entmax15(FromOutput):
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
-        x = (descend(energies) / 2).clamp(min=-1)  # never in the support from there on, and finite
+        x = (descend(energies) / 2).clamp(min=-1)  # -1 and below are not in the support; clamped, they are finite
         ordered = x.sort(-1, descending=True).values
         # mean, variance and τ_k (…, S) over the k largest, for every k
         k = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
@@ -199,7 +199,7 @@ class _Entmax15(FromOutput):
         # 1/k - V is negative only where k is too large: τ_k is the mean then, which is above the k-th x
         threshold = mean - (1 / k - variance).clamp(min=0).sqrt()
         count = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True)
-        # comparisons with NaN are false, so that a row with NaN has the count 0: index 0 in place of -1
+        # comparisons with NaN are false, so a row with NaN has the count 0, and index 0 in place of -1
         root = (x - threshold.gather(-1, (count - 1).clamp(min=0))).clamp(min=0)
         return root.square().masked_fill(energies.isneginf(), 0)
 
@@ -219,7 +219,7 @@ class _Entmax15WithTangents(FromOutputWithTangents, _Entmax15):
 def _centred(x: Tensor, weights: Tensor) -> Tensor:
     """∂w/∂e, which is symmetric, times x."""
     out = weights <= 0
-    # the root of 1 in place of 0, whose derivative would be infinite in second gradients
+    # the root of 1 in place of 0, as the derivative of √0 would be infinite in second derivatives
     share = weights.masked_fill(out, 1).sqrt().masked_fill(out, 0)
     total = share.sum(-1, keepdim=True)
     inside = x.masked_fill(out, 0)
@@ -232,17 +232,16 @@ ENTMAX = (Implementation("sorting", sort, sorting_reason), Implementation("refer
 def sparsemax(
     energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None
 ) -> Float[Tensor, "*rows S"]:
-    """w_s = max(e_s - τ, 0) with τ such that Σ_s w_s = 1: the distribution over the support that is nearest to e.
+    """w_s = max(e_s - τ, 0) with τ such that Σ_s w_s = 1: the distribution over the support nearest to e.
 
     With e sorted, e_(1) ≥ e_(2) ≥ …, and c_k = Σ_{j ≤ k} e_(j) - 1, τ = c_k / k for the largest k with k e_(k) > c_k.
 
     Weights of energies more than 1 below the largest are exactly 0, as are those outside the support. A row without
     support gives zero weights and zero gradient. Half types are computed in float32.
 
-    Gradient: the weights above zero share it less its mean over them, ∂w/∂e = diag(m) - m mᵀ/Σm with m_s = 1 where
-    w_s > 0; where a weight just reaches zero, it counts as zero. Can be differentiated again.
+    Gradient: ∂w/∂e = diag(m) - m mᵀ/Σm with m_s = 1 where w_s > 0, else 0. Second derivatives exist.
 
-    Cost: one sort of S numbers a row.
+    Cost: one sort of S numbers per row.
 
     Source: Martins & Astudillo 2016 (arXiv 1602.02068), algorithm 1 and section 2.5.
 
@@ -257,11 +256,11 @@ def sparsemax(
 
 
 class _Projection(FromOutput):
-    """The Euclidean projection onto the simplex; -∞ stays out of it."""
+    """The Euclidean projection onto the simplex of the positions with finite energies."""
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
-        z = descend(energies).clamp(min=-1)  # never in the support from there on, and finite
+        z = descend(energies).clamp(min=-1)  # -1 and below are not in the support; clamped, they are finite
         ordered = z.sort(-1, descending=True).values
         k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
         # the condition holds for the first k and for no later one, so that counting finds k

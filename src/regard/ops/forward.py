@@ -1,4 +1,4 @@
-"""Forward attention in logarithms: α = softmax(e + log m), where m is the alignment before, moved on."""
+"""Forward attention in logarithms: α = softmax(e + log m), with m of the previous alignment."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def forward_alignment(
 ) -> Float[Tensor, "R H S"]:
     """α_n = m_n exp(e_n) / Σ_k m_k exp(e_k) over the support, with m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1} + ε.
 
-    Where the support holds no position with m > 0, the row begins anew with softmax(e): the limit ε → 0. A row
-    without support gives zeros.
+    If no position of the support has m > 0, the row is softmax(e), the limit ε → 0. A row without support gives zeros.
 
     Args:
-        move: u, how likely each row and head moves on.
+        move: u, the probability of moving to the next position, of each row and head.
         floor: ε.
 
     Numerics: a softmax of e + log m, so that energies of any size leave a distribution. Half types are computed in
@@ -46,21 +45,21 @@ def forward_alignment(
 def forward_step(
     energies: Tensor, previous: Tensor, move: Tensor, support: Tensor | None, floor: float = 0.0
 ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
-    """As `forward_alignment`, and the alignment afterwards: the weights or, of a row without support, that before."""
+    """`forward_alignment`, and the next `previous`: the weights, or in a row without support `previous`."""
     inputs = energies, previous, move, support
-    found: tuple[Tensor, Tensor] = choose(FORWARD_ALIGNMENT, *inputs).function(*inputs, floor)
-    return found
+    result: tuple[Tensor, Tensor] = choose(FORWARD_ALIGNMENT, *inputs).function(*inputs, floor)
+    return result
 
 
 def _numba(
     energies: Tensor, previous: Tensor, move: Tensor, support: Tensor | None, floor: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    found: tuple[Tensor, Tensor] = over_steps.apply(_Forward, energies, previous, move, support, floor)
-    return found
+    result: tuple[Tensor, Tensor] = over_steps.apply(_Forward, energies, previous, move, support, floor)
+    return result
 
 
 class _Forward(torch.autograd.Function):
-    """With m = (1 - u) a_n + u a_{n-1} + ε and z = e + log m: grad_m = grad_z / m, and so on to a and u."""
+    """With m_n = (1 - u) a_n + u a_{n-1} + ε and z = e + log m: grad_m = grad_z / m, then grad_a and grad_u."""
 
     @staticmethod
     def forward(
@@ -84,7 +83,7 @@ class _Forward(torch.autograd.Function):
 
 
 def move_on(previous: Float[Tensor, "R H S"], move: Float[Tensor, "R H"]) -> Float[Tensor, "R H S"]:
-    """m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1}: what stays, and what comes from one position before.
+    """m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1}.
 
     >>> move_on(torch.tensor([[[0.5, 0.5, 0.0]]]), torch.tensor([[0.25]]))
     tensor([[[0.3750, 0.5000, 0.1250]]])
@@ -100,14 +99,14 @@ def reference(
     support: Bool[Tensor, "R G S"] | None,
     floor: float = 0.0,
 ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
-    """The weights, and the alignment afterwards, as `ops.forward.forward_step`."""
+    """The formula of `forward_step`."""
     working = torch.promote_types(energies.dtype, torch.float32)
-    # log m (R, H, S): -∞ where the row cannot be, and no gradient there
+    # log m (R, H, S): -∞, without a gradient, at positions that cannot be reached
     reach = safe_log(move_on(widen(previous).to(working), move.to(working)) + floor)
     reached = ~reach.isneginf()
     if support is not None:
         reached = reached & support
-    # a row that can be nowhere in its support begins anew: softmax(e) over the support, without log m
+    # a row that reaches no position of its support is softmax(e) over the support, without log m
     anew = ~reached.any(-1, keepdim=True)
     allowed = reached | (anew if support is None else anew & support)
     weights = masked_softmax(energies.to(working) + reach.masked_fill(anew, 0.0), allowed)

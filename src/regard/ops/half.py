@@ -1,8 +1,7 @@
-"""Half copies of the weights of products, all made at once, and their gradients, which become float32 at once.
+"""Half copies of all weights of products, made by one launch, as are the float32 gradients of the weights.
 
-Autocast converts a weight where a product reads it: a launch for each weight and bias, forward and backward. Here it is
-one for all of them. Products read copies by `current`; what else reads the weights, as an embedding that a head shares,
-has those in float32.
+Autocast takes a launch for each weight and bias, forward and backward. Products read the copies by `current`; other
+readers, such as an embedding whose matrix a head shares, read the weights in float32.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torch import Tensor
 
 
 class HalfCopies:
-    """The copies of some weights in a half type.
+    """Copies of weights in a half type.
 
     Args:
         weights: in float32.
@@ -33,30 +32,30 @@ class HalfCopies:
 
     def __init__(self, weights: Sequence[Tensor], kind: torch.dtype) -> None:
         self.kind = kind
-        self._weights = weights  # whose ids name them
+        self._weights = weights  # kept, as their ids are keys
         self._inputs: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
         copies = _Halve.apply(kind, *weights) if weights else ()  # type: ignore[no-untyped-call]
         self._copies: dict[int, Tensor] = dict(zip(map(id, weights), copies, strict=True))
 
     def of(self, *weights: Tensor) -> Sequence[Tensor]:
-        """The copies of these weights; the weights where one of them has none."""
+        """The copies of these weights; the weights themselves if one of them has no copy."""
         known = self._copies
         return [known[id(each)] for each in weights] if all(id(each) in known for each in weights) else weights
 
     def of_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What a product x Wᵀ + b reads."""
+        """The input, weight and bias of a product x Wᵀ + b, in the half type if the weight has a copy."""
         read = self.of(weight) if bias is None else self.of(weight, bias)
         if read[0] is weight:
             return x, weight, bias
         return self.of_input(x), read[0], None if bias is None else read[1]
 
     def of_input(self, x: Tensor) -> Tensor:
-        """x in the half type, which is made once for all products that read x: for query, keys and values."""
+        """x in the half type, converted once for all products that read x, such as those of query, keys and values."""
         if x.dtype == self.kind:
             return x
-        whose, version, copy = self._inputs.get(id(x), (None, 0, x))
-        wants_gradient = x.requires_grad and torch.is_grad_enabled()
-        if whose is None or whose() is not x or version != x._version or copy.requires_grad != wants_gradient:
+        source, version, copy = self._inputs.get(id(x), (None, 0, x))
+        has_gradient = x.requires_grad and torch.is_grad_enabled()
+        if source is None or source() is not x or version != x._version or copy.requires_grad != has_gradient:
             copy = x.to(self.kind)
             self._inputs[id(x)] = weakref.ref(x), x._version, copy
         return copy
@@ -85,13 +84,13 @@ _COPIES: ContextVar[HalfCopies | None] = ContextVar("half copies of weights", de
 
 
 def current() -> HalfCopies | None:
-    """The copies in use; None where torch compiles, which plans its own conversions."""
+    """The copies in use; None under torch.compile, which places conversions itself."""
     return None if torch.compiler.is_compiling() else _COPIES.get()
 
 
 @contextmanager
 def copied(weights: Sequence[Tensor], kind: torch.dtype) -> Iterator[None]:
-    """Within it products read copies of these weights."""
+    """Lets products within the context read copies of these weights."""
     token = _COPIES.set(HalfCopies(weights, kind))
     try:
         yield

@@ -14,7 +14,7 @@ from regard.shapes import Float, Int
 
 MODULE = "regard.ops.kernels.largest"
 MAX_COUNT = 128
-"""From so many on the kernel's insertions cost more than a sort."""
+"""From this count on a sort is faster than the kernel's insertions."""
 
 
 def largest(
@@ -22,7 +22,7 @@ def largest(
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
     """The `count` largest entries of each row (all, if there are fewer) and their indices, largest first.
 
-    Among equal entries the first come first; which of several -inf are chosen is not promised. NaN is larger than all.
+    Among equal entries the first come first, except that any of several -inf may be chosen. NaN is larger than all.
 
     Args:
         without: the index of a column whose entry counts as -inf.
@@ -36,7 +36,7 @@ def largest(
 
 def _unsupported_reason(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
     if values is not None and min(count, values.shape[1]) >= MAX_COUNT:
-        return f"{count} of {values.shape[1]} entries are found faster by a sort"
+        return f"a sort is faster for {count} of {values.shape[1]} entries"
     return kernel_reason(values) or numba_reason(MODULE, values) or type_reason(values) or gradient_reason(values)
 
 
@@ -45,7 +45,7 @@ def _selection_reason(values: Any = None, *rest: Any, **options: Any) -> str | N
 
 
 MIN_WIDTH = 4096
-"""Up to so many entries torch sorts a row in one kernel on a GPU."""
+"""The most entries of a row that torch sorts in one kernel on a GPU."""
 
 
 def _keys_reason(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
@@ -54,12 +54,12 @@ def _keys_reason(values: Any = None, count: int = 1, without: int | None = None)
     if values.device.type == "cpu":
         return "it is for a GPU"
     if count == 1 or values.shape[1] <= MIN_WIDTH or values.element_size() > 4:
-        return "for one entry, few to choose from or 64 bits other ways take less"
+        return "for one entry, short rows or 64 bits a maximum or a sort is faster"
     return None
 
 
 def reference(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As `largest`, by a stable sort, or for one entry by a maximum, which is the first of equal ones."""
+    """As `largest`, by a stable sort; one entry by the maximum, which is the first of equal ones."""
     values = _without(values, without)
     if count == 1 and values.shape[1]:
         return values.max(1, keepdim=True)
@@ -76,13 +76,13 @@ def _without(values: Tensor, without: int | None) -> Tensor:
 
 
 def by_keys(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As `largest`, by `topk` of integers that no two entries share: nothing is read back.
+    """As `largest`, by `topk` of keys of 64 bits that differ in all entries, so that the host reads nothing.
 
-    The bits of a float32 as an integer, with all but the sign flipped if it is negative, are in the order of the
-    numbers: they are the upper half of a key, and the index, counted down, the lower half.
+    The upper half of a key are the bits of the float32 as an integer, with all but the sign flipped if it is negative,
+    which are in the order of the numbers. The lower half is the index from the end.
     """
     values = _without(values, without)
-    # one NaN and one zero: those with a sign have other bits
+    # the same bits for all NaN, and for both zeros
     bits = values.float().nan_to_num(nan=nan, posinf=inf, neginf=-inf).add_(0.0).view(torch.int32)
     order = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     width = values.shape[1]
@@ -92,13 +92,13 @@ def by_keys(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
 
 
 def by_selection(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As `largest`, by `topk`, which branches on values, and so cannot be traced and would wait for a GPU.
+    """As `largest`, by `topk`, and by a sort only if equal finite entries are on both sides of the cut.
 
-    A full sort is paid for only where equal finite entries lie on both sides of the cut.
+    It branches on values, so that it cannot be traced and would wait for a GPU.
     """
     if without is None:
         return _largest(values, count)
-    # one more than `count`, so that there are enough when `without` is among them
+    # one more than `count`, as `without` may be among them
     top, indices = _largest(values, count + 1)
     best, order = _largest(top.masked_fill(indices == without, -inf), count)
     return best, indices.gather(1, order)
@@ -107,12 +107,12 @@ def by_selection(values: Tensor, count: int, without: int | None = None) -> tupl
 def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     width = values.shape[1]
     count = min(count, width)
-    # one more shows whether the cut goes through equal entries, of which `topk` takes any: then sort, which is stable
+    # one more shows whether the cut goes through equal entries, of which `topk` takes any: then a stable sort
     top, indices = values.topk(min(count + 1, width), 1)
     if top.shape[1] > count and bool(((top[:, count - 1] == top[:, count]) & top[:, count].isfinite()).any()):
         top, indices = values.sort(dim=1, descending=True, stable=True)
         return top[:, :count].contiguous(), indices[:, :count].contiguous()
-    # equal entries within the selection in the order of their indices: by index first, then stably by value
+    # sorted by index, then stably by value, so that equal entries are in the order of their indices
     indices, order = indices[:, :count].sort(1)
     top, order = top[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
     return top, indices.gather(1, order)

@@ -1,4 +1,4 @@
-"""Products with a weight matrix by the fastest library that takes them."""
+"""Products with a weight matrix by the fastest library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regard.shapes import Float
 
 KERNELS = "regard.ops.kernels.linear"
 MIN_WORK = 1 << 20
-"""Multiply-adds from which on it is worth keeping what the gradient of a weight is made of."""
+"""The fewest multiply-adds for which a loop collects the gradient of a weight."""
 
 
 def linear(
@@ -39,7 +39,7 @@ def linear(
     """x Wᵀ + b.
 
     Args:
-        bfloat16: round x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
+        bfloat16: rounds x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
 
     >>> linear(torch.ones(2, 3), torch.ones(1, 3))
     tensor([[3.],
@@ -74,10 +74,10 @@ def plain_outer(left: Tensor, right: Tensor) -> Tensor:
 
 def differentiable_reason(x: Any = None, weight: Any = None, bias: Any = None) -> str | None:
     """Why oneDNN does not compute x Wᵀ and its gradients, or None."""
-    with torch.no_grad():  # gradients are no obstacle here
+    with torch.no_grad():  # required gradients are no reason here
         reason = onednn.unsupported_reason(x, weight, bias)
     if reason is None and x is not None and torch.is_autocast_enabled("cpu"):
-        return "autocast asks for half types"
+        return "autocast is on"
     return reason
 
 
@@ -100,7 +100,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         rows, grad = x.flatten(0, -2), grad_y.flatten(0, -2)
-        # create_graph: products that torch can differentiate again
+        # create_graph: torch's products, which have second derivatives
         linear, outer = (functional.linear, plain_outer) if torch.is_grad_enabled() else (onednn.linear, onednn.outer)
         with without_autocast("cpu"):
             return (
@@ -111,17 +111,17 @@ class _Linear(torch.autograd.Function):
 
 
 class PackedProduct:
-    """x Wᵀ + b with a weight that is laid out once, at the first product that is large enough; without autograd.
+    """x Wᵀ + b with a weight that the first sufficiently large product packs; without autograd.
 
-    For a single row it is a product with a vector, as fast as the weight can be read, and nothing is laid out.
+    The product with a single row is as fast as the weight can be read, and needs no packed weight.
 
     Args:
         weight: (N, K).
-        as_bytes: store the weight as bytes.
+        as_bytes: stores the weight as bytes.
         bfloat16: as in `ops.linear`.
 
     Raises:
-        UnsupportedError: if there are no kernels for bytes.
+        UnsupportedError: if the kernels for bytes cannot be used here.
     """
 
     def __init__(self, weight: Tensor, *, as_bytes: bool = False, bfloat16: bool = False) -> None:
@@ -135,7 +135,7 @@ class PackedProduct:
         return rounded(self._multiply, x, bias) if self._bfloat16 else self._multiply(x, bias)
 
     def _multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """x Wᵀ + b, by what is fastest for so many rows."""
+        """x Wᵀ + b by the fastest product for this number of rows."""
         if self._of_bytes is not None:
             product: Tensor = self._of_bytes(x, bias)
             return product
@@ -143,7 +143,7 @@ class PackedProduct:
             row = x[0]
             return (torch.mv(self.weight, row) if bias is None else torch.addmv(bias, self.weight, row))[None]
         if not self._packed:
-            packs = self.weight.is_contiguous()  # packing a transposed weight costs more than dozens of products gain
+            packs = self.weight.is_contiguous()  # packing a transposed weight costs more than dozens of products save
             with torch.no_grad():
                 reason = onednn.unsupported_reason(x, self.weight, bias, packs=packs)
             if reason is not None:
@@ -155,7 +155,7 @@ class PackedProduct:
 
 
 def rounded(multiply: Callable[[Tensor], Tensor], x: Tensor, bias: Tensor | None) -> Tensor:
-    """A product that is rounded to bfloat16, as x is; the bias is added in float32, as it need not be rounded."""
+    """A product of x rounded to bfloat16, rounded to bfloat16, plus the bias in float32."""
     product = multiply(x.bfloat16()).float()
     return product if bias is None else product.add_(bias)
 
@@ -164,7 +164,7 @@ def byte_product(weight: Tensor) -> Any:
     """x Wᵀ + b with the weight as bytes.
 
     Raises:
-        UnsupportedError: if there are no kernels for it.
+        UnsupportedError: if the kernels cannot be used here.
     """
     reason = (
         kernel_reason(weight)
@@ -192,19 +192,19 @@ class SharedProduct(over_steps.Shared):
 
 
 def pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether a product is no smaller than what keeping its gradient costs, and of one type."""
+    """Whether a product is large enough to collect its gradient, and of one type."""
     if x.numel() * weight.shape[0] < MIN_WORK or x.dtype != weight.dtype or x.dim() < 2 or x.is_meta:
         return False
     return x.dtype not in FLOATS or autocast_reason(x) is None  # autocast changes no half types
 
 
 def packs(loop: over_steps.Loop, x: Tensor, weight: Tensor) -> bool:
-    """Whether a product without gradients is one of a weight that is laid out for all steps."""
+    """Whether a product without gradients uses a weight that is packed for all steps."""
     return loop.stores_bytes or (x.is_cpu and x.dim() == 2 and x.dtype == weight.dtype and x.dtype in FLOATS)
 
 
 def linear_in_loop(loop: over_steps.Loop, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b in a step of a loop; the gradients of W and b are those of one product."""
+    """x Wᵀ + b in a step of a loop, which computes the gradients of W and b once for all steps."""
     shared = loop.shared(SharedProduct, weight, bias)
     y: Tensor = over_steps.apply(_Product, shared, x, *shared.handles)
     return y
@@ -224,7 +224,7 @@ class _Product(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad[1:]
         with without_autocast(x.device.type):
-            if torch.is_grad_enabled():  # create_graph: products that torch can differentiate again
+            if torch.is_grad_enabled():  # create_graph: torch's products, which have second derivatives
                 rows = gradient.flatten(0, -2)
                 of_weights = rows.t() @ x.flatten(0, -2) if of_weight else None, rows.sum(0) if of_bias else None
                 return None, gradient @ weight if of_x else None, *of_weights

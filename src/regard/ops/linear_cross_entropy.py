@@ -1,4 +1,4 @@
-"""The loss of an output layer, and its gradients, by the fastest implementation that takes the inputs."""
+"""The loss of an output layer and its gradients, by the fastest implementation."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from regard.ops.linear import PackedProduct, linear, outer
 from regard.shapes import Bool, Float, Int, describe
 
 BLOCK_ELEMENTS = 5 << 18
-"""Numbers of a block of logits; with fewer, the weight and its gradient are read too often."""
+"""Numbers of a block of logits; smaller blocks read the weight and its gradient too often."""
 MIN_ROWS = 64
-"""Rows of a block: products of fewer would be slow."""
+"""The fewest rows of a block, as products of fewer are slow."""
 
 _keeps_graph: Any = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 """Whether a backward pass may be followed by another through the same graph (retain_graph)."""
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
-"""Of features, weight and bias, where they are needed."""
+"""Of features, weight and bias; None where none is needed."""
 
 
 def linear_cross_entropy(
@@ -49,18 +49,17 @@ def linear_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sums over real rows of the smoothed loss and of the negative log-likelihood of log p = log softmax(W x + b).
 
-    loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU there are never more
-    than a block of rows times N logits: the gradient of a sum is known with the sum, and takes the logits' place. Only
-    the loss has gradients.
+    loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU logits exist for one
+    block of rows at a time: their gradient is computed with the loss and overwrites them. Only the loss has gradients.
 
     Args:
-        targets: ids y; those of masked rows may be any, like everything else there.
+        targets: ids y; those of masked rows are ignored, as are their features.
         mask: True at real rows.
         never: True for tokens that are never predicted: log p = -∞.
         smoothing: ε.
 
     Raises:
-        ShapeError: for sizes or ids that do not fit together.
+        ShapeError: for sizes that disagree, or ids beyond N.
 
     Source: gradients with the loss, in blocks: Hsu et al. 2024 (arXiv 2410.10989), section 3.2; without the logits of
     all rows: Wijmans et al. 2024 (arXiv 2411.09009). Smoothing: Szegedy et al. 2016 (arXiv 1512.00567), section 7.
@@ -76,7 +75,7 @@ def linear_cross_entropy(
         letters = {"features": ("B T D" if features.dim() == 3 else "M D", features), "weight": ("N D", weight)}
         others = {"bias": ("N", bias), "targets": ("B T", targets), "mask": ("B T", mask), "never": ("N", never)}
         shown = letters | {name: (axes, x) for name, (axes, x) in others.items() if x is not None}
-        raise ShapeError("features, weight, targets and what goes with them must fit together.\n" + describe(shown))
+        raise ShapeError("features, weight, bias, targets, mask and never must agree.\n" + describe(shown))
     inputs = (features, weight, bias, targets, mask, never)
     return choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
 
@@ -104,8 +103,8 @@ def reference(
     *,
     smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """`cross_entropy` of log softmax(W x + b), in float32 or wider: several tensors of rows times N numbers."""
-    # masked features are zeroed before the product, so that NaN there does not reach the gradient of W
+    """`cross_entropy` of log softmax(W x + b), in float32 or wider, with several tensors of rows times N numbers."""
+    # masked features are zeroed, so that NaN in them does not reach the gradient of W
     if mask is not None:
         features = features.masked_fill(~mask[..., None], 0)
     if (copies := half.current()) is not None:
@@ -130,7 +129,7 @@ def cross_entropy(
     (the extended ids that a source lacks) have no share.
 
     Args:
-        targets: ids, for example (B, T); those at masked positions do not matter.
+        targets: ids, for example (B, T); those at masked positions are ignored.
         mask: True at real positions.
         smoothing: ε.
 
@@ -165,10 +164,9 @@ def in_blocks(
     *,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """As `linear_cross_entropy`, a block of rows at a time; masked rows are left out first."""
+    """As `linear_cross_entropy`, a block of rows at a time, without the masked ones."""
     features, targets = features.flatten(0, -2), targets.flatten()
     if mask is not None and not bool(mask.all()):
-        # masked rows cost neither products nor memory
         real = mask.flatten().nonzero()[:, 0]
         features, targets = features.index_select(0, real), targets[real]
     if len(targets) == 0:
@@ -183,7 +181,7 @@ def in_blocks(
 
 
 class _Loss(torch.autograd.Function):
-    """Makes the gradients with the loss; the backward pass scales them. Second derivatives are the formula's."""
+    """Computes the gradients with the loss; the backward pass scales them. Second derivatives are the reference's."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
@@ -195,17 +193,17 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Any:
-        saved = ctx.saved_tensors  # read once: a checkpoint makes them anew for each reading
+        saved = ctx.saved_tensors  # read once, as a checkpoint computes them anew at each access
         gradients, inputs = saved[:3], saved[3:]
         if torch.is_grad_enabled():
-            # create_graph: the formula in torch's operations, whose gradients can be differentiated again
+            # create_graph: in torch's operations, which have second derivatives
             def loss(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor]:
                 targets, never = inputs[3:]
                 return reference(features, weight, bias, targets, never=never, smoothing=ctx.smoothing)[:1]
 
             results = second_order_gradients(loss, inputs[:3], ctx.needs_input_grad[:3], [grad_loss])
         else:
-            # in place where no other pass will read them: the weight's gradient is as large as the weight
+            # in place if no other pass can read them, as the gradient of the weight is as large as the weight
             multiply = torch.mul if _keeps_graph() else Tensor.mul_
             results = [None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients]
         return *results, None, None, None
@@ -220,26 +218,25 @@ def _in_blocks(
     never: Tensor | None,
     smoothing: float,
 ) -> tuple[Tensor, Tensor, Gradients]:
-    """The loss, the negative log-likelihood, and the gradients of the loss, which are made with it.
+    """The loss, the negative log-likelihood, and the gradients of the loss.
 
         logits = x Wᵀ + b (M, N)              a block of M rows
-        grad_logits (M, N)                    in the place of the logits, by `turn`
+        grad_logits (M, N)                    written over the logits by `turn`
         grad_x = grad_logits W (M, D),  grad_W += grad_logitsᵀ x (N, D),  grad_b += Σ rows of grad_logits (N)
 
-    A block of logits stays in the processor's last cache from the first product to the last. The gradients of the sum
-    of losses are complete when the sum is; the backward pass multiplies them by the gradient of the loss.
+    A block of logits stays in the processor's last cache for all of its products.
     """
     kernels = import_module("regard.ops.kernels.linear_cross_entropy")
     of_features, of_weight, of_bias = needed
     silent = targets[:0] if never is None else never.nonzero()[:, 0]
     count, num_tokens = len(features), len(weight)
-    # as many rows as `BLOCK_ELEMENTS` allows, a multiple of `MIN_ROWS`; W is packed when several blocks use it
+    # a multiple of `MIN_ROWS` up to `BLOCK_ELEMENTS` numbers; W is packed if there are several blocks
     rows = min(max(MIN_ROWS, BLOCK_ELEMENTS // num_tokens // MIN_ROWS * MIN_ROWS), count)
     multiply = PackedProduct(weight) if rows < count else partial(linear, weight=weight)
     grad_weights: list[Tensor] = []
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None
     grad_features: list[Tensor] = []
-    # of every row, added up at the end, so that the loss does not depend on which thread took a row
+    # of every row, added up at the end, so that the loss does not depend on threads
     sums = torch.zeros(count, 2, dtype=torch.float64)
 
     def take(x: Tensor, ids: Tensor, block_sums: Tensor) -> None:
@@ -249,7 +246,7 @@ def _in_blocks(
         if of_features:
             grad_features.append(linear(logits, weight.t()))
         if of_weight:
-            # the first block's gradient is the buffer of the sum
+            # the sum is collected in the first block's gradient
             part = outer(logits, x)
             if grad_weights:
                 grad_weights[0].add_(part)
@@ -263,7 +260,6 @@ def _in_blocks(
         take(features[block], targets[block], sums[block])
     likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
     loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
-    # of one block its own tensor, without a copy
     grad_all = grad_features[0] if len(grad_features) == 1 else torch.cat(grad_features) if of_features else None
     return loss, likelihood, (grad_all, grad_weights[0] if of_weight else None, grad_bias)
 
@@ -273,7 +269,7 @@ def _check(targets: Tensor, num_tokens: int) -> None:
     if least < 0 or most >= num_tokens:
         raise ShapeError(
             f"targets must lie between 0 and N - 1, N={num_tokens}; got {least} to {most}. "
-            "Is the output layer made for another vocabulary?"
+            "Does the output layer belong to another vocabulary?"
         )
 
 

@@ -22,7 +22,7 @@ from regard.shapes import Float, describe
 
 KERNELS = "regard.ops.kernels.location"
 
-_refuse_shared = partial(compiled_reason, KERNELS)
+_loop_reason = partial(compiled_reason, KERNELS)
 
 
 def location_energies(
@@ -35,18 +35,17 @@ def location_energies(
 ) -> Float[Tensor, "B K H S"]:
     """e_s = Σ_d v_d · tanh(q_d + k_sd + Σ_f (F_f * past)_s U_fd), for every head, of K rows that share keys.
 
-    Filters slide over a line of S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half
-    types are computed in float32.
+    The convolution is over S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half types are
+    computed in float32.
 
     Args:
         query, keys: already projected.
-        past: the alignments that the filters slide over, in C channels, (B, K, H, C, S) or (B, K, H, C, h, w); zero
-            beyond all ends.
+        past: alignments in C channels, (B, K, H, C, S) or (B, K, H, C, h, w), padded with zeros.
         filters: F, (H, F, C, W) or (H, F, C, Y, X), of odd widths.
         projection: U.
 
     Raises:
-        ShapeError: for sizes or devices that do not fit together.
+        ShapeError: for sizes or devices that disagree, and even widths.
 
     Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2; of a
     plane: Zhang et al. 2017 (doi 10.1016/j.patcog.2017.06.017), section 3.2.2.
@@ -59,7 +58,7 @@ def location_energies(
     memory = keys, filters, projection, v
     kind = over_steps.once(_checked, *memory, query=query, past=past)
     loop = over_steps.current(query, past) if query.dtype == past.dtype == kind else None
-    if loop is not None and loop.shared(_refuse_shared, *memory) is None:
+    if loop is not None and loop.shared(_loop_reason, *memory) is None:
         return run_in_loop(loop, query, keys, past, *memory[1:])
     kind = torch.promote_types(kind, torch.promote_types(query.dtype, past.dtype))
     working = torch.float32 if kind.itemsize < 4 else kind
@@ -70,13 +69,13 @@ def location_energies(
 
 
 def _checked(keys: Tensor, *weights: Tensor, query: Tensor, past: Tensor) -> torch.dtype:
-    """The widest type of what steps share, whose sizes are checked with those of the first step."""
+    """The widest type of keys and weights, whose sizes are checked with those of the first step."""
     _check(query, keys, past, *weights)
     return reduce(torch.promote_types, [x.dtype for x in weights], keys.dtype)
 
 
 def _widened(*memory: Tensor, working: torch.dtype) -> list[Tensor]:
-    """What steps share in the type that energies are computed in."""
+    """Keys and weights in the type of the computation."""
     return [x.to(working) for x in memory]
 
 
@@ -118,14 +117,14 @@ def reference(
     projection: Float[Tensor, "H F D"],
     v: Float[Tensor, "H D"],
 ) -> Float[Tensor, "B K H S"]:
-    """The formula of `location_energies`: R·S·D hyperbolic tangents, and three times as many numbers in memory."""
+    """The formula of `location_energies`, with three tensors of R·S·D numbers."""
     # (B, K, S, H, D)
     hidden = torch.tanh(query[:, :, None] + keys[:, None] + located(past, filters, projection))
     return (hidden * v).sum(-1).transpose(2, 3)
 
 
 def located(past: Tensor, filters: Tensor, projection: Tensor) -> Tensor:
-    """u of every row: the past convolved with the filters and projected, (B, K, S, H, D)."""
+    """u (B, K, S, H, D): the past convolved with the filters and projected."""
     features = _convolution(past, filters.flatten(0, 1), groups=len(filters))
     shared = features.flatten(2).unflatten(1, (len(filters), -1)).unflatten(0, past.shape[:2])
     return torch.einsum("bkhfs,hfd->bkshd", shared, projection)
@@ -139,12 +138,11 @@ def _convolution(past: Tensor, filters: Tensor, groups: int) -> Tensor:
 
 
 HELD = 1 << 28
-"""So many hyperbolic tangents, a gigabyte of float32, are held for the backward pass by the steps of a loop; those of
-further steps are computed again in it."""
+"""The most tangents, a gigabyte of float32, that steps of a loop save for the backward pass; it recomputes others."""
 
 
 def by_convolution(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> Tensor:
-    """As the reference on a GPU: filters and projection are one convolution, which is made once for all steps."""
+    """As the reference on a GPU, with filters and projection joined to one convolution, once for all steps."""
     with without_autocast(query.device.type):
         inputs = query, past, *over_steps.once(_joined, keys, filters, projection), v
         held = over_steps.once(_Held)
@@ -156,7 +154,7 @@ def by_convolution(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, p
 
 
 class _Held:
-    """How many tangents the steps of a loop have computed."""
+    """The number of tangents that the steps of a loop have computed."""
 
     tangents = 0
 
@@ -180,14 +178,14 @@ def _convolution_reason(query: Any = None, *rest: Any) -> str | None:
 def by_additive_energies(
     query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor
 ) -> Tensor:
-    """(B, K, H, S), as the reference, for compilers and for torch.func; keys of every row, R·S·D."""
+    """As the reference, for torch.compile and torch.func, with keys of every row, R·S·D numbers."""
     # every row is a sentence of one step, with keys k + u (B·K, S, H, D); energies (B·K, H, 1, S)
     row_keys = (keys[:, None] + located(past, filters, projection)).flatten(0, 1)
     return additive_energies(query.flatten(0, 1)[:, None], row_keys, v)[:, :, 0].unflatten(0, query.shape[:2])
 
 
 def run(query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
-    """The energies by compiled loops, differentiable where any input requires a gradient."""
+    """The energies by compiled loops, with gradients."""
     inputs = query, keys, past, *weights
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return _LocationEnergies.apply(*inputs)  # type: ignore[no-untyped-call]
@@ -195,7 +193,7 @@ def run(query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
 
 
 def run_in_loop(loop: over_steps.Loop, query: Tensor, keys: Tensor, past: Tensor, *weights: Tensor) -> Tensor:
-    """The energies of a step."""
+    """The energies of a step of a loop."""
     shared = loop.shared(SharedLocation, keys, *weights)
     energies: Tensor = over_steps.apply(_InLoop, shared, query, past, *shared.handles)
     return energies
@@ -206,7 +204,7 @@ def _kernels() -> Any:
 
 
 class _LocationEnergies(torch.autograd.Function):
-    """Keeps only the inputs; a second derivative is that of the plain operations."""
+    """Keeps only the inputs; second derivatives are those of torch's operations."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
@@ -222,7 +220,7 @@ class _LocationEnergies(torch.autograd.Function):
 
 
 class SharedLocation(over_steps.Shared):
-    """Keys, filters, their projection and v of all steps of a loop."""
+    """Keys, filters, projection and v of all steps of a loop."""
 
     def __init__(self, *memory: Tensor) -> None:
         super().__init__(memory, _sums)
@@ -230,13 +228,13 @@ class SharedLocation(over_steps.Shared):
         self._steps: dict[int, Any] = {}
 
     def steps(self, hypotheses: int) -> Any:
-        """What computes their energies, for so many rows a sentence."""
+        """Computes energies for this number of rows per sentence."""
         if hypotheses not in self._steps:
             self._steps[hypotheses] = self.new_steps(hypotheses)
         return self._steps[hypotheses]
 
     def new_steps(self, hypotheses: int) -> Any:
-        """The same, with sums of gradients of its own."""
+        """The same, with its own sums of gradients."""
         return _kernels().LocationSteps(*self.memory, hypotheses)
 
 

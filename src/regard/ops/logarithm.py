@@ -1,4 +1,4 @@
-"""Logarithms whose infinities do not reach a gradient: masked before and after, so that autograd never sees them."""
+"""Logarithms whose infinities do not reach gradients, as they are masked before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.shapes import Float
 def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """log p; where p is 0, -∞ with a gradient of zero instead of NaN.
 
-    Numerics: numbers too small to be normal ones count as 0, because 1/p would be infinite in the gradient.
+    Numerics: subnormal numbers count as 0, as 1/p in the gradient would be infinite.
 
     >>> p = torch.tensor([1.0, 0.0], requires_grad=True)
     >>> safe_log(p)
@@ -23,7 +23,7 @@ def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     >>> torch.autograd.grad(safe_log(p)[0] + safe_log(p)[1], p)[0]
     tensor([1., 0.])
     """
-    # filled twice: before the logarithm, so that 1/p is finite in its gradient, and after it, so that p = 0 gives -∞
+    # filled before the logarithm, so that 1/p is finite in the gradient, and after it with -∞
     zero = probabilities < torch.finfo(probabilities.dtype).tiny
     return probabilities.masked_fill(zero, 1.0).log().masked_fill(zero, -inf)
 
@@ -39,10 +39,10 @@ def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tenso
 
 
 def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
-    """Half types as float32, for a logarithm: the gradient is cut at a sixteenth of the largest half number.
+    """Half types as float32, for a logarithm, with gradients clamped to a sixteenth of the largest half number.
 
-    The gradient 1/x of a small weight is beyond that number, and infinity times the next factor, if that is 0, would be
-    NaN. A sixteenth, since gradients of one weight from several parts are added up.
+    The gradient 1/x of a small weight may be beyond that number, and infinity times 0 in the next factor would be NaN.
+    A sixteenth, as gradients of a weight from several parts are added.
 
     >>> x = torch.tensor([1e-6], dtype=torch.float16, requires_grad=True)
     >>> widen(x).log().backward()

@@ -14,24 +14,24 @@ from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float
 
 NUM_DOUBLINGS = 14
-"""Passes in an exported program for any number of positions, which must then be fewer than 2^14 = 16,384."""
+"""Passes of an exported program for any number of positions below 2^14 = 16,384."""
 MAX_SEQUENTIAL = 8
-"""Up to so many positions a loop is as fast as doubling."""
+"""The most positions for which a loop is as fast as doubling."""
 
 
 def expected_monotonic_alignment(
     choose: Float[Tensor, "*rows S"], previous: Float[Tensor, "*rows S"]
 ) -> Float[Tensor, "*rows S"]:
-    """Where a left-to-right reader stops, in expectation, when it starts at `previous`.
+    """The expected stop of a left-to-right reader that starts at `previous`.
 
     q_j = (1 - p_{j-1}) q_{j-1} + α_{i-1,j},  α_{i,j} = p_j q_j.
 
     Args:
-        choose: p, the probability of stopping at each position once there.
-        previous: α_{i-1}, where the last step stopped.
+        choose: p, the probability of stopping at each position, once reached.
+        previous: α_{i-1}, the alignment of the step before.
 
     Returns:
-        α_i; it sums to at most 1, less by the probability of running past the end.
+        α_i, whose sum is 1 minus the probability of passing the end.
 
     Numerics: no division and no logarithm, so no mass is lost at any length. Half types are computed in float32.
 
@@ -47,10 +47,10 @@ def expected_monotonic_alignment(
 def hard_monotonic_alignment(
     choose: Float[Tensor, "*rows S"], previous: Float[Tensor, "*rows S"]
 ) -> Float[Tensor, "*rows S"]:
-    """1 at the first position with p > 1/2, from where the last step stopped, that position included; else 0.
+    """1 at the first position with p > 1/2 at or after that of `previous`; 0 elsewhere.
 
-    A row without such a position is all zeros: the reader ran past the end, and from a `previous` of zeros it stays
-    there, so nothing is attended to from then on. If `previous` has several positions, each part of its mass moves so.
+    A row without such a position is all zeros: the reader passed the end, and stays there, as a `previous` of zeros
+    gives zeros. If `previous` has several positions, each part of its mass moves so.
 
     There is no gradient with respect to p.
 
@@ -60,7 +60,7 @@ def hard_monotonic_alignment(
     >>> hard_monotonic_alignment(torch.tensor([0.9, 0.2, 0.7, 0.8]), torch.tensor([0.0, 1.0, 0.0, 0.0]))
     tensor([0., 0., 1., 0.])
     """
-    # with p of 0 or 1 the expectation is the decision
+    # if p is 0 or 1, the expectation is the hard alignment
     return expected_monotonic_alignment((choose > 0.5).to(choose.dtype), previous)
 
 
@@ -70,17 +70,17 @@ def moving_chunk_softmax(
     support: Bool[Tensor, "R G S"] | None,
     width: int | None,
 ) -> Float[Tensor, "R H S"]:
-    """Spreads the mass of every stopping position over the `width` positions that end there, by a softmax of energies.
+    """Distributes the mass of each stop over the `width` positions up to it, by a softmax of energies.
 
     β_j = Σ_{k=j}^{j+w-1} α_k · exp(u_j) / Σ_{l=k-w+1}^{k} exp(u_l).
 
     Args:
-        stops: α, the mass of every stopping position.
+        stops: α, the mass of each stop.
         energies: u.
         support: which positions may have mass; that of a chunk without support is lost.
         width: w; if None, every chunk begins at the first position.
 
-    Cost: S·w numbers, exact for any energies: each chunk has its own softmax. A chunk as wide as the source needs S.
+    Cost: S·w numbers, as each chunk has its own softmax, which is exact for any energies; S numbers if w ≥ S.
 
     Source: Chiu & Raffel 2018 (arXiv 1712.05382), equation 11; without a width: Arivazhagan et al. 2019
     (arXiv 1906.05218).
@@ -97,7 +97,7 @@ def reference_alignment(
     kept = torch.promote_types(choose.dtype, previous.dtype)
     working = torch.promote_types(kept, torch.float32)
     choose, previous = choose.to(working), previous.to(working)
-    # `arrived` is q_j (…), the mass that reaches position j; `passed_on` is the part that does not stop there
+    # `arrived` is q_j (…), the mass that reaches position j; `passed_on` is its part that does not stop there
     passed_on = previous.new_zeros(previous.shape[:-1])
     alignment = []
     for p, start in zip(choose.unbind(-1), previous.unbind(-1), strict=True):
@@ -113,9 +113,9 @@ def reference_chunk_softmax(
     support: Bool[Tensor, "R G S"] | None,
     width: int | None,
 ) -> Float[Tensor, "R H S"]:
-    """β_j = Σ_k α_k softmax(u over the w positions up to k)_j: a softmax for every chunk, S·w numbers."""
+    """β_j = Σ_k α_k softmax(u over the w positions up to k)_j, with a softmax for every chunk."""
     num_positions = energies.shape[-1]
-    if isinstance(num_positions, int):  # otherwise a program for any number of them is being exported
+    if isinstance(num_positions, int):  # a symbol in an exported program
         if num_positions == 0:
             return torch.zeros_like(stops)
         width = num_positions if width is None else min(width, num_positions)
@@ -139,9 +139,9 @@ def parallel_alignment(
 ) -> Float[Tensor, "*rows S"]:
     """α_j = p_j q_j with q_j = (1 - p_{j-1}) q_{j-1} + α_{i-1,j}, by doubling.
 
-    Numerics: sums and products of numbers that are not negative, no division and no logarithm, so every α_j has a
-    small relative error at any length. Half types are computed in float32.
-    Cost: 2 log₂ S passes over S numbers forward, as many backward; what is kept for the gradient is 3 S numbers.
+    Numerics: sums and products of non-negative numbers, so that every α_j has a small relative error at any length.
+    Half types are computed in float32.
+    Cost: 2 log₂ S passes over S numbers forward, as many backward; 3 S numbers are saved for the gradient.
     """
     kept = torch.promote_types(choose.dtype, previous.dtype)
     working = torch.promote_types(kept, torch.float32)
@@ -158,9 +158,9 @@ def lookback_softmax(
     """`moving_chunk_softmax` whose chunks all begin at the first position: no width, or one of S or more.
 
     With w_j = exp(u_j) / Σ_{l ≤ j} exp(u_l), the mass of position j is β_j = w_j s_j with
-    s_j = (1 - w_{j+1}) s_{j+1} + α_j: a monotonic reader that walks back from every stop and chooses with w.
+    s_j = (1 - w_{j+1}) s_{j+1} + α_j: the expectation of a monotonic reader from right to left that stops with w.
 
-    Cost: that of the reader, S numbers instead of S².
+    Cost: S numbers instead of S².
     """
     kept = torch.promote_types(stops.dtype, energies.dtype)
     working = torch.promote_types(kept, torch.float32)
@@ -194,18 +194,18 @@ class _LinearRecurrence(torch.autograd.Function):
         """Doubling: after each pass y_j holds the inputs of twice as many positions."""
         if not isinstance(inputs.shape[-1], int):
             return _any_number(decay, inputs)
-        # the first `reach` positions are complete: nothing stands before their inputs
+        # the first `reach` positions are complete
         reach = 1
         while reach < inputs.shape[-1]:
             later = torch.addcmul(inputs[..., reach:], decay, inputs[..., :-reach])
             inputs = torch.cat([inputs[..., :reach], later], -1)
             decay = decay[..., reach:] * decay[..., :-reach]
             reach *= 2
-        return inputs.clone() if reach == 1 else inputs  # a single position: the result must not be the input itself
+        return inputs.clone() if reach == 1 else inputs  # the result must not be the input itself
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keeps d and y."""
+        """Saves d and y."""
         ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
@@ -217,11 +217,11 @@ class _LinearRecurrence(torch.autograd.Function):
 
 
 def _any_number(decay: Tensor, inputs: Tensor) -> Tensor:
-    """The same for a number of positions below 2^NUM_DOUBLINGS that is not known while a program is exported."""
+    """The same for a symbolic number of positions below 2^NUM_DOUBLINGS, in exported programs."""
     if torch.compiler.is_exporting():  # a program without this bound would be wrong beyond it
         torch._check(inputs.shape[-1] < 1 << NUM_DOUBLINGS)
     positions = torch.arange(inputs.shape[-1], device=inputs.device)
-    # every pass takes all positions, as their number is a symbol; the first `reach` are complete
+    # every pass computes all positions; the first `reach` are complete
     decay = torch.nn.functional.pad(decay, (1, 0))
     for reach in (1 << step for step in range(NUM_DOUBLINGS)):
         before, inside = (positions - reach).clamp(min=0), positions >= reach
@@ -242,7 +242,7 @@ class _LinearRecurrenceWithTangents(_LinearRecurrence):
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         decay, output = ctx.saved_tensors
         decay_tangent, inputs_tangent = tangents
-        # the inputs of the recurrence of tangents: ẋ_j + ḋ_j y_{j-1}, of which the first position has only ẋ
+        # the inputs of the recurrence of tangents: ẋ_j + ḋ_j y_{j-1}, at the first position ẋ
         tangent = torch.zeros_like(output) if inputs_tangent is None else inputs_tangent
         if decay_tangent is not None:
             tangent = tangent + torch.nn.functional.pad(decay_tangent * output[..., :-1], (1, 0))
@@ -250,7 +250,7 @@ class _LinearRecurrenceWithTangents(_LinearRecurrence):
 
 
 def few_reason(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
-    """Why doubling does not pay, or None: for a handful of positions."""
+    """Why doubling is not faster, or None."""
     if choose is None or not isinstance(choose.shape[-1], int) or choose.shape[-1] > MAX_SEQUENTIAL:
         return None
     return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {MAX_SEQUENTIAL + 1}"
@@ -259,7 +259,7 @@ def few_reason(choose: Tensor | None = None, previous: Tensor | None = None) -> 
 def width_reason(
     stops: Tensor | None = None, energies: Any = None, support: Any = None, width: int | None = None
 ) -> str | None:
-    """Why chunks cannot share their sums, or None: they must all begin at the first position."""
+    """Why chunks do not all begin at the first position, or None."""
     if stops is None or width is None:
         return None
     if not isinstance(stops.shape[-1], int):
@@ -274,8 +274,8 @@ def clipped_monotonic_alignment(
 ) -> Float[Tensor, "*rows S"]:
     """α_j = p_j c_j Σ_{k ≤ j} α_{i-1,k} / c_k with c_j = Π_{l < j} (1 - p_l), as tensorflow-addons computes it.
 
-    It is `expected_monotonic_alignment` as long as c stays above 1e-10; beyond that position mass is lost. Of 200
-    positions with p between 0.1 and 0.9, from a uniform start, about a seventh is left. For comparisons only.
+    It equals `expected_monotonic_alignment` where c is above 1e-10; at later positions mass is lost. Of 200 positions
+    with p between 0.1 and 0.9, from a uniform start, about a seventh remains. For comparisons only.
 
     Numerics: c = exp(Σ log max(1 - p, tiny)); the divisor is clipped to 1e-10. Half types are computed in float32.
 
@@ -295,7 +295,7 @@ def clipped_product(
     """The cumulative product along an axis, exp(Σ log max(x, tiny)), for x in [0, 1].
 
     Args:
-        exclusive: the product of the numbers before each one, which is 1 for the first.
+        exclusive: excludes the number itself; the first product is 1.
         reverse: from the end to the beginning.
     """
     sums = x.clamp(torch.finfo(x.dtype).tiny, 1).log()

@@ -1,13 +1,12 @@
 """y = x Wᵀ + b by oneDNN, which torch contains and uses for other types than float32.
 
-On AMD's processors with AVX-512 it is a tenth to a half faster than MKL, most with a weight that is packed once for
-many products and with more than one thread. With AVX2 only MKL is as fast or faster, up to twice for gradients of
-weights, except for few rows times a large packed weight; there oneDNN computes only these. It multiplies bfloat16 only
-with AVX-512.
+On AMD's processors with AVX-512 it is a tenth to a half faster than MKL, most with a packed weight and several threads.
+On processors with AVX2 only, MKL is as fast or up to twice as fast, except for few rows times a large packed weight,
+which are the only products of oneDNN there. It multiplies bfloat16 only with AVX-512.
 
-oneDNN generates code for every shape of a product, and keeps that of the last 1,024 shapes. Searches and batches have
-another number of rows each time, which would fill more than a gigabyte with code that is never used again. Importing
-this module therefore lowers both limits to `CACHED_SHAPES`, unless the environment sets them.
+oneDNN generates code for every shape of a product and caches that of the last 1,024 shapes. As numbers of rows vary
+from product to product, this code would take more than a gigabyte. Importing this module therefore lowers both limits
+to `CACHED_SHAPES`, unless the environment sets them.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from torch import Tensor
 from regard.ops.eligibility import device_reason, gradient_reason, kernel_reason, type_reason
 
 MIN_WORK = 1 << 21
-"""Multiply-adds from which on a call is worth its preparation."""
+"""The fewest multiply-adds for which oneDNN is faster."""
 MIN_WORK_PACKED = 1 << 19
-"""The same for a weight that is packed."""
+"""The same for a packed weight."""
 MIN_WEIGHT = 3 << 17
-"""Numbers of a packed weight from which on a call is worth its preparation with AVX2 only."""
+"""The fewest numbers of a packed weight for which oneDNN is faster with AVX2 only."""
 IS_WIDE = torch.backends.cpu.get_cpu_capability() != "AVX2"
-"""Whether the processor has wider vectors than AVX2, which MKL uses only on Intel's processors."""
+"""Whether the processor has AVX-512, which MKL uses only on Intel's processors."""
 
 CACHED_SHAPES = 40
-"""Shapes for which oneDNN keeps the code that it has generated, about a megabyte each."""
+"""Shapes whose generated code is cached, about a megabyte each."""
 
 for _setting in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own cache, and torch's above it
     os.environ.setdefault(_setting, str(CACHED_SHAPES))  # read once, when the first product is computed
@@ -74,7 +73,7 @@ def outer_reason(left: Any = None, right: Any = None) -> str | None:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b; the weight may be packed."""
-    # no function follows: no numbers for it and no variant of it
+    # without a fused activation, its numbers and its variant
     return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
 
 
@@ -84,10 +83,10 @@ def outer(left: Tensor, right: Tensor) -> Tensor:
 
 
 def pack(weight: Tensor, rows: int) -> Tensor:
-    """A weight in the layout that oneDNN reads fastest in products with so many rows."""
+    """A weight in oneDNN's layout for products with this number of rows."""
     return _reorder(weight.detach().contiguous(), rows)
 
 
 def _dense(x: Tensor) -> Tensor:
-    """x if it is without gaps, as it is or transposed, else a copy: oneDNN may take loops a thousand times as slow."""
+    """x if it or its transpose is contiguous, else a copy: oneDNN's other loops may be a thousand times as slow."""
     return x if x.is_contiguous() or (x.dim() == 2 and x.t().is_contiguous()) else x.contiguous()

@@ -1,9 +1,8 @@
-"""What the steps of a loop share, weights and memories: prepared at the first use, gradients computed after the last.
+"""Weights and memories that the steps of a loop share: prepared at the first use, gradients computed after the last.
 
-In a loop over T steps a weight is used T times, and autograd makes T small products for its gradient and adds them.
-Within a `Loop` each use only keeps what the gradient is made of, as (x_t, grad_t) of a product, and one product of
-all of them is made when the backward pass has seen every use. Operations look for the loop by `current`; modules are
-called as ever and know nothing of it.
+In a loop over T steps a weight is used T times, and autograd computes T small products for its gradient and adds them.
+Within a `Loop` each use only stores the factors, as (x_t, grad_t) of a product, and one product of all of them is
+computed after the backward steps of all uses. Operations find the loop by `current`; modules are called as usual.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from regard.ops.switch import switched_off
 
 Storage = Literal["float32", "int8"]
 Gradients = Callable[[Sequence[Any]], Sequence[Tensor | None]]
-"""From what every use has kept, last step first, to the gradients of the shared tensors."""
+"""From the stored factors of all uses, last step first, to the gradients of the shared tensors."""
 
 
 class Loop:
-    """What the steps of a loop have shared so far.
+    """A context for the steps of a loop, with what they share.
 
-    A tensor that is shared must not be changed in place while steps are taken. A loop that begins with gradients
-    (`torch.is_grad_enabled`) collects them; one without keeps weights laid out for products. Where no kernels may
-    compute (`kernel_reason`, autocast without `ops.half`) nothing is shared. A loop is entered for every step or for
-    all: `with loop: …`; a loop within a loop has its own.
+    Shared tensors must not be changed in place during the loop. A loop that is made while gradients are enabled
+    collects them; one without keeps packed weights. Where kernels cannot be used (`kernel_reason`, autocast without
+    `ops.half`) nothing is shared. A loop is entered for each step or once for all: `with loop: …`; an inner loop
+    replaces the outer one.
 
     Args:
-        weights: how those of products are stored in a loop without gradients.
+        weights: the storage of the weights of products in a loop without gradients.
         is_idle: whether nothing is shared.
 
     Raises:
-        UnsupportedError: for weights of bytes where no kernels may compute.
+        UnsupportedError: for weights of bytes where kernels cannot be used.
 
     >>> import torch
     >>> from regard.layers import Linear
@@ -74,35 +73,34 @@ class Loop:
 
     @property
     def has_shared(self) -> bool:
-        """Whether anything has been made for the steps."""
+        """Whether anything has been shared."""
         return bool(self._made)
 
     def shared(self, make: Callable[..., T], *things: Any, **options: Any) -> T:
-        """What `make` has made of these tensors or modules, at its first use now; it is dropped with any of them."""
+        """The result of `make` for these tensors or modules, computed at the first use and dropped with any of them."""
         key = make, *map(id, things)
-        if (found := self._made.get(key)) is None:
+        if (entry := self._made.get(key)) is None:
             drop = partial(_drop, weakref.ref(self), key)
             watched = (weakref.ref(thing, drop) for thing in things if thing is not None)
-            found = self._made[key] = make(*things, **options), *watched
-        made: T = found[0]
+            entry = self._made[key] = make(*things, **options), *watched
+        made: T = entry[0]
         return made
 
 
-def _drop(loop: weakref.ref[Loop], key: tuple[Any, ...], _: Any) -> None:
-    # a loop that its own weak references called would be freed by the garbage collector only, with all that it made
-    if (found := loop()) is not None:
-        found._made.pop(key, None)
+def _drop(reference: weakref.ref[Loop], key: tuple[Any, ...], _: Any) -> None:
+    # by a weak reference, as a cycle through the loop would be freed by the garbage collector only
+    if (loop := reference()) is not None:
+        loop._made.pop(key, None)
 
 
 T = TypeVar("T")
-_LOOP: ContextVar[Loop | None] = ContextVar("the loop that is run", default=None)
+_LOOP: ContextVar[Loop | None] = ContextVar("current loop", default=None)
 
 
 def current(*inputs: Any) -> Loop | None:
-    """The loop within which an operation is called on these inputs, if it may keep something for them.
+    """The loop in which an operation is called, if it can share something for these inputs; otherwise None.
 
-    It may not where a step is called by what keeps tensors in its own way, as a checkpoint, which computes the step
-    again when the loop has ended.
+    It cannot under hooks of saved tensors, such as a checkpoint's, which computes a step again after the loop.
     """
     if torch.compiler.is_compiling() or (loop := _LOOP.get()) is None or loop.collects != torch.is_grad_enabled():
         return None
@@ -112,39 +110,39 @@ def current(*inputs: Any) -> Loop | None:
 
 
 def _saved_tensors_hooks() -> Any:
-    """What packs the tensors that are saved for the backward pass now."""
+    """The current hook that packs saved tensors, or None."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     return None if hooks is None else hooks[0]
 
 
 def stores_bytes() -> bool:
-    """Whether the loop that is run stores the weights of products as bytes."""
+    """Whether the current loop stores the weights of products as bytes."""
     loop = _LOOP.get()
     return loop is not None and loop.stores_bytes
 
 
 def apply(function: type[torch.autograd.Function], *inputs: Any) -> Any:
-    """`function.apply` without its questions about transforms of functions, which `current` has asked."""
+    """`function.apply` without its check for transforms of torch.func, which `current` has made."""
     return super(torch.autograd.Function, function).apply(*inputs)  # type: ignore[misc]
 
 
 def once(make: Callable[..., T], *things: Any, **options: Any) -> T:
-    """What a function makes of tensors or modules; within a loop it is called once for all steps."""
+    """The result of a function of tensors or modules, which a loop calls once for all steps."""
     loop = current()
     return make(*things, **options) if loop is None else loop.shared(make, *things, **options)
 
 
 class Shared:
-    """Tensors that all steps of a loop use, and what their gradients are made of.
+    """Tensors that all steps of a loop use, with the factors of their gradients.
 
     Args:
-        tensors: the shared ones; None for those that are not there.
-        gradients: see `Gradients`; must not hold a `Shared`, or the graph would never be freed.
+        tensors: the shared ones; missing ones are None.
+        gradients: see `Gradients`; must not refer to a `Shared`, or the graph would never be freed.
     """
 
     def __init__(self, tensors: Sequence[Tensor | None], gradients: Gradients) -> None:
         self.uses = Uses(gradients)
-        # never the tensors themselves: what a loop has made is dropped with them
+        # never the tensors themselves, as the loop drops its entries with them
         self.handles: Sequence[Any] = (
             _Collect.apply(self.uses, *tensors)  # type: ignore[no-untyped-call]
             if torch.is_grad_enabled()
@@ -153,7 +151,7 @@ class Shared:
 
 
 class Uses:
-    """What the backward steps of all uses keep, for each backward pass through the graph."""
+    """The factors that the backward steps of all uses store, for each backward pass."""
 
     def __init__(self, gradients: Gradients) -> None:
         self.gradients = gradients
@@ -162,20 +160,20 @@ class Uses:
 
     @property
     def kept(self) -> list[Any]:
-        """What was kept in the backward pass that is running; a use adds to it, in vain if nobody collects."""
+        """The factors of the running backward pass, to which uses append; a new list if the pass does not collect."""
         node = self.collector()
         if node is None or not torch._C._will_engine_execute_node(node):
             return []
         return self._kept.setdefault(torch._C._current_graph_task_id(), [])
 
     def sum(self) -> Sequence[Tensor | None]:
-        """The gradients of the shared tensors in the backward pass that is running; nothing if no use kept anything."""
+        """The gradients of the shared tensors in the running backward pass; empty without factors."""
         kept = self._kept.pop(torch._C._current_graph_task_id(), [])
         return self.gradients(kept) if kept else ()
 
 
 class _Collect(torch.autograd.Function):
-    """The shared tensors as each use gets them. Its backward step comes when those of all uses are done."""
+    """The shared tensors for the uses; its backward step follows those of all uses."""
 
     @staticmethod
     def forward(ctx: Any, uses: Uses, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -186,7 +184,7 @@ class _Collect(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *others: Tensor | None) -> tuple[Tensor | None, ...]:
-        # with create_graph the gradients that the uses made read the shared tensors again, and have gradients for them
+        # with create_graph uses compute gradients of the shared tensors themselves: `others`
         with without_autocast(ctx.device):
             sums = ctx.uses.sum() or (None,) * len(others)
             both = [a if b is None else b if a is None else a + b for a, b in zip(sums, others, strict=True)]

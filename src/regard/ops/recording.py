@@ -1,4 +1,4 @@
-"""Calls that are recorded on a GPU, one for each form of their inputs, and replayed with new numbers (CUDA graphs)."""
+"""Calls that are recorded as CUDA graphs, one for each form of their inputs, and replayed with new values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import Tensor
 from regard import tree
 
 Capture = Callable[[Callable[[], Any]], tuple[Any, Callable[[], object]]]
-"""Records a call and makes it; returns its outputs, tensors that every replay writes again, and what replays it."""
+"""Records and makes a call; returns its outputs, which every replay overwrites, and a function that replays it."""
 
 MOST = 64
-"""Recordings that are kept; the one that was used the longest ago goes first."""
+"""The most recordings that are kept; the least recently used one is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +26,38 @@ class Recording:
     """A recorded call.
 
     Args:
-        inputs: the tensors that it reads, whatever is copied into them.
+        inputs: the tensors that it reads.
         outputs: the tensors that it writes.
-        replay: makes it again.
-        given: what was copied into the inputs last.
+        replay: repeats it.
+        sources: the tensors that were copied into the inputs last.
     """
 
     inputs: list[Tensor]
     outputs: Any
     replay: Callable[[], object]
-    given: list[weakref.ref[Tensor]]
+    sources: list[weakref.ref[Tensor]]
 
     def read(self, inputs: list[Tensor], owned: set[int]) -> None:
-        """Copies what is not the tensor that was copied before.
+        """Copies inputs, except those that were copied last.
 
         Args:
-            owned: the ids of tensors that recordings change.
+            owned: ids of tensors that recordings overwrite.
         """
         changed = [
             i
-            for i, (kept, x, last) in enumerate(zip(self.inputs, inputs, self.given, strict=True))
-            if kept is not x and (last() is not x or id(x) in owned)
+            for i, (own, x, source) in enumerate(zip(self.inputs, inputs, self.sources, strict=True))
+            if own is not x and (source() is not x or id(x) in owned)
         ]
         if changed:
             torch._foreach_copy_([self.inputs[i] for i in changed], [inputs[i] for i in changed], non_blocking=True)
-        self.given[:] = [weakref.ref(x) for x in inputs]
+        self.sources[:] = [weakref.ref(x) for x in inputs]
 
 
 class Recordings:
-    """Makes calls whose operations follow from a form: the first one as it is, the second recorded, others replayed.
+    """Calls whose operations follow from a form: its first call is ordinary, its second recorded, later ones replayed.
 
-    The first call sets up what may not be set up in a recording: libraries' workspaces, compiled kernels, the
-    optimiser's state. A form that cannot be recorded is always called as it is, and `failures` tells why.
+    The first call allocates what a recording cannot: libraries' workspaces, compiled kernels, the optimiser's state. A
+    form that cannot be recorded is always called, and `failures` has the reason.
 
     Args:
         capture: records a call; `graphs()` on a GPU.
@@ -72,11 +72,11 @@ class Recordings:
         self.failures: dict[Hashable, str] = {}
 
     def call(self, form: Hashable, inputs: Any, function: Callable[[Any], Any]) -> Any:
-        """The outputs of a function, a tree of tensors as the inputs are; they last until the next call.
+        """The outputs of a function, a tree of tensors that is valid until the next call.
 
         Args:
-            form: what decides the operations of the function, the shapes and types of the inputs included.
-            inputs: not changed in place from call to call, as a tensor that was the input before is not copied again.
+            form: determines the operations of the function, with shapes and types of the inputs.
+            inputs: a tree of tensors that are not changed in place, as the last call's are not copied again.
         """
         with self._lock:
             leaves = list(tree.leaves(inputs))
@@ -91,7 +91,7 @@ class Recordings:
             own = tree.map(torch.clone, inputs)
             try:
                 outputs, replay = self._capture(lambda: function(own))
-            except RuntimeError as error:  # an operation that no recording may have
+            except RuntimeError as error:  # an operation that cannot be recorded
                 self.failures[form] = f"{type(error).__name__}: {error}"
                 return function(inputs)
             self._kept[form] = Recording(list(tree.leaves(own)), outputs, replay, [weakref.ref(x) for x in leaves])
@@ -104,7 +104,7 @@ class Recordings:
 
 
 def graphs() -> Capture:
-    """Recording as CUDA graphs, which share their memory, as they are replayed one after the other."""
+    """Records CUDA graphs, which share their memory, as they are replayed one after the other."""
     pool = torch.cuda.graph_pool_handle()
 
     def capture(function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:

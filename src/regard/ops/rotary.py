@@ -1,4 +1,4 @@
-"""Rotary positions: pairs of features (a, b), as vectors of the plane, turned by an angle φ for each position."""
+"""Rotary positions: pairs of features (a, b), as vectors in the plane, rotated by an angle for each position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.shapes import Float
 
 COMPLEX = ("cpu", "cuda")
-"""Types of devices that multiply complex numbers. Compilers do not: they get the products of real ones."""
+"""Types of devices with complex numbers; compiled programs have real products instead."""
 
 
 def rotate(
@@ -18,12 +18,12 @@ def rotate(
     angles: Float[Tensor, "*positions P"],
     layout: Literal["interleaved", "half"] = "interleaved",
 ) -> Float[Tensor, "*rows H D"]:
-    """Turns pair p of the first 2P features by angle p: (a, b) becomes (a cos φ - b sin φ, a sin φ + b cos φ).
+    """Rotates pair p of the first 2P features by angle p: (a, b) becomes (a cos φ - b sin φ, a sin φ + b cos φ).
 
     Args:
         x: (…, H, D); features beyond 2P stay as they are.
         angles: (…, P) in radians, the same for all heads; its other dimensions broadcast against those before H.
-        layout: which features are a pair: neighbours (`interleaved`), or feature p and P + p (`half`).
+        layout: pairs are adjacent features (`interleaved`), or features p and P + p (`half`).
 
     Numerics: sines and cosines have the precision of the angles, products at least that of float32.
 
@@ -41,9 +41,9 @@ def rotate(
         and not torch.compiler.is_compiling()
     ):
         return _rotate_as_complex(x.to(wide), angles).to(x.dtype)
-    # neighbours are (P, 2) with the pair last; halves are (2, P) with the pair before
+    # interleaved features are (P, 2) with the pair last, halves (2, P) with the pair first
     shape, pair = ((num_pairs, 2), -1) if layout == "interleaved" else ((2, num_pairs), -2)
-    # half types: angles keep their precision up to here, and products are those of float32
+    # of half types, too, angles have their own precision and products are in float32
     cos, sin = (part.to(wide)[..., None, :] for part in (angles.cos(), angles.sin()))
     a, b = x[..., : 2 * num_pairs].to(wide).unflatten(-1, shape).unbind(pair)
     turned = torch.stack([a * cos - b * sin, a * sin + b * cos], pair).flatten(-2)
@@ -51,7 +51,7 @@ def rotate(
 
 
 def _rotate_as_complex(x: Tensor, angles: Tensor) -> Tensor:
-    """(a + bi) · (cos φ + i sin φ) of neighbours: one product in place of four, forward and backward."""
+    """(a + bi) · (cos φ + i sin φ) of adjacent features: one product instead of four, forward and backward."""
     pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (angles.shape[-1], 2)))
     turn = torch.complex(angles.cos().to(x.dtype), angles.sin().to(x.dtype))
     return torch.view_as_real(pairs * turn[..., None, :]).flatten(-2)

@@ -15,7 +15,7 @@ from regard.shapes import Bool, Float
 
 MODULE = "regard.ops.kernels.softmax"
 MIN_ELEMENTS = 1 << 12
-"""From so many numbers on a compiled loop is worth its call."""
+"""The fewest numbers for which a compiled loop is faster."""
 
 
 def masked_softmax(
@@ -56,7 +56,7 @@ def _kernels() -> Any:
 
 
 def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
-    # cloned: the kernel writes over its argument, which belongs to the caller
+    # cloned, as the kernel overwrites its argument
     return _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
 
 
@@ -75,7 +75,7 @@ class _Softmax(torch.autograd.Function):
         if torch.is_grad_enabled():
             # create_graph: the formula in torch's operations, so that the gradient can be differentiated again
             return pull_back(gradient, weights), None
-        # cloned: the kernel writes over its argument, which belongs to autograd
+        # cloned, as the kernel overwrites its argument
         return _kernels().pull_back(gradient.clone(memory_format=torch.contiguous_format), weights), None
 
 
@@ -86,7 +86,7 @@ def reference(
     working = energies.float() if energies.element_size() < 4 else energies
     if support is None:
         return working.softmax(-1).to(energies.dtype)
-    # a row without support is NaN in between; both masks keep that from the weights, and from the gradients
+    # the softmax of a row without support is NaN; the second mask keeps it out of weights and gradients
     outside = ~support
     weights = working.masked_fill(outside, float("-inf")).softmax(-1)
     return weights.masked_fill(outside, 0.0).to(energies.dtype)
@@ -119,16 +119,16 @@ def hardmax(
     if energies.shape[-1] == 0:
         return torch.zeros_like(energies)
     confined = confine(energies.detach(), support)
-    # one place by argmax, so that equal energies do not share; a row of only -∞ has a place, but no support
+    # argmax is one position, also among equal energies; in a row of only -∞ it has no support
     first = torch.arange(energies.shape[-1], device=energies.device) == confined.argmax(-1, keepdim=True)
     return (first & ~confined.isneginf()).to(energies.dtype)
 
 
 def _log_softmax_reason(logits: Any = None) -> str | None:
     if logits is not None and (logits.dim() != 2 or not logits.is_contiguous()):
-        return "it takes rows without gaps, (R, N)"
+        return "logits are not contiguous (R, N)"
     if logits is not None and logits.requires_grad:
-        return "gradients are asked for"
+        return "gradients are required"
     return numba_reason(MODULE, logits) or type_reason(logits) or empty_reason(logits) or kernel_reason(logits)
 
 
@@ -139,7 +139,7 @@ LOG_SOFTMAX = (
 
 
 def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
-    """x_n - log Σ_m exp(x_m), without autograd. The operation may write into the logits.
+    """x_n - log Σ_m exp(x_m), without autograd. May overwrite the logits.
 
     >>> import torch
     >>> log_softmax(torch.zeros(1, 4)).exp()
@@ -155,6 +155,6 @@ def confine(energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"
 
 
 def descend(energies: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
-    """Energies less the largest of their row, so that the largest is 0; a row of only -∞ stays so."""
+    """Energies minus the largest of their row; a row of only -∞ is unchanged."""
     top = energies.amax(-1, keepdim=True)
     return energies - top.masked_fill(top.isneginf(), 0.0)  # -∞ - (-∞) would be NaN

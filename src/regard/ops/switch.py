@@ -1,4 +1,4 @@
-"""The switch that turns fast ways off, so that they can be compared with the plain one."""
+"""`plain`: a switch that turns fast paths off, to compare them with torch's operations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ _PLAIN: ContextVar[bool] = ContextVar("regard_plain", default=False)
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Within it models call their modules one by one and operations are computed by torch's.
+    """Within it models call all of their modules, and operations are computed by torch's.
 
-    Loops of steps share nothing (`ops.over_steps`), and no kernels of ours are taken: results and gradients are the
-    same to rounding, and `explain` says "switched off". It holds for the thread, or the asynchronous task, that enters
-    it; a graph that was made outside of it runs backward as it was made. What is compiled by `torch.compile` has its
-    ways already.
+    Loops of steps share nothing (`ops.over_steps`) and no kernels of ours are used. Results and gradients are equal to
+    rounding, and `explain` prints "switched off". It applies to the thread, or asynchronous task, that enters it. The
+    backward pass of a graph made outside, and compiled programs, are not affected.
 
     >>> with plain():
     ...     switched_off()
@@ -30,5 +29,5 @@ def plain() -> Iterator[None]:
 
 
 def switched_off() -> str | None:
-    """Why no fast way is taken within `plain`, or None outside."""
+    """The reason against fast paths within `plain`, or None outside."""
     return "switched off by regard.plain()" if _PLAIN.get() else None

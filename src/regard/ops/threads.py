@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 GRAIN_SIZE = 1 << 17
-"""Work below this many innermost steps for each thread is not worth handing over."""
+"""The fewest innermost steps for which another thread is used."""
 PIECES_PER_THREAD = 4
 """Parts for each thread."""
 
@@ -19,13 +19,12 @@ PIECES_PER_THREAD = 4
 def parallel_for(kernel: Any, arguments: tuple[Any, ...], count: int, work: int) -> None:
     """Calls `kernel(*arguments, start, stop)` for parts that make up range(count).
 
-    As many threads as torch has, or fewer for little work, take the parts one by one. They are torch's own where these
-    can be reached. Else they are those of a pool: then the calling thread takes parts too, and does not wait for
-    threads that have not begun. Several Python threads may call at once.
+    As many threads as torch has, or fewer for little work, take the parts one by one: torch's own threads where these
+    are accessible, otherwise those of a pool and the calling thread. Several Python threads may call it at once.
 
     Args:
         kernel: from `regard.ops.kernels.compiled`.
-        work: all the innermost steps of all `count`.
+        work: the innermost steps of all parts.
     """
     num_threads = torch.get_num_threads()
     workers = max(1, min(num_threads, count, work // GRAIN_SIZE))
@@ -34,9 +33,9 @@ def parallel_for(kernel: Any, arguments: tuple[Any, ...], count: int, work: int)
         return
     from regard.ops.kernels.compiled import team
 
-    # several parts for each thread, so that one that begins late or is slow leaves its later parts to the others
+    # several parts for each thread, so that faster threads take more of them
     pieces = min(count, workers * PIECES_PER_THREAD)
-    # a forked process must not enter OpenMP, whose threads stayed behind in its parent
+    # a forked process must not enter OpenMP, whose threads exist in its parent only
     if team.openmp() and not _forked:
         team.together(kernel, arguments, count, pieces, num_threads)
     else:
@@ -49,14 +48,14 @@ def _pooled(kernel: Any, arguments: tuple[Any, ...], count: int, pieces: int, wo
     def take() -> None:
         while True:
             try:
-                start, stop = ranges.pop()  # one operation of the interpreter: no two threads get the same range
+                start, stop = ranges.pop()  # atomic
             except IndexError:
                 return
             kernel(*arguments, start, stop)
 
     helpers = [_pool(workers).submit(take) for _ in range(workers - 1)]
     take()
-    # nothing is left: a helper that has not begun is not needed, and the result of any other raises its error
+    # no part is left: helpers that have not begun are cancelled, results of the others raise their errors
     for helper in helpers:
         if not helper.cancel():
             helper.result()
@@ -68,7 +67,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool(size: int) -> ThreadPoolExecutor:
-    """A pool of at least this many threads; sizes are powers of two, so that few pools serve all calls."""
+    """A pool of at least this many threads; sizes are powers of two, so that there are few pools."""
     with _growing:
         capacity = 1 << (size - 1).bit_length()
         if capacity not in _pools:
@@ -77,7 +76,7 @@ def _pool(size: int) -> ThreadPoolExecutor:
 
 
 def _forget() -> None:
-    """A forked process has none of its parent's threads, and nobody to open a lock that one of them held."""
+    """For forked processes, which have none of their parent's threads, but its locks as they were."""
     global _growing, _forked
     _growing, _forked = threading.Lock(), True
     _pools.clear()

@@ -1,4 +1,4 @@
-"""One step of the layers of a Transformer decoder, without autograd; keys and values stand in buffers of all steps.
+"""One step of the layers of a Transformer decoder, without autograd, with keys and values in buffers of all steps.
 
 For each row r (a hypothesis), with `pre` (with `post`, u = x, and x ← norm(x + …)):
 
@@ -7,8 +7,8 @@ For each row r (a hypothesis), with `pre` (with `post`, u = x, and x ← norm(x 
     u = norm_2(x)        the same over the source's keys and values,                x ← x + W_o' Σ_j α_j v_j
     u = norm_3(x)        x ← x + W_2 f(W_1 u)  or, with a gate,  x ← x + W_2 (f(W_g u) ⊙ W_1 u)
 
-The table `slots` (R, T) says where the keys and values of a hypothesis' steps stand: those that follow one hypothesis
-share its slots, and nothing but the table moves when hypotheses change places. Slots are written once.
+The table `slots` (R, T) has the slots of the keys and values of a hypothesis' steps. Hypotheses with a common beginning
+share its slots, and reordering hypotheses moves only the table. Slots are written once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NormWeights:
 
 @dataclass(frozen=True, slots=True)
 class AttentionWeights:
-    """An attention's maps; those of keys and values are None if its memory was prepared.
+    """The linear maps of an attention; those of keys and values are None if its memory was prepared.
 
     Args:
         scale: of q · k.
@@ -81,15 +81,15 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the layers have in common.
+    """The options that all layers have in common.
 
     Args:
-        num_heads, num_key_value_heads: of self-attention; heads side by side share keys and values.
+        num_heads, num_key_value_heads: of self-attention; adjacent heads share keys and values.
         cross_heads, cross_key_value_heads: of cross-attention; 0 without it.
-        normalised, cross_normalised: whether queries, and keys of self-attention, are divided by the norms of each head
-            before they are rotated and scaled.
+        normalised, cross_normalised: whether queries, and keys of self-attention, are divided by their norms, head by
+            head, before they are rotated and scaled.
         is_pre: whether norms are before the sublayers.
-        interleaved: which features of a head are rotated in pairs, neighbours or those of two halves.
+        interleaved: whether rotated pairs are adjacent features, or features of both halves.
         rotated, cross_rotated: whether `Present.turn` rotates queries and keys of self-attention, and queries of
             cross-attention, whose keys are rotated already.
     """
@@ -109,7 +109,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What cross-attention reads, of B sentences.
+    """The memory of cross-attention, of B sentences.
 
     Args:
         keys, values: of each layer (B, S, G, D).
@@ -123,12 +123,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Where the rows of a step stand.
+    """The rows of a step.
 
     Args:
         slots: (R, T) of 32 bits, with the new slot in the last column.
-        begins: (R,) long, the first of the columns that each row attends to.
-        sentences: (R,) long, into which source each row looks.
+        begins: (R,) long, the first column that each row attends to.
+        sentences: (R,) long, the number of each row's source.
         bias: (L, H, ≥ T) by distance t - j, or None.
         turn: (2, P), the cosines and sines of this step's rotation; None if nothing is rotated.
     """
@@ -142,7 +142,7 @@ class Present:
 
 @dataclass(slots=True)
 class Buffers:
-    """Keys and values of all steps, (L, slots, G·D) each, and how many slots are taken."""
+    """Keys and values of all steps, (L, slots, G·D) each, and the number of slots in use."""
 
     keys: Tensor
     values: Tensor
@@ -150,12 +150,11 @@ class Buffers:
 
 
 class AbstractLayerSteps(ABC):
-    """The steps of layers, with their buffers; they belong to one search.
+    """The steps of a decoder's layers in one search, with their buffers.
 
     Args:
         weights: of every layer.
-        layout: what they have in common.
-        sources: what cross-attention reads; None without.
+        sources: None without cross-attention.
     """
 
     def __init__(self, weights: tuple[LayerWeights, ...], layout: Layout, sources: Sources | None) -> None:
@@ -167,7 +166,7 @@ class AbstractLayerSteps(ABC):
         self.buffers = Buffers(nothing, nothing)
 
     def reserve(self, count: int) -> int:
-        """Makes room for so many slots: the number of the first. Buffers grow to twice their size."""
+        """Reserves slots and returns the number of the first; full buffers double their size."""
         buffers = self.buffers
         first, buffers.filled = buffers.filled, buffers.filled + count
         if buffers.filled > buffers.keys.shape[1]:
@@ -182,7 +181,7 @@ class AbstractLayerSteps(ABC):
         return wider
 
     def fill(self, keys: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> Tensor:
-        """Copies what was prepared for each layer, (B, S, G, D): its slots (B, S)."""
+        """Copies prepared keys and values of each layer, (B, S, G, D), and returns their slots (B, S)."""
         rows, steps = keys[0].shape[:2]
         first = self.reserve(rows * steps)
         last = self.buffers.filled
@@ -195,16 +194,16 @@ class AbstractLayerSteps(ABC):
     def run(
         self, x: Tensor, first: int, present: Present, *, weights: Literal["self", "cross"] | None = None
     ) -> Tensor | None:
-        """Takes x (R, D) through the layers, in its place; returns weights (L, R, H, T or S) if asked for.
+        """Overwrites x (R, D) with the output of the last layer; returns weights (L, R, H, T or S), or None.
 
         Args:
-            first: the slot of row 0; those of the others follow it.
-            weights: of which attention.
+            first: the slot of row 0; those of the others follow.
+            weights: the attention whose weights are returned.
         """
 
 
 class LayerSteps(AbstractLayerSteps):
-    """In operations of torch."""
+    """By operations of torch."""
 
     def run(
         self, x: Tensor, first: int, present: Present, *, weights: Literal["self", "cross"] | None = None
@@ -214,7 +213,7 @@ class LayerSteps(AbstractLayerSteps):
         for number, layer in enumerate(self.weights):
             norms = iter(layer.norms)
             # self-attention: k and v into their slots, then all slots of a row by the table
-            u, norm = self._enter(x, next(norms))
+            u = self._enter(x, norm := next(norms))
             attention = layer.attention
             assert attention.key is not None
             assert attention.value is not None
@@ -234,7 +233,7 @@ class LayerSteps(AbstractLayerSteps):
             if layer.cross_attention is not None:
                 assert self.sources is not None
                 attention = layer.cross_attention
-                u, norm = self._enter(x, next(norms))
+                u = self._enter(x, norm := next(norms))
                 turn = present.turn if layout.cross_rotated else None
                 query = self._headed(_affine(attention.query, u), layout.cross_heads, layout.cross_normalised, turn)
                 keys, values = (part[number][present.sentences] for part in (self.sources.keys, self.sources.values))
@@ -242,7 +241,7 @@ class LayerSteps(AbstractLayerSteps):
                 context, alpha = _attend(query * attention.scale, keys, values, mask, None)
                 self._leave(x, _output(attention, context, alpha), norm)
                 seen += [alpha] if weights == "cross" else []
-            u, norm = self._enter(x, next(norms))
+            u = self._enter(x, norm := next(norms))
             inner = _affine(layer.inner, u)
             if layer.gate is None:
                 inner = _FUNCTIONS[layout.activation](inner)
@@ -251,8 +250,8 @@ class LayerSteps(AbstractLayerSteps):
             self._leave(x, _affine(layer.outer, inner), norm)
         return torch.stack(seen) if weights is not None else None
 
-    def _enter(self, x: Tensor, norm: NormWeights) -> tuple[Tensor, NormWeights]:
-        return (_norm(x, norm) if self.layout.is_pre else x), norm
+    def _enter(self, x: Tensor, norm: NormWeights) -> Tensor:
+        return _norm(x, norm) if self.layout.is_pre else x
 
     def _leave(self, x: Tensor, change: Tensor, norm: NormWeights) -> None:
         x += change
@@ -260,7 +259,7 @@ class LayerSteps(AbstractLayerSteps):
             x.copy_(_norm(x, norm))
 
     def _headed(self, x: Tensor, heads: int, normalised: bool, turn: Tensor | None) -> Tensor:
-        """(R, H, D), of length 1 if `normalised`, rotated."""
+        """(R, H, D), rotated, and before of norm 1 if `normalised`."""
         x = x.unflatten(1, (heads, -1))
         if normalised:
             x = functional.normalize(x, dim=-1)
@@ -296,7 +295,7 @@ def _attend(
     if mask is not None:
         energies = energies.masked_fill(~mask[:, None], float("-inf"))
     alpha = energies.softmax(-1)
-    if mask is not None:  # a row that may attend to nothing gets zeros
+    if mask is not None:  # a row whose mask is all False gets zeros
         alpha = alpha.masked_fill(~mask[:, None], 0)
     return torch.einsum("rhs,rshv->rhv", alpha, values).flatten(1), alpha
 

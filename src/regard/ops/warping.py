@@ -1,4 +1,4 @@
-"""Dynamic time warping, by the fastest implementation that takes the inputs."""
+"""Dynamic time warping, by the fastest implementation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.shapes import Float, Int, describe
 
 MODULE = "regard.ops.kernels.warping"
 MOVES = ((1, 1), (1, 0), (0, 1))
-"""By how much t and u grow, in the order in which equal ones are taken."""
+"""The steps of t and u, in their order of preference."""
 
 
 def _unsupported_reason(costs: Any = None, lengths: Any = None, other_lengths: Any = None) -> str | None:
@@ -26,27 +26,27 @@ def warping_path(
     lengths: Int[Tensor, " B"] | None = None,
     other_lengths: Int[Tensor, " B"] | None = None,
 ) -> tuple[Int[Tensor, "B P 2"], Int[Tensor, " B"]]:
-    """The cheapest way through two sequences at once, from both beginnings to both ends: dynamic time warping.
+    """The cheapest monotonic path through two sequences: dynamic time warping.
 
-    A path is a list of pairs (t, u) from (0, 0) to (T - 1, U - 1), in which t, u or both grow by 1 from pair to pair.
-    That with the smallest sum of costs is
+    A path is a list of pairs (t, u) from (0, 0) to (T - 1, U - 1), in which t, u or both increase by 1 from pair to
+    pair. The smallest sum of costs is
 
         D(t, u) = cost(t, u) + min(D(t-1, u-1), D(t-1, u), D(t, u-1)).
 
-    Among equal moves the first in this order is taken, so the diagonal one.
+    Among equal predecessors the first in this order is taken.
 
     Args:
         costs: of pairing step t of one sequence with step u of the other; finite where real.
         lengths, other_lengths: real steps of both, at least 1; T and U if None.
 
     Returns:
-        The pairs, padded with -1 to P = T + U - 1, and their number. There are no gradients; those of a sum of costs
-        along the path are the costs' own: `costs[b][path[b, :n, 0], path[b, :n, 1]].sum()`.
+        The pairs, padded with -1 to P = T + U - 1, and their number. They have no gradients; a differentiable sum of
+        costs along the path is `costs[b][path[b, :n, 0], path[b, :n, 1]].sum()`.
 
     Raises:
         ShapeError: for other shapes, or lengths below 1 or beyond T or U.
 
-    Cost: T·U steps and as many bytes for each pair of sequences.
+    Cost: T·U steps, and T·U bytes, for each pair of sequences.
 
     Source: Sakoe & Chiba 1978, Dynamic programming algorithm optimization for spoken word recognition (IEEE Trans.
         ASSP 26), the form without weights and slope constraint.
@@ -80,11 +80,11 @@ def _lengths(name: str, lengths: Tensor | None, costs: Tensor, axis: int) -> Ten
 
 
 def reference(costs: Tensor, lengths: Tensor, other_lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """As `warping_path`, by antidiagonals: what has the same t + u depends only on the two antidiagonals before."""
+    """As `warping_path`, by antidiagonals t + u = d, which depend only on the two before."""
     batch, num_steps, num_others = costs.shape
     steps = torch.arange(num_steps, device=costs.device)
     infinite = costs.new_full((batch, 1 + num_steps), float("inf"))
-    # of antidiagonal d: sums[:, 1 + t] = D(t, d - t), with D = ∞ outside the matrix
+    # sums[:, 1 + t] of antidiagonal d is D(t, d - t), with D = ∞ outside the matrix
     before, last = infinite, infinite.clone()
     moves = torch.zeros(batch, num_steps + num_others - 1, num_steps, dtype=torch.long, device=costs.device)
     for d in range(num_steps + num_others - 1):
@@ -93,7 +93,7 @@ def reference(costs: Tensor, lengths: Tensor, other_lengths: Tensor) -> tuple[Te
         here = costs[:, steps, u.clamp(0, num_others - 1)]
         options = torch.stack([before[:, :-1], last[:, :-1], last[:, 1:]])  # D(t-1, u-1), D(t-1, u), D(t, u-1)
         best = options.min(0).values
-        # `min` does not promise the first of equal ones
+        # `min` may return any of equal ones
         moves[:, d] = (options == best).long().argmax(0)
         sums = infinite.clone()
         sums[:, 1:] = torch.where(inside, here + (best if d else torch.zeros_like(best)), infinite[:, 1:])
@@ -109,7 +109,7 @@ def reference(costs: Tensor, lengths: Tensor, other_lengths: Tensor) -> tuple[Te
         counts += real
         t, u = at.clamp(min=0).unbind(1)
         at = torch.where(real[:, None] & (at.sum(1) > 0)[:, None], at - grow[moves[rows, t + u, t]], -1)
-    # from the end to the beginning; turned round within each row's number of pairs
+    # the pairs are from the end to the beginning: reversed within each row's number of pairs
     order = (counts[:, None] - 1 - torch.arange(pairs.shape[1], device=costs.device)).clamp(min=0)
     turned = pairs.gather(1, order[..., None].expand_as(pairs))
     padding = torch.arange(pairs.shape[1], device=costs.device) >= counts[:, None]
