@@ -1,13 +1,15 @@
-"""Batch normalisation of real rows as compiled loops, of float32 or bfloat16; sums are float64, the rest float32.
+"""Batch normalisation of real rows as compiled loops, of float32 or bfloat16, computed in float32 with sums in float64.
 
     forward:   d = x - mean,  a = w / σ with σ = √(variance + ε),  p = a d + b + r,  y = min(max(p, 0), top)
     backward:  g = grad_y where 0 < p < top, else 0;  grad_r = g,  grad_b = Σ g,  grad_w = Σ g d / σ
                grad_x = a (g - Σ g / N - d (Σ g d) / (N σ²)),  or a g if the statistics are given
 
-The forward pass reads x once for the sums and once for y. The backward pass reads x and grad_y once for each of the two
-sums, and once for grad_x; without a residual p is computed again, with one y tells where p was between 0 and top, and
-grad_r, which is written with the sums, is what grad_x is computed from. Rows are taken in blocks, whose sums are added
-up in order: no result depends on the number of threads.
+The forward pass reads x once for the sums and once for y. The backward pass reads x and grad_y once for the sums and
+once for grad_x. Without a residual p is computed again; with one g follows from y, and is stored as grad_r, from which
+grad_x is computed. The sums of blocks of rows are added in order, so that no result depends on the number of threads.
+
+Arrays of bfloat16 are those of their bits, uint16. `widen` and `narrow` leave float32 as it is, so that one kernel
+serves both types.
 """
 
 from __future__ import annotations
@@ -16,21 +18,53 @@ from typing import Any
 
 import numpy as np
 import torch
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
 from torch import Tensor
 
-from regard.ops.kernels.compiled import compiled, subroutine
-from regard.ops.kernels.compiled.halves import narrow, widen
+from regard.ops.kernels.compiled import compiled, intrinsic, subroutine
 from regard.ops.threads import parallel_for
 
 BLOCK = 1 << 14
-"""Numbers of a block: x, y and a gradient of it stay in a core's cache."""
+"""Numbers of a block: its x, y and gradient fit a core's cache."""
 STRIP = 256
-"""Numbers that a loop takes at once, if so many rows of them are real and follow one another: short rows would take as
-long to begin as to compute. What belongs to features is repeated for every row of a strip."""
+"""Numbers of a strip: adjacent real rows that one loop computes, as loops over short rows would be slow. Arrays of
+features are repeated for every row of a strip."""
+I16, I32, F32 = ir.IntType(16), ir.IntType(32), ir.FloatType()
+QUIET_NAN = 0x7FC0
+
+
+@intrinsic
+def widen(context: Any, number: Any) -> Any:
+    """A number in float32."""
+
+    def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        if number == types.float32:
+            return arguments[0]
+        return builder.bitcast(builder.shl(builder.zext(arguments[0], I32), ir.Constant(I32, 16)), F32)
+
+    return types.float32(number), build
+
+
+@intrinsic
+def narrow(context: Any, number: Any, like: Any) -> Any:
+    """A float32 rounded to the type of `like`, half to even; NaN stays NaN."""
+
+    def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        if like == types.float32:
+            return arguments[0]
+        bits = builder.bitcast(arguments[0], I32)
+        upper = builder.lshr(bits, ir.Constant(I32, 16))
+        half = builder.add(builder.and_(upper, ir.Constant(I32, 1)), ir.Constant(I32, 0x7FFF))
+        rounded = builder.trunc(builder.lshr(builder.add(bits, half), ir.Constant(I32, 16)), I16)
+        is_nan = builder.fcmp_unordered("uno", arguments[0], arguments[0])
+        return builder.select(is_nan, ir.Constant(I16, QUIET_NAN), rounded)
+
+    return like(number, like), build
 
 
 class RealRows:
-    """The real rows of an array (R, F): in each block of rows, first those that are real.
+    """The real rows of an array (R, F), in blocks of rows ordered with real rows first.
 
     Args:
         mask: (R,), True at real rows; all if None.
@@ -49,12 +83,12 @@ class RealRows:
         self.count = int(self.counts.sum())
 
     def run(self, kernel: Any, *arguments: Any) -> None:
-        """Calls a kernel for all blocks."""
+        """Runs a kernel over all blocks."""
         work = 2 * self.rows * self.size
         parallel_for(kernel, (self.order, self.counts, self.height, *arguments), self.blocks, work)
 
     def repeated(self, *features: Any) -> list[Any]:
-        """Arrays (F,) for every row of a strip."""
+        """Arrays (F,) repeated for every row of a strip."""
         return [np.tile(x, self.strip) for x in features]
 
 
@@ -71,7 +105,7 @@ def statistics(rows: RealRows, x: Tensor) -> tuple[Tensor, Tensor]:
 def apply(
     rows: RealRows, x: Tensor, factor: Tensor, mean: Tensor, bias: Tensor, residual: Tensor | None, top: float | None
 ) -> Tensor:
-    """y (R, F), zero at padding; top is None without an activation, and infinite of relu.
+    """y (R, F), zero at padding; top is None without an activation, and infinite for relu.
 
     Args:
         factor: a.
@@ -100,9 +134,9 @@ def gradients(
     """The gradients of x, w, b and the residual.
 
     Args:
-        y: the result if there was a residual, otherwise None.
+        y: the result if there is a residual, otherwise None.
         deviation: σ, float64.
-        through: whether gradients go through the statistics.
+        through: whether the statistics have gradients.
     """
     has_residual = y is not None
     grad_residual = torch.empty_like(x) if has_residual else None
@@ -127,14 +161,14 @@ def gradients(
 
 
 def _array(x: Tensor) -> Any:
-    """The numbers of a tensor; of bfloat16 their bits."""
+    """The numbers of a tensor, of bfloat16 their bits."""
     x = x.detach()
     return (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy()
 
 
 @compiled
 def _sort(real: Any, height: int, order: Any, counts: Any) -> None:
-    """In every block the numbers of its real rows, then those of the others."""
+    """order ← in every block the real rows, then the others; counts ← the real ones."""
     rows = len(order)
     for block in range(len(counts)):
         low, high = block * height, min((block + 1) * height, rows)
@@ -165,7 +199,7 @@ def _sum_squares(order: Any, counts: Any, height: int, x: Any, sums: Any, start:
         first[:] = 0.0
         second[:] = 0.0
         whole = count - count % 4
-        # four rows at a time: the sums, which are twice as wide, are read and written once for them
+        # four rows at a time, for which the sums are read and written once
         for k in range(low, low + whole, 4):
             x0, x1, x2, x3 = x[order[k]], x[order[k + 1]], x[order[k + 2]], x[order[k + 3]]
             for f in range(size):
@@ -183,14 +217,14 @@ def _sum_squares(order: Any, counts: Any, height: int, x: Any, sums: Any, start:
 
 @subroutine
 def _length(order: Any, k: int, end: int, size: int, strip: int) -> Any:
-    """Numbers from row k of an order on: those of a strip, if its rows follow one another, or of one row."""
+    """The numbers of the strip from row k of an order on, or of one row if the strip's rows are not adjacent."""
     last = k + strip - 1
     return strip * size if last < end and order[last] - order[k] == strip - 1 else size
 
 
 @subroutine
 def _clear(order: Any, start: int, stop: int, size: int, out: Any) -> None:
-    """Zeros in rows of padding."""
+    """Writes zeros in rows of padding."""
     for k in range(start, stop):
         row = out[order[k] * size : (order[k] + 1) * size]
         for f in range(size):

@@ -1,10 +1,11 @@
 """Steps of cells as compiled loops; equations, shapes and arguments are those of `regard.ops.cells`.
 
-What a row computes is in `regard.ops.kernels.compiled.cells`. Threads share the rows of a batch (`start` to `stop`).
+The step of a row is in `regard.ops.kernels.compiled.cells`. Threads share the rows of a batch (`start` to `stop`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -12,33 +13,6 @@ from torch import Tensor
 from regard.ops.kernels.compiled import compiled
 from regard.ops.kernels.compiled.cells import gru_row, gru_row_backward, lstm_row, lstm_row_backward
 from regard.ops.threads import parallel_for
-
-
-def lstm(gates: Tensor, bias: Tensor, last_cells: Tensor, cells: Tensor, tangents: Tensor, hidden: Tensor) -> None:
-    """A step."""
-    _run(_lstm, gates, bias, last_cells, cells, tangents, hidden)
-
-
-def lstm_backward(
-    gates: Tensor, last_cells: Tensor, tangents: Tensor, grad_hidden: Tensor, grad_cells: Tensor, grad_gates: Tensor
-) -> None:
-    """A step backward."""
-    _run(_lstm_backward, gates, last_cells, tangents, grad_hidden, grad_cells, grad_gates)
-
-
-def gru(gates: Tensor, bias: Tensor, recurrent: Tensor, last: Tensor, hidden: Tensor) -> None:
-    """A step."""
-    _run(_gru, gates, bias, recurrent, last, hidden)
-
-
-def gru_backward(gates: Tensor, recurrent: Tensor, last: Tensor, grad_hidden: Tensor, grad_gates: Tensor) -> None:
-    """A step backward."""
-    _run(_gru_backward, gates, recurrent, last, grad_hidden, grad_gates)
-
-
-def _run(kernel: Any, gates: Tensor, *buffers: Tensor) -> None:
-    arrays = gates.numpy(), *(buffer.numpy() for buffer in buffers)
-    parallel_for(kernel, arrays, len(gates), 2 * gates.numel())
 
 
 @compiled
@@ -86,3 +60,12 @@ def _gru_backward(
         grad_n, grad_rz = grad_gates[row, :size], grad_gates[row, size : 3 * size]
         grad_s = grad_gates[row, 3 * size :]
         gru_row_backward(size, rz, n, s_n, last[row], grad_hidden[row], grad_n, grad_rz, grad_s)
+
+
+def _run(kernel: Any, gates: Tensor, *buffers: Tensor) -> None:
+    arrays = gates.numpy(), *(buffer.numpy() for buffer in buffers)
+    parallel_for(kernel, arrays, len(gates), 2 * gates.numel())
+
+
+lstm, lstm_backward = partial(_run, _lstm), partial(_run, _lstm_backward)
+gru, gru_backward = partial(_run, _gru), partial(_run, _gru_backward)

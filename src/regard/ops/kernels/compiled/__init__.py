@@ -1,4 +1,4 @@
-"""Kernels that are compiled at their first call and kept on disk where that is possible."""
+"""Kernels that are compiled at their first call and cached on disk where possible."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ import numba
 from numba import extending
 
 FAST = {"nsz", "arcp", "contract", "reassoc"}
-"""LLVM's names of what a loop may do to arithmetic: ignore the sign of zero, multiply by a reciprocal, fuse a product
-with a sum, and sum in another order, without which a sum over a row could not use vector instructions. NaN and
-infinity keep their meaning."""
+"""LLVM's flags of arithmetic: ignore the sign of zero, multiply by a reciprocal, fuse a product with a sum, and reorder
+sums, which vector instructions need for the sum of a row. NaN and infinity keep their meaning."""
 
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
-"""Stands for the text of this folder, which holds whatever kernels of several files share."""
+"""The hash of this folder, whose functions kernels of several files share."""
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
     """A kernel that releases the interpreter.
 
-    Kept on disk beside the package or in the user's cache, or nowhere if neither can be written.
+    It is cached beside the package, in the user's cache, or not at all if neither can be written.
     """
-    # "numpy": x / 0 is infinite or NaN; Python's ZeroDivisionError would put a branch into every loop that divides
+    # "numpy": x / 0 is infinite or NaN; Python's ZeroDivisionError would put a branch into every loop with a division
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
     try:
         return _dated(numba.njit(cache=True, **options)(kernel))
-    except RuntimeError:  # no place for a cache
+    except RuntimeError:  # no cache can be written
         return numba.njit(**options)(kernel)
 
 
 def _dated(kernel: Any) -> Any:
-    """Makes numba compile a kept kernel again when `DIGEST` changes; by itself it looks only at the kernel's file."""
+    """Makes numba compile a cached kernel again when `DIGEST` changes, and not only with the kernel's file."""
     file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
-        # numba keeps this stamp with the kernels and takes them for stale where it differs
+        # numba caches this stamp with the kernels, which are stale if it differs
         file._source_stamp = file._source_stamp, DIGEST
     return kernel
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A subroutine of kernels whose sums keep their order."""
+    """A subroutine of kernels whose sums are not reordered."""
     return numba.njit(error_model="numpy", fastmath={"contract"})(function)
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """A subroutine of kernels with their freedom of arithmetic that is called and not inlined: a large one.
+    """A large subroutine of kernels with their flags of arithmetic, which is called and not inlined.
 
-    Only kernels can call it: what Python would need to is not compiled, which takes as long as the subroutine.
+    Only kernels can call it, as the wrapper for Python, which takes as long to compile, is left out.
     """
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -57,15 +56,13 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 def subroutine(function: Callable[..., Any]) -> Any:
-    """A subroutine of kernels with their freedom of arithmetic, inlined into each.
+    """A subroutine of kernels with their flags of arithmetic, inlined into each.
 
-    Its loops become vector instructions before it is inlined, when the compiler does not know yet whether its arguments
-    overlap. So a row that it writes must not overlap with any other argument: the test of that, made at run time, would
-    fail, and the numbers be computed one by one.
+    Its loops become vector instructions before it is inlined, with a test at run time that rows that it writes do not
+    overlap with other arguments. If they overlap, numbers are computed one by one.
     """
     return numba.njit(error_model="numpy", fastmath=FAST, forceinline=True)(function)
 
 
-def intrinsic(maker: Callable[..., Any]) -> Any:
-    """A function made of LLVM instructions, from a maker that returns its type and a builder of them."""
-    return extending.intrinsic(maker)
+intrinsic: Any = extending.intrinsic
+"""A function of LLVM instructions, from a function that returns its type and a builder of them."""
