@@ -1,10 +1,10 @@
-"""Kernels for the CPU: no tensor of size T·S·D, and a tangent without its exponential.
+"""Kernels of additive energies for the CPU, without tensors of size T·S·D, and one exponential per row and feature.
 
 tanh(x) = 1 - 2 / (1 + e^{2x}) and e^{2(q+k)} = e^{2q} · e^{2k}: with A = e^{2q} and B = e^{2k} computed once a row,
 
     e_ts = 2 Σ_d v_d (½ - r_tsd),   r = 1 / (1 + A B),   1 - tanh² = 4 r (1 - r).
 
-How the work is cut depends only on sizes, never on the number of threads, and so the results do not either.
+The division of work depends on sizes only, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from regard.ops.kernels import additive_tangent as tangent
 from regard.ops.threads import parallel_for
 
 CACHE_ELEMENTS = 1 << 15
-"""Numbers that should stay in a core's cache: as many powers of keys are kept at once."""
+"""Powers of keys of a block, which fit a core's cache."""
 MIN_UNITS = 16
-"""A small batch is cut further, into about as many parts."""
+"""The least number of parts of a small batch, about."""
 
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
@@ -31,12 +31,12 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     groups = query.shape[0] * count
     out = query.new_empty(groups, steps, positions)
     if out.numel() and size:
-        # few groups have their steps cut into chunks of 16 or more, as each chunk makes the powers of all keys anew
+        # steps of few groups are divided into chunks of at least 16, as each chunk computes the powers of all keys
         chunks = max(1, min(-(-MIN_UNITS // groups), steps // 16))
         result = out.numpy()
         inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            width = min(max(1, CACHE_ELEMENTS // size), positions)  # keys of a block, whose powers stay in the cache
+            width = min(max(1, CACHE_ELEMENTS // size), positions)  # keys of a block
             kernel, arguments = (
                 tangent.energies,
                 (*inputs, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
@@ -56,13 +56,13 @@ def gradients(
     heads = _heads(v)
     (count, size), sentences, steps, positions = heads.shape, query.shape[0], query.shape[1], keys.shape[1]
     groups = sentences * count
-    # kernels fill every number; where there is no work for them, gradients are zeros
+    # kernels fill every number; without work, gradients are zeros
     busy = bool(gradient.numel() and size)
     make = query.new_empty if busy else query.new_zeros
     grad_query, grad_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))
     grad_v = make(groups, size)
     if busy:
-        # features in slices of 32 or more, as few groups or many positions ask: a slice's powers of keys fit the cache
+        # slices of at least 32 features, for enough parts and so that a slice's powers of keys fit the cache
         slices = max(1, min(max(-(-MIN_UNITS // groups), positions * size // CACHE_ELEMENTS), size // 32))
         g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
         results = (g, grad_query.numpy(), grad_keys.numpy(), grad_v.numpy(), slices)
@@ -75,7 +75,7 @@ def gradients(
         else:
             kernel, arguments = rectifier.gradients, (*inputs, heads.dtype.type(slope), *results)
         parallel_for(kernel, arguments, groups * slices, gradient.numel() * size)
-    # v is shared by all sentences: (B·heads, D) of the groups, summed in a fixed order
+    # (B·heads, D) of the groups, summed over sentences in a fixed order
     shares = grad_v.view(sentences, count, size).sum(0)
     return grad_query.view(query.shape), grad_keys.view(keys.shape), shares.view(v.shape)
 
@@ -83,7 +83,7 @@ def gradients(
 def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
     """The numbers of (B, S, *heads, D), and the strides of sentences, rows and heads.
 
-    Strides spare a copy where x is a view with gaps, as one part of a wider projection is.
+    By strides a view with gaps, such as a part of a wider projection, is not copied.
     """
     x = x.detach()
     if x.stride(-1) != 1:
@@ -92,7 +92,7 @@ def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
     if x.is_contiguous():
         flat = x.view(-1)
     else:
-        # all memory from the first number to the last, the gaps too
+        # all memory from the first number to the last, with the gaps
         flat = x.as_strided((1 + sum((n - 1) * stride for n, stride in zip(x.shape, strides, strict=True)),), (1,))
     return flat.numpy(), strides[:3] if len(strides) == 4 else (*strides[:2], 0)
 

@@ -1,4 +1,4 @@
-"""The plain formula a few steps at a time: for any device, and no tensor of size T·S·D.
+"""The formula of additive energies in chunks of steps, for any device, without tensors of size T·S·D.
 
     x = q_td + k_sd,  h = φ(x) with φ = tanh or a rectifier,  e_ts = Σ_d v_d h_tsd
     grad_v_d = Σ_ts g_ts h_tsd,  grad_q_td = Σ_s g_ts v_d φ'(x),  grad_k_sd = Σ_t g_ts v_d φ'(x)
@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.ops.additive import activate
 
 CHUNK_ELEMENTS = 1 << 22
-"""About how many numbers a chunk's tensors hold."""
+"""Numbers of a tensor of a chunk, about."""
 
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
@@ -39,15 +39,15 @@ def gradients(
     for steps in _chunks(query, keys):
         x = query[:, steps, None] + keys[:, None]
         hidden = activate(x, slope)
-        # g (B, t, S, *heads): heads behind the positions, as in the sums
+        # g (B, t, S, *heads), heads last
         g = gradient[..., steps, :] if query.dim() == 3 else gradient[..., steps, :].movedim(1, 3)
         grad_v += torch.einsum("btshd,btsh->hd" if query.dim() == 4 else "btsd,bts->d", hidden, g)
         if slope is None:
-            # φ' = 1 - tanh², in the place of tanh, which grad_v has used
+            # φ' = 1 - tanh², written over tanh
             derivative = hidden.square_().neg_().add_(1)
         else:
             derivative = torch.ones_like(x).masked_fill_(x <= 0, slope)
-        # g v φ', summed over positions for q (complete), over the chunk's steps for k (adds up)
+        # g v φ', summed over positions for q, added up over steps for k
         derivative.mul_(v).mul_(g[..., None])
         grad_query[:, steps] = derivative.sum(2)
         grad_keys += derivative.sum(1)

@@ -3,7 +3,7 @@
     x = q_td + k_jd,  φ(x) = x if x > 0 else slope · x,  w_tj = g_tj if x > 0 else slope · g_tj
     e_tj = Σ_d v_d φ(x),  grad_q_td = v_d Σ_j w_tj,  grad_k_jd = v_d Σ_t w_tj,  grad_v_d = Σ_tj w_tj x
 
-Nothing of size T·S·D is kept: the backward kernel computes x again.
+The backward kernel computes x again, so that nothing of size T·S·D is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def energies(
         group, chunk = unit // chunks, unit % chunks
         sentence, head = group // heads, group % heads
         factor = v[head]
-        # q and k are flat: their rows are found by strides, without a copy of heads or sentences
+        # rows of the flat q and k by strides
         for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
             offset = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
             row = q[offset : offset + size]
@@ -32,7 +32,7 @@ def energies(
                 offset = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[offset : offset + size]
                 total = zero
-                # a loop for each: without a slope 0 is selected, since 0 · x would be NaN for x = -∞
+                # two loops: without a slope 0 is selected, as 0 · x would be NaN for x = -∞
                 if slope == zero:
                     for d in range(size):
                         x = row[d] + key[d]
@@ -60,7 +60,7 @@ def gradients(
     start: int,
     stop: int,
 ) -> None:
-    """The gradients for the units start … stop: each group's features in slices, so that no two add to one number.
+    """The gradients for the units start … stop, slices of each group's features, so that no two add to the same number.
 
     g (groups, T, S); grad_query (B, T, heads, D); grad_keys (B, S, heads, D); grad_v (groups, D).
     """
@@ -69,7 +69,7 @@ def gradients(
     for unit in range(start, stop):
         group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
         sentence, head = group // heads, group % heads
-        # sums go straight into the results, of which this unit has its features to itself
+        # sums are collected in the results, whose features belong to this unit only
         factor, shares = v[head, low:high], grad_v[group, low:high]
         shares[:] = zero
         for s in range(positions):
@@ -100,7 +100,7 @@ def gradients(
                         sums[d] += w
                         sums_k[d] += w
                         shares[d] += w * x
-            # v_d is the same for all positions, and for all steps: multiplied once, after the sums
+            # times v_d, once after the sums
             for d in range(high - low):
                 sums[d] *= factor[d]
         for s in range(positions):

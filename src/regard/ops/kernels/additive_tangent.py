@@ -1,17 +1,16 @@
-"""Kernels of the hyperbolic tangent: factored, or with an exponential each where that is not exact.
+"""Kernels of tanh: factored, or with one exponential per number where the factors are not exact.
 
     e_tj = Σ_d v_d tanh(q_td + k_jd) = Σ_d v_d (1 - 2 r),  r = 1 / (1 + e^{2 q_td} e^{2 k_jd})
     grad_q_td = 4 v_d Σ_j g_tj r (1 - r),  grad_k_jd = 4 v_d Σ_t g_tj r (1 - r),  grad_v_d = Σ_tj g_tj (1 - 2 r)
 
-a = e^{2q} and b = e^{2k} are computed once for a row, so that an element costs one product, one addition and its share
-of a division. r is computed again in the backward kernel: to keep it would take T·S·D numbers.
+a = e^{2q} and b = e^{2k} are computed once per row, so that an element costs one product, one addition and its share of
+a division. The backward kernel computes r again, as storing it would take T·S·D numbers.
 
-Numerics: the factored form is exact to rounding while e^{2q} and e^{2k} are normal numbers, |q|, |k| ≤ `REACH`; rows
-beyond take e^{2(q+k)} itself. Powers are cut at `LARGE`, where tanh is 1 to the last digit. The absolute error is near
-ε Σ|v|; where tanh is near 0 the plain formula's is smaller relative to the result.
+Numerics: the factored form is exact to rounding if e^{2q} and e^{2k} are normal numbers, |q|, |k| ≤ `REACH`; other rows
+use e^{2(q+k)}. Powers are clamped at `LARGE`, where tanh is 1 to the last digit. The absolute error is near ε Σ|v|;
+where tanh is near 0, the relative error is larger than that of the formula.
 
-q and k are flat, with strides of sentence, row and head; their features lie side by side. A group is a head of a
-sentence.
+q and k are flat, with strides of sentence, row and head, and contiguous features. A group is a head of a sentence.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def energies(
 ) -> None:
     """out (groups, T, S) for the units start … stop, a unit being one of `chunks` equal parts of a group's steps.
 
-    v (heads, D). Keys are taken `width` at a time, as many as keep their powers in the second cache; for each such
-    block all of the unit's steps pass, and each step makes its own powers.
+    v (heads, D). Keys are in blocks of `width`, whose powers fit the second cache; for each block the unit's steps
+    compute their own powers.
     """
     (heads, size), (_, steps, positions) = v.shape, out.shape
     # e^{2k} (width, D) of a block of keys, e^{2q} (D) of a step
@@ -58,8 +57,8 @@ def energies(
         k_start = sentence * k_strides[0] + head * k_strides[2]
         for first in range(0, positions, width):
             last = min(first + width, positions)
-            # powers of the block's keys, for all steps of the unit; a block that has any key beyond reach uses none
-            in_reach = steps > 1  # a single step would use the powers of the keys once, which gains nothing
+            # powers of the block's keys, for all steps of the unit; none if a key is beyond reach
+            in_reach = steps > 1  # a single step would use the powers of the keys once
             if in_reach:
                 for s in range(first, last):
                     offset = k_start + s * k_strides[1]
@@ -95,8 +94,8 @@ def gradients(
 ) -> None:
     """The gradients for the units start … stop, a unit being one of `slices` parts of a group's features.
 
-    Sums over steps and over positions are both needed. With features apart no two units add to the same number,
-    whatever the number of threads, and the results do not depend on it.
+    As units have different features, no two add to the same sum over steps or positions, and results do not depend on
+    the number of threads.
 
     g (groups, T, S); grad_query (B, T, heads, D); grad_keys (B, S, heads, D); grad_v (groups, D).
     """
@@ -112,7 +111,7 @@ def gradients(
         factor = v[head, low:high]
         q_start = sentence * q_strides[0] + head * q_strides[2] + low
         k_start = sentence * k_strides[0] + head * k_strides[2] + low
-        in_reach = steps > 1  # as in `energies`: powers of keys pay when several steps use them
+        in_reach = steps > 1  # as in `energies`
         if in_reach:
             for s in range(positions):
                 offset = k_start + s * k_strides[1]
@@ -134,11 +133,11 @@ def gradients(
                 else:
                     offset = k_start + s * k_strides[1]
                     backward(size_here, gradient, row, k[offset : offset + size_here], large, sums, sums_k, shares)
-            # the step's sums over j are complete: grad_q_t = 4 v Σ_j g r (1 - r)
+            # grad_q_t = 4 v Σ_j g r (1 - r)
             target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
-        # 4 v_d is the same for all t and j: multiplied once, after the sums
+        # times 4 v_d, once after the sums
         for s in range(positions):
             target = grad_keys[sentence, s, head, low:high]
             for d in range(size_here):

@@ -1,18 +1,19 @@
-"""Kernels for GPUs: the factored form of `regard.ops.kernels.additive`, a tile of the energies at a time.
+"""Kernels of additive energies for GPUs, in the factored form of `regard.ops.kernels.additive`.
 
-Every program owns a tile of what it computes, so that results are the same from run to run. A sentence with numbers
-beyond reach takes e^{2(q+k)} itself instead of the product. The GPU decides that, so that the CPU need not wait for it.
+Each program computes its own tile, so that results are the same from run to run. A sentence with numbers beyond reach
+uses e^{2(q+k)} instead of the product, which is decided on the GPU, so that the CPU does not wait.
 
     tanh:       a_td = e^{2 q_td},  b_sd = e^{2 k_sd},  r = 1 / (1 + a_td b_sd),  e_ts = 2 Σ_d v_d (½ - r)
                 grad_x_rd = v_d Σ_i g_ri · 4 r (1 - r),             grad_v_d = Σ_ri g_ri · 2 (½ - r)
-    beyond:     the same with e^{2 (q_td + k_sd)} in place of a_td b_sd, where one of them is no normal number
+    beyond:     the same with e^{2 (q_td + k_sd)} in place of a_td b_sd
     rectifier:  e_ts = Σ_d v_d φ(q_td + k_sd),  φ(x) = x, or SLOPE · x below 0
                 grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
 
-x is q or k, y = x_rd + others_id their sum, and r = 1 / (1 + p) has p cut at LARGE, where tanh is 1 to the last digit.
+x is q or k, y = x_rd + others_id their sum, and p in r = 1 / (1 + p) is clamped at LARGE, where tanh is 1 to the last
+digit.
 
-Inputs are read as they are stored, each in its own type, and are WORKING in registers: float32, of which half types are
-a part, or float64 if all are. Only powers are stored in WORKING.
+Inputs are read in their own types and converted to WORKING: float64 if all are float64, otherwise float32. Only powers
+are stored in WORKING.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
@@ -30,7 +31,7 @@ from regard.ops.additive import result_type, working_type
 
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
-    """(B, *heads, T, S) from float64, or from float32 and half types, in the type that holds the numbers of all."""
+    """(B, *heads, T, S) from float64, or from float32 and half types, in their common type."""
     q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
     kind = result_type(query, keys, v)
@@ -39,14 +40,14 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     with torch.cuda.device_of(query):
         if not out.numel():
             pass
-        # one step, as in a search: the powers of the keys would be used once
+        # one step, as in a search, which would use the powers of the keys once
         elif steps == 1:
             tile = min(16, triton.next_power_of_2(positions))
             step_kernel[groups * triton.cdiv(positions, tile),](
                 q, k, heads, out, len(heads), positions, size, **form, ROWS=tile, COLUMNS=64
             )
         else:
-            # features outermost (groups, D, rows): a tile of rows reads each feature side by side
+            # powers (groups, D, rows): a tile reads each feature of its rows contiguously
             tiles = [min(32, triton.next_power_of_2(n)) for n in (steps, positions)]
             a, b, far = _powers(q, k, slope, working_type(kind), upright=False)
             count = groups * triton.cdiv(steps, tiles[0]) * triton.cdiv(positions, tiles[1])
@@ -69,11 +70,11 @@ def gradients(
     shares = q.new_zeros(groups, triton.cdiv(steps, tile), size, dtype=working_type(kind))
     if g.numel() and size:
         with torch.cuda.device_of(query):
-            # features innermost (groups, rows, D): a program reads a slice of features of each row
+            # powers (groups, rows, D): a program reads a slice of features of each row
             a, b, far = _powers(q, k, slope, working_type(kind), upright=True)
             form = {**_form(slope, kind), "COLUMNS": columns}
             slices = triton.cdiv(size, columns)
-            # the gradient of q, and of v with it; then that of k: both sides swapped, g read as its transpose
+            # the gradients of q and v; then that of k, with both sides swapped and g transposed
             rows_kernel[groups * shares.shape[1] * slices,](
                 q, k, a, b, g, heads, far, grad_query, shares, len(heads), steps, positions, size,
                 *g.stride(), **form, ROWS=tile, WITH_V=True,
@@ -106,7 +107,7 @@ def _joined(x: Tensor, like: Tensor) -> Tensor:
 
 
 def _form(slope: float | None, kind: torch.dtype) -> dict[str, Any]:
-    """What kernels are compiled for; LARGE is that of `regard.ops.kernels.compiled.elementary`.
+    """The constants of kernels; LARGE is that of `regard.ops.kernels.compiled.elementary`.
 
     Args:
         kind: the type of the energies.
@@ -119,16 +120,16 @@ def _form(slope: float | None, kind: torch.dtype) -> dict[str, Any]:
 def _powers(
     q: Tensor, k: Tensor, slope: float | None, working: torch.dtype, *, upright: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the kernels read: powers e^{2x}, or x itself for a rectifier, and which groups are beyond reach.
+    """The inputs of the kernels: powers e^{2x}, or x itself for a rectifier, and which groups are beyond reach.
 
     Returns:
-        For q and for k (groups, rows, D) if upright, else (groups, D, rows); and (groups) int32, not 0 where the powers
+        For q and for k (groups, rows, D) if upright, else (groups, D, rows); and (groups) int32, not 0 if the powers
         must not be used.
     """
     far = torch.zeros(len(q), dtype=torch.int32, device=q.device)
     if slope is not None:
         return (q, k, far) if upright else (q.mT.contiguous(), k.mT.contiguous(), far)
-    # one `far` for both: the factored form needs the powers of q and of k
+    # one `far`, as the factored form needs the powers of both
     results = []
     for x in (q, k):
         (groups, rows, size), tile = x.shape, min(32, triton.next_power_of_2(max(x.shape[1], 1)))
@@ -164,16 +165,16 @@ def energies_kernel(
 ):
     """out (groups, T, S) of q (groups, T, D), k (groups, S, D), a (groups, D, T), b (groups, D, S), v (heads, D).
 
-    A program for every tile of STEPS × POSITIONS energies of a group.
-    Two features share a division; an odd last one stands beside itself with a v of 0.
+    A program for every tile of STEPS × POSITIONS energies of a group. Two features share a division; an odd last one is
+    paired with itself and a v of 0.
     """
-    # which tile: tiles of positions beside each other read the same rows of a; int64, as offsets may be beyond 2³¹
+    # the tile: those of adjacent positions read the same rows of a; int64, as offsets may be beyond 2³¹
     across, down = tl.cdiv(positions, POSITIONS), tl.cdiv(steps, STEPS)
     tile = tl.program_id(0) % (across * down)
     group = (tl.program_id(0) // (across * down)).to(tl.int64)
     t = tile // across * STEPS + tl.arange(0, STEPS)
     s = tile % across * POSITIONS + tl.arange(0, POSITIONS)
-    # from here on the pointers are those of the group, which is head `group % heads` of a sentence
+    # pointers of the group, which is head `group % heads` of a sentence
     v += group % heads * size
     q += group * steps * size
     k += group * positions * size
@@ -182,7 +183,7 @@ def energies_kernel(
     total = tl.zeros([STEPS, POSITIONS], dtype=WORKING)
     if TANGENT:
         if tl.load(far + group) == 0:
-            # a (D, T) and b (D, S): the tile's steps, and its positions, are side by side in memory at each feature
+            # a (D, T) and b (D, S): the tile's steps and positions are contiguous at each feature
             for d in range(0, size, 2):
                 e = tl.minimum(d + 1, size - 1)
                 v0 = tl.load(v + d).to(WORKING)
@@ -196,14 +197,14 @@ def energies_kernel(
                 x1 = one_more(a1[:, None] * b1[None, :], LARGE)
                 total += 0.5 * (v0 + v1) - (v0 * x1 + v1 * x0) / (x0 * x1)
         else:
-            # a group beyond reach has no usable powers: q (T, D) and k (S, D) as they are, an exponential each
+            # beyond reach: q (T, D) and k (S, D), with one exponential per number
             for d in range(0, size):
                 x = tl.load(q + t * size + d, mask=t < steps, other=0.0).to(WORKING)[:, None]
                 x += tl.load(k + s * size + d, mask=s < positions, other=0.0).to(WORKING)[None, :]
                 total += tl.load(v + d).to(WORKING) * (0.5 - 1 / one_more(tl.exp(x + x), LARGE))
         total += total  # the 2 of 2 Σ v (½ - r)
     else:
-        # a rectifier needs no powers: a and b are q and k themselves, laid out like them
+        # a rectifier needs no powers: a and b are q and k in the layout of powers
         for d in range(0, size):
             x = tl.load(a + d * steps + t, mask=t < steps, other=0.0).to(WORKING)[:, None]
             x += tl.load(b + d * positions + s, mask=s < positions, other=0.0).to(WORKING)[None, :]
@@ -229,11 +230,11 @@ def step_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """out (groups, 1, S) of one step, q (groups, 1, D): nothing would be shared, so nothing is prepared.
+    """out (groups, 1, S) of one step, q (groups, 1, D), without powers.
 
     A program for every `ROWS` positions of a group.
     """
-    # features are the columns here: a position's key is read side by side, as it stands in memory
+    # columns are features, so that keys are read contiguously
     tiles = tl.cdiv(positions, ROWS)
     group = (tl.program_id(0) // tiles).to(tl.int64)
     s = tl.program_id(0) % tiles * ROWS + tl.arange(0, ROWS)
@@ -243,13 +244,13 @@ def step_kernel(
         inside = (s < positions)[:, None] & (d < size)[None, :]
         key = tl.load(k + group * positions * size + s[:, None] * size + d[None, :], mask=inside, other=0.0)
         x = key.to(WORKING) + tl.load(q + group * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
-        # v is 0 beyond D, so that those columns add nothing
+        # v is 0 beyond D
         factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
         if TANGENT:
             total += factor * (1 - 2 / one_more(tl.exp(x + x), LARGE))
         else:
             total += factor * rectify(x, SLOPE)
-    # the columns are summed once, after the loop: each has collected every COLUMNS-th feature
+    # each column is the sum of every COLUMNS-th feature
     tl.store(out + group * positions + s, tl.sum(total, 1).to(out.dtype.element_ty), mask=s < positions)
 
 
@@ -279,13 +280,13 @@ def rows_kernel(
     COLUMNS: tl.constexpr,
     WITH_V: tl.constexpr,
 ):
-    """grad_x (groups, rows, D), where tanh(x + others) is symmetric in its two sides: once for query, once for keys.
+    """grad_x (groups, rows, D) of tanh(x + others): x is query or keys, and `others` the other of both.
 
-    A program for every tile of ROWS × COLUMNS of grad_x; it goes through all `count` others. a and b are e^{2x} and
+    A program for every tile of ROWS × COLUMNS of grad_x, with a loop over all `count` others. a and b are e^{2x} and
     e^{2 others}; gradient has strides for groups, rows and others; shares (groups, tiles of rows, D) is each tile's
     part of the gradient of v.
     """
-    # which tile; int64, as offsets into all groups may be beyond 2³¹
+    # the tile; int64, as offsets into all groups may be beyond 2³¹
     down, across = tl.cdiv(rows, ROWS), tl.cdiv(size, COLUMNS)
     tile = tl.program_id(0) % (down * across)
     group = (tl.program_id(0) // (down * across)).to(tl.int64)
@@ -298,7 +299,7 @@ def rows_kernel(
     others += group * count * size + d
     b += group * count * size + d
     factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0).to(WORKING)[None, :]
-    # sums over i, kept with the program: no other one adds to them
+    # sums over i
     total = tl.zeros([ROWS, COLUMNS], dtype=WORKING)
     share = tl.zeros([ROWS, COLUMNS], dtype=WORKING)
     if TANGENT:
@@ -311,7 +312,7 @@ def rows_kernel(
                 total += g * (ratio - ratio * ratio)
                 share += g * (0.5 - ratio)
         else:
-            # powers are of no use in this group: an exponential for every number
+            # beyond reach: one exponential per number
             row = tl.load(x + offset, mask=inside, other=0.0).to(WORKING)
             for i in range(0, count):
                 g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0).to(WORKING)[:, None]
@@ -328,7 +329,7 @@ def rows_kernel(
             g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0).to(WORKING)[:, None]
             y = row + tl.load(others + i * size, mask=d < size, other=0.0).to(WORKING)[None, :]
             total += tl.where(y > 0, g, g * SLOPE)
-            # selected, since 0 · φ(y) would be NaN beyond the last row where an other is infinite
+            # selected, as 0 · φ(y) would be NaN beyond the last row if one of the others is infinite
             share += tl.where((r < rows)[:, None], g * rectify(y, SLOPE), 0.0)
     tl.store(grad_x + offset, (total * factor).to(grad_x.dtype.element_ty), mask=inside)
     # the tile's rows summed; the caller sums tiles and sentences. Rows beyond the last have g = 0
@@ -338,16 +339,16 @@ def rows_kernel(
 
 @triton.jit
 def one_more(power, LARGE: tl.constexpr):
-    """1 + power, cut where tanh is 1 to the last digit; NaN stays.
+    """1 + power, with powers clamped where tanh is 1 to the last digit; NaN stays.
 
-    Cut, the product of two such sums is finite, which a division shared by two features needs.
+    So the product of two such sums is finite, for the division that two features share.
     """
     return 1 + tl.where(power > LARGE, LARGE, power)
 
 
 @triton.jit
 def rectify(x, SLOPE: tl.constexpr):
-    """x, or SLOPE · x below 0; NaN stays, and -∞ becomes 0 where the slope is 0."""
+    """x, or SLOPE · x below 0; NaN stays, and -∞ becomes 0 if the slope is 0."""
     if SLOPE == 0:
         low = tl.zeros_like(x)
     else:
@@ -370,13 +371,13 @@ def powers_kernel(
 ):
     """out ← e^{2x} for x (groups, rows, size), and far[group] ← 1 where an x is beyond reach or NaN.
 
-    A program for every `ROWS` rows of a group. The strides of `out` put rows or features side by side.
+    A program for every `ROWS` rows of a group. By the strides of `out` rows or features are contiguous.
     """
     # int64: an offset into all groups may be beyond 2³¹
     tiles = tl.cdiv(rows, ROWS)
     group = (tl.program_id(0) // tiles).to(tl.int64)
     r = tl.program_id(0) % tiles * ROWS + tl.arange(0, ROWS)[:, None]
-    # one load of a tile serves the power and the test; NaN compares false and so is beyond reach
+    # comparisons with NaN are false, so NaN is beyond reach
     beyond = tl.zeros([ROWS, COLUMNS], dtype=tl.int32)
     for start in range(0, size, COLUMNS):
         c = start + tl.arange(0, COLUMNS)[None, :]
@@ -386,5 +387,5 @@ def powers_kernel(
         beyond = tl.where(tl.abs(value) <= REACH, beyond, 1)
         to = out + group * rows * size + r * row_stride + c * column_stride
         tl.store(to, tl.exp(value + value), mask=inside)
-    # several programs have rows of one group: none may overwrite another's 1 with its 0
+    # atomic, as several programs have rows of one group
     tl.atomic_max(far + group, tl.max(tl.max(beyond, 1), 0))

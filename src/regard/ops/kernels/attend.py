@@ -1,10 +1,10 @@
 """Attention in one step, forward and backward, as compiled loops; the equations are in `regard.ops.attend`.
 
-A kernel makes the energies of its rows and then, in their place, the weights, and the contexts: nothing of size
-(R, H, S, D) is ever made. Threads share the sentences (`start` to `stop`).
+A kernel computes the energies of its rows, overwrites them with the weights, and computes the contexts, without tensors
+of size (R, H, S, D). Threads share the sentences (`start` to `stop`).
 
-Additive keys: tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}), and e^{2k} is computed once for all steps (`_raise`); where
-|q| or |k| is too large for the factors, e^{2(q+k)} itself is taken (`regard.ops.kernels.additive_tangent`).
+Additive energies: tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}), where e^{2k} is computed once for all steps (`_raise`); if
+|q| or |k| is too large, e^{2(q+k)} is used (`regard.ops.kernels.additive_tangent`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.ops.threads import parallel_for
 
 
 class StepMemory:
-    """What all steps read.
+    """The memory of all steps.
 
     Args:
         keys: (B, S, G, D).
@@ -51,7 +51,7 @@ class StepMemory:
         self.kernels = _additive, _additive_backward
 
     def sums(self) -> tuple[Tensor, ...]:
-        """Zeros for the gradients of additive keys, still without 4 v, and of v for each sentence."""
+        """Zeros for sums: of the gradients of additive keys without the factor 4 v, and of v for each sentence."""
         if self.v_shape is None:
             return ()
         return torch.zeros_like(self.keys), self.keys.new_zeros(len(self.keys), *self.v_shape)
@@ -78,9 +78,8 @@ class StepMemory:
         """The gradients of queries (R, H, D) and of energies (R, H, S); adds to `sums`."""
         grad_query, grad_energies = torch.empty_like(query), torch.empty_like(weights)
         of_weights = grad_energies[:0] if grad_weights is None else grad_weights.contiguous()
-        given = weights.numpy(), grad_contexts.numpy(), of_weights.numpy()
         results = grad_energies.numpy(), grad_query.numpy(), *(x.numpy() for x in sums)
-        shared = self.kind(sharpening), self.values, *given
+        shared = self.kind(sharpening), self.values, weights.numpy(), grad_contexts.numpy(), of_weights.numpy()
         rows, heads, _ = query.shape
         arguments = query.numpy(), *shared, *results, *self.constants
         parallel_for(self.kernels[1], arguments, len(self.keys), rows * heads * self.work)
@@ -98,9 +97,9 @@ def _softmax_and_sum(
     start: int,
     stop: int,
 ) -> None:
-    """α = softmax(β e) in the place of the energies `weights` (R, H, S), and c = Σ_j α_j v_j into `contexts` (R, H·V).
+    """weights (R, H, S): energies e, overwritten with α = softmax(β e); contexts (R, H·V): c = Σ_j α_j v_j.
 
-    values (B, S, G, V) and mask (B, S), or a mask without rows. A row without support gets zeros.
+    values (B, S, G, V) and mask (B, S), or a mask without rows. A row whose mask is all False gets zeros.
     """
     heads, positions = weights.shape[1:]
     groups, size = values.shape[2:]
@@ -109,7 +108,7 @@ def _softmax_and_sum(
         b = row // hypotheses
         for h in range(heads):
             alpha = weights[row, h]
-            # the largest β e, taken from all of them before the exponential, so that none overflows; NaN passes
+            # the largest β e, subtracted so that no exponential overflows; NaN passes
             top = -np.inf
             for s in range(positions):
                 if len(mask) == 0 or mask[b, s]:
@@ -124,11 +123,11 @@ def _softmax_and_sum(
                     alpha[s] = zero
             for s in range(positions):
                 alpha[s] = alpha[s] / total if total != zero else zero
-            # c (V), four positions at a time: c is read and written a quarter as often
+            # c (V), four positions at a time, so that c is read and written a quarter as often
             context = contexts[row, h * size : (h + 1) * size]
             for d in range(size):
                 context[d] = zero
-            g = h * groups // heads  # heads side by side share values
+            g = h * groups // heads  # adjacent heads share values
             for s in range(0, positions - positions % 4, 4):
                 w, x, y, z = alpha[s], alpha[s + 1], alpha[s + 2], alpha[s + 3]
                 v_0, v_1, v_2, v_3 = values[b, s, g], values[b, s + 1, g], values[b, s + 2, g], values[b, s + 3, g]
@@ -179,7 +178,7 @@ def _through_softmax(
 
 @compiled
 def _raise(keys: Any, reach: Any, out: Any, in_reach: Any, start: int, stop: int) -> None:
-    """e^{2k}, and which sentences have all of them within reach."""
+    """e^{2k}, and for each sentence whether all k are within reach."""
     for b in range(start, stop):
         close = True
         for s in range(keys.shape[1]):
@@ -243,11 +242,11 @@ def _additive_backward(
     start: int,
     stop: int,
 ) -> None:
-    """Fills grad_queries (R, H, D); adds to grad_v (B, H, D) and to grad_keys (B, S, H, D), still without 4 v.
+    """Fills grad_queries (R, H, D); adds to grad_v (B, H, D) and to grad_keys (B, S, H, D), without the factor 4 v.
 
     With r = 1 / (1 + e^{2(q+k)}), tanh = 1 - 2 r and its slope is 4 r (1 - r):
         grad_q_d = 4 v_d Σ_j g_j r (1 - r),  grad_k_jd += 4 v_d g_j r (1 - r),  grad_v_d += Σ_j g_j (1 - 2 r)
-    4 v_d is the same for all positions and steps, so that it is multiplied once, after the sums.
+    Sums are multiplied by 4 v_d once.
     """
     heads, size = v.shape
     hypotheses = len(queries) // len(keys)
@@ -290,7 +289,7 @@ def _dot(
     """e_j = Σ_d q_d k_jd, then softmax and sum."""
     heads, size = queries.shape[1:]
     hypotheses = len(queries) // len(keys)
-    each = heads // keys.shape[2]  # heads side by side share keys
+    each = heads // keys.shape[2]  # adjacent heads share keys
     for row in range(start * hypotheses, stop * hypotheses):
         b = row // hypotheses
         for h in range(heads):

@@ -1,17 +1,16 @@
 """Steps of cells as compiled loops over packed rows; the equations are those of `regard.ops.cells`.
 
-Rows of all steps stand one below the other, those of step t from `offset` on, the longest sequence first; so the rows
-that are still alive are the first ones. `hidden` and `cells` (B, D) hold the last state and then the new one;
-`sorted_indices` (B,) are the rows' indices in the batch, and `column` is where a direction's features begin in
-`outputs` (B, S, ≥ D).
+The rows of step t begin at `offset`, the longest sequence first, so that the rows that have not ended are the first.
+`hidden` and `cells` (B, D) hold the last state and then the new one; `sorted_indices` (B,) are the rows' indices in the
+batch, and `column` is the first column of a direction's features in `outputs` (B, S, ≥ D).
 
-`gates` (N, 3·D or 4·D) has W_ih x + b_ih before a step, the gates behind their nonlinearities after it, and their
-gradients after the backward step: nothing else of that size is made. `recurrent` is W_hh h + b_hh of the rows alive.
-`kept_hidden` and `kept_cells` (N, D) take the state before the step, where they have rows at all. Gates have torch's
-order: i, f, g, o of an LSTM and r, z, n of a GRU.
+`gates` (N, 3·D or 4·D) holds W_ih x + b_ih before a step, the gates after their nonlinearities after it, and their
+gradients after the backward step. `recurrent` is W_hh h + b_hh of the rows of the step. `kept_hidden` and `kept_cells`
+(N, D) save the state before the step, unless they have no rows. Gates have torch's order: i, f, g, o of an LSTM and
+r, z, n of a GRU.
 
-What a row computes is in `regard.ops.kernels.compiled.cells`, which writes nothing that it reads: the last state is
-what was kept of it or, where nothing is kept, a copy in a row of its own, and gradients take the place of the gates.
+The step of a row is in `regard.ops.kernels.compiled.cells`, whose outputs must not be its inputs: the last state is the
+saved one or, if none is saved, a copy.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _copy(size: int, values: Any, copies: Any) -> None:
 
 @subroutine
 def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any, row: int) -> None:
-    """Adds to h's gradient the output's and, where the sequence goes on, that through the next step's product."""
+    """Adds to the gradient of h that of the output and, unless the sequence ends, that of the next step's product."""
     for d in range(size):
         grad_hidden[d] += grad_output[d]
     if row < len(grad_recurrent):
@@ -92,12 +91,12 @@ def _lstm_backward(
     start: int,
     stop: int,
 ) -> None:
-    """An LSTM's step backward; gradients of the gates take their place.
+    """An LSTM's step backward; gates are overwritten with their gradients.
 
     Args:
-        grad_recurrent: (≤ B, D), of h through the product of the next step, which the caller made.
-        grad_hidden: (B, D), of h in other ways; 0 afterwards.
-        grad_cells: (B, D), of c_t and, when done, of c_{t-1}.
+        grad_recurrent: (≤ B, D), of h through the product of the next step.
+        grad_hidden: (B, D), of h in other ways; overwritten with 0.
+        grad_cells: (B, D), of c_t; overwritten with that of c_{t-1}.
     """
     size = grad_hidden.shape[1]
     tangent, grad_gates = np.empty_like(grad_hidden[0]), np.empty_like(gates[0])
@@ -105,7 +104,7 @@ def _lstm_backward(
         gate, last_c, grad_h = gates[offset + row], kept_cells[offset + row], grad_hidden[row]
         i, f, g = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size]
         _collect(size, grad_h, grad_outputs[sorted_indices[row], t, column : column + size], grad_recurrent, row)
-        # tanh(c_t) was not kept: computed again from the gates, it costs less than writing and reading it
+        # tanh(c_t), computed again from the gates, which costs less than writing and reading it
         for d in range(size):
             tangent[d] = tanh(f[d] * last_c[d] + i[d] * g[d])
         lstm_row_backward(size, gate, last_c, tangent, grad_h, grad_cells[row], grad_gates)
@@ -131,7 +130,7 @@ def _gru(
     start: int,
     stop: int,
 ) -> None:
-    """A GRU's step; s is `recurrent`. The backward step needs s_n: the last third of `kept_recurrent` takes it."""
+    """A GRU's step; s is `recurrent`. The last third of `kept_recurrent` saves s_n for the backward step."""
     size = hidden.shape[1]
     keeps = len(kept_hidden) > 0
     scratch, zeros = np.empty_like(hidden[0]), np.zeros_like(recurrent[0])
@@ -170,7 +169,7 @@ def _gru_backward(
         s_rz, s_n = kept_recurrent[offset + row, : 2 * size], kept_recurrent[offset + row, 2 * size :]
         last_h, grad_h = kept_hidden[offset + row], grad_hidden[row]
         _collect(size, grad_h, grad_outputs[sorted_indices[row], t, column : column + size], grad_recurrent, row)
-        # s_n is read before its gradient takes its place; nothing was kept in the places of s_r and s_z
+        # s_n is read before its gradient overwrites it; the columns of s_r and s_z are free
         gru_row_backward(size, rz, n, s_n, last_h, grad_h, grad_n, s_rz, s_n)
         _copy(size, grad_n, n)
         _copy(2 * size, s_rz, rz)

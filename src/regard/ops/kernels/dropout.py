@@ -38,7 +38,7 @@ def dropout_mask(
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype if dtype in FLOATS else torch.float32)
     if mask.numel():
-        # all words are unsigned and of 32 bits in the kernel, so that its sums wrap as Philox's do
+        # unsigned words of 32 bits, whose sums wrap as Philox's do
         words = [np.uint32(word & LOW) for word in (*key, site, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
@@ -61,25 +61,25 @@ def _fill(
 ) -> None:
     """out (N, F), for the rows start … stop."""
     width = out.shape[1]
-    # a vector for each of the four words; zero of the mask's type
+    # a vector for each of the four words
     zero = scale - scale
     words = np.empty((4, _GROUP), np.uint32)
     for row in range(start, stop):
         item, position = items[row], positions[row]
         for chunk in range(0, width, 4 * _GROUP):
-            # the words of 16 neighbouring blocks: each round is the same for all, which makes them one vector
+            # the words of 16 adjacent blocks, as vectors
             block = np.uint32(chunk // 4)
             for j in range(_GROUP):
                 a, b, c, d = np.uint32(block + np.uint32(j)), position, item, site
                 k0, k1 = key0, key1
                 for _ in range(_ROUNDS):
-                    # products of 32 by 32 bits: upper halves are mixed with the other words and the key
+                    # products of 32 by 32 bits, whose upper halves are mixed with the other words and the key
                     x, y = _M0 * np.uint64(a), _M1 * np.uint64(c)
                     a, c = np.uint32(np.uint32(y >> _HALF) ^ b ^ k0), np.uint32(np.uint32(x >> _HALF) ^ d ^ k1)
                     b, d = np.uint32(y), np.uint32(x)
                     k0, k1 = np.uint32(k0 + _K0), np.uint32(k1 + _K1)
                 words[0, j], words[1, j], words[2, j], words[3, j] = a, b, c, d
-            # by lanes, so that neighbouring words of one lane are neighbouring features: stores need no shuffling
+            # by lanes: adjacent words of a lane are adjacent features, so that vectors are stored unshuffled
             for lane in range(4):
                 first = chunk + lane * _GROUP
                 for j in range(min(_GROUP, width - first)):

@@ -36,11 +36,11 @@ def dropout_mask(
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype, device=items.device)
     if mask.numel():
-        # the key as one number of 64 bits, with a sign as kernels take it; of a recorded step it is read from a tensor
+        # the key as a signed number of 64 bits; in a recorded step the kernel reads it from a tensor
         seed: Any = (key[1] & LOW) << 32 | key[0] & LOW
         is_read = isinstance(seed, Tensor)
         scale = 1 / (1 - p)
-        # a kernel is given numbers as float32: one of a half type is rounded here, as the mask of float32 would be
+        # kernels take numbers as float32: the scale is rounded to half types here
         half = torch.tensor(scale, dtype=torch.float32, device="cpu").to(dtype).item()
         inner = 1.0 if dtype == torch.float64 else half
         grid = triton.cdiv(len(items), ROWS), triton.cdiv(width, 4 * GROUP)
@@ -49,13 +49,12 @@ def dropout_mask(
                 items, positions, mask, len(items), width, seed if is_read else seed - (seed >> 63 << 64), site & LOW,
                 threshold(p), inner, IS_READ=is_read, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
             )  # fmt: skip
-        # float64: ones from the kernel, times a scale in full precision
         if dtype == torch.float64:
-            mask.mul_(scale)
+            mask.mul_(scale)  # in full precision
     return mask
 
 
-# drawn numbers: one that is 1, or a multiple of 16, needs no kernel of its own, which triton would compile for it
+# triton would compile a kernel of its own for drawn numbers that are 1 or a multiple of 16
 @triton.jit(do_not_specialize=["seed", "site", "threshold"])
 def mask_kernel(
     items,
@@ -80,15 +79,15 @@ def mask_kernel(
     item = tl.load(items + row, mask=inside, other=0)[:, None].to(tl.uint32)
     position = tl.load(positions + row, mask=inside, other=0)[:, None].to(tl.uint32)
     j = tl.arange(0, GROUP)[None, :]
-    # Philox is a loop over rounds, which wants its four counters of one shape (ROWS, GROUP) and type from the first
+    # the loop over Philox's rounds needs its four counters in one shape (ROWS, GROUP) and type
     zeros = tl.zeros([ROWS, GROUP], dtype=tl.uint32)
     block = (tl.program_id(1) * GROUP + j).to(tl.uint32) + zeros
     last = zeros + site.to(tl.uint32)
     a, b, c, d = tl.philox(seed, block, position + zeros, item + zeros, last, ROUNDS)
-    least = threshold.to(tl.uint32)  # unsigned as the words: with a sign the larger half would be negative
+    least = threshold.to(tl.uint32)  # unsigned as the words
     start = out + row[:, None].to(tl.int64) * width  # int64: count · width may be beyond 2³¹
     feature = tl.program_id(1) * 4 * GROUP + j
-    # word `lane` of the 16 blocks is 16 neighbouring features, which are stored side by side
+    # words `lane` of the 16 blocks are 16 adjacent features
     for lane in tl.static_range(4):
         word = a if lane == 0 else b if lane == 1 else c if lane == 2 else d
         kept = tl.where(word >= least, scale, 0.0)

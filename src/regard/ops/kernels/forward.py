@@ -16,7 +16,7 @@ from regard.ops.threads import parallel_for
 def forward(
     energies: Tensor, previous: Tensor, move: Tensor, support: Tensor | None, floor: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The weights, the alignment afterwards, and m, which is 0 where it has no say; each (R, H, S)."""
+    """The weights, the next alignment, and m, or zeros for rows that do not use it; each (R, H, S)."""
     weights = energies.detach().clone(memory_format=torch.contiguous_format)
     after, reach = torch.empty_like(weights), torch.empty_like(weights)
     allowed = np.empty((0, 0, 0), np.bool_) if support is None else support.contiguous().numpy()
@@ -29,14 +29,14 @@ def forward(
 def backward(
     gradient: Tensor | None, of_after: Tensor | None, weights: Tensor, reach: Tensor, previous: Tensor, move: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of energies, of the alignment before and of u, from those of the weights and of it afterwards."""
+    """The gradients of energies, of the previous alignment and of u, from those of the weights and the next one."""
     grad_energies, grad_previous = torch.empty_like(weights), torch.empty_like(weights)
     grad_move = torch.empty(move.shape, dtype=move.dtype)
     nothing = grad_energies[:0]
     of_results = (_array(nothing if x is None else x) for x in (gradient, of_after))
-    given = *of_results, weights.numpy(), reach.numpy(), _array(previous), _array(move)
+    inputs = *of_results, weights.numpy(), reach.numpy(), _array(previous), _array(move)
     results = grad_energies.numpy(), grad_previous.numpy(), grad_move.numpy()
-    parallel_for(_backward, (*given, *results), len(weights), 8 * weights.numel())
+    parallel_for(_backward, (*inputs, *results), len(weights), 8 * weights.numel())
     return grad_energies, grad_previous, grad_move
 
 
@@ -57,7 +57,7 @@ def _forward(
     start: int,
     stop: int,
 ) -> None:
-    """The weights in the place of the energies; where no position of the support is reached m has no say."""
+    """weights: energies, overwritten with weights; without m if no position of the support is reached."""
     positions, zero = weights.shape[2], floor - floor
     for row in range(start, stop):
         for h in range(weights.shape[1]):
@@ -73,7 +73,7 @@ def _forward(
             if not reached:
                 for s in range(positions):
                     m[s] = zero
-            # the largest e + log m, taken from all of them before the exponential; NaN passes
+            # the largest e + log m, subtracted before the exponential; NaN passes
             top = -np.inf
             for s in range(positions):
                 if (len(support) == 0 or support[row, group, s]) and (not reached or m[s] != zero):
@@ -123,7 +123,7 @@ def _backward(
                 mean += alpha[s] * grad_z[s]
             for s in range(positions):
                 grad_z[s] = alpha[s] * (grad_z[s] - mean)
-            grad_u, later = zero, zero  # grad_m of the position behind
+            grad_u, later = zero, zero  # grad_m of the next position
             for n in range(positions):
                 s = positions - 1 - n
                 grad_m = zero if m[s] == zero else grad_z[s] / m[s]

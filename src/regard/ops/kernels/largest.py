@@ -1,9 +1,9 @@
-"""The largest entries by one pass over each row: the largest of every lane, then the few lanes that matter.
+"""The largest entries of rows: the largest of every lane in one pass, then a search of few lanes.
 
-A lane is every `LANES`-th entry, so that the pass compares vectors and nothing within them.
+A lane is every `LANES`-th entry, so that the pass compares vectors.
 
     tops_lane = max of ordinal(x_i) over i = lane, lane + LANES, …   the pass, over N entries
-    floor = the `count`-th largest of tops                           `count` entries at least are that large
+    floor = the `count`-th largest of tops                           at least `count` entries are ≥ floor
     best, indices = insertion of the entries ≥ floor                 in the lanes whose top is ≥ floor
 
 Entries are compared as ordinals, integers of the same order (`regard.ops.kernels.compiled.order`).
@@ -26,7 +26,7 @@ _ORDINALS = {torch.float32: np.empty(0, np.int32), torch.float64: np.empty(0, np
 
 
 def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    """As the operation, for rows on the CPU."""
+    """As `ops.largest`."""
     rows, width = values.shape
     count = min(count, width)
     entries = values.new_empty(rows, count)
@@ -41,7 +41,7 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
 def _largest(values: Any, without: int, entries: Any, indices: Any, ordinals: Any, start: int, stop: int) -> None:
     """entries and indices (R, count) of values (R, N); the entry `without` counts as -inf.
 
-    `ordinals` has no entries: its type is that of ordinals.
+    `ordinals` is empty, of the type of ordinals.
     """
     size, count = values.shape[1], entries.shape[1]
     lanes = min(LANES, size)
@@ -49,7 +49,7 @@ def _largest(values: Any, without: int, entries: Any, indices: Any, ordinals: An
     tops, best = np.empty(lanes, ordinals.dtype), np.empty(count, ordinals.dtype)
     for row in range(start, stop if count else start):
         x = values[row]
-        # the largest of every lane: whole vectors of lanes first, then what is left beyond the last multiple
+        # the largest of every lane: whole vectors of lanes, then the rest
         for lane in range(lanes):
             tops[lane] = ordinal(x[lane])
         for first in range(lanes, size - lanes + 1, lanes):
@@ -60,15 +60,14 @@ def _largest(values: Any, without: int, entries: Any, indices: Any, ordinals: An
         for i in range(size - size % lanes, size):
             here = ordinal(x[i])
             tops[i % lanes] = here if here > tops[i % lanes] else tops[i % lanes]
-        # the forbidden entry is in one lane, whose largest is searched for again: a test in the pass would cost all
+        # the lane of `without` is searched again, which is faster than a test in the pass
         if without >= 0:
             top = least
             for i in range(without % lanes, size, lanes):
                 here = least if i == without else ordinal(x[i])
                 top = here if here > top else top
             tops[without % lanes] = top
-        # floor: the `count`-th largest top, by insertion into `best`, which is in falling order. So many lanes have an
-        # entry at least as large, so what is smaller cannot be chosen
+        # floor: the `count`-th largest top, by insertion into `best` (descending); smaller entries are not chosen
         floor = least
         if lanes >= count:
             filled = 0
@@ -81,8 +80,7 @@ def _largest(values: Any, without: int, entries: Any, indices: Any, ordinals: An
                     best[at] = tops[lane]
                     filled = min(filled + 1, count)
             floor = best[count - 1]
-        # the entries of the lanes that reach the floor, again by insertion; `best` is filled anew. Equal entries come
-        # in the order of lanes, so that their indices are compared too
+        # the entries of the lanes that reach the floor, by insertion into `best`, equal ones by their indices
         filled = 0
         for lane in range(lanes):
             if tops[lane] < floor or (filled == count and tops[lane] < best[count - 1]):
@@ -102,7 +100,7 @@ def _largest(values: Any, without: int, entries: Any, indices: Any, ordinals: An
                 best[at] = here
                 indices[row, at] = i
                 filled = min(filled + 1, count)
-        # the numbers themselves by their indices: an ordinal does not know the bits of NaN, nor the sign of 0
+        # entries by their indices, as ordinals lose the bits of NaN and the sign of 0
         for at in range(count):
             i = indices[row, at]
             entries[row, at] = -np.inf if i == without else x[i]

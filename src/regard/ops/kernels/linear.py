@@ -1,12 +1,12 @@
 """Products with weights of 8 bits.
 
-Each output n has its own scale, and each row of x one of its own, made when it is multiplied:
+Each output n has a scale, and so has each row of x:
 
     s_n = max_k |W_nk| / 127,    V_nk = round(W_nk / s_n)         whole numbers from -127 to 127
     r = max_k |x_k| / 127,       u_k = round(x_k / r) + 128        from 1 to 255: processors multiply unsigned by signed
     y_n = r s_n (Σ_k u_k V_nk - 128 Σ_k V_nk) + b_n
 
-The sums are exact. A row is rounded by itself, so the rest of a batch does not change it.
+The sums are exact. The result of a row does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.ops.kernels.compiled.tiles import byte_products
 from regard.ops.threads import parallel_for
 
 BLOCK = 64
-"""Outputs that a thread takes at once."""
+"""Outputs of a part of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def _quantise(source: Any, values: Any, scales: Any, shifts: Any, start: int, st
 
 @called
 def quantise_row(x: Any, units: Any) -> Any:
-    """u of one row, and r, which is NaN if any x is NaN or infinite, so that this is not lost."""
-    # integers of the order of |x|: their largest is found by vector instructions, and NaN is above infinity
+    """u of one row, and r, which is NaN if any x is NaN or infinite."""
+    # integers in the order of |x|, whose largest is found by vector instructions; NaN is above infinity
     farthest = magnitude(np.float32(0))
     for k in range(len(x)):
         distance = magnitude(x[k])
@@ -125,10 +125,10 @@ def _quantise_rows(x: Any, units: Any, factors: Any, start: int, stop: int) -> N
 
 @called
 def scale_sums(sums: Any, factor: Any, scales: Any, shifts: Any, bias: Any, out: Any) -> None:
-    """y of one row: the sums without their shifts, scaled, plus b if there is any."""
+    """y of one row: the sums minus their shifts, scaled, plus b unless it is empty."""
     for n in range(len(out)):
         out[n] = np.float32(sums[n] - shifts[n]) * (factor * scales[n])
-    if factor != factor:  # the sums know nothing of NaN
+    if factor != factor:  # NaN
         for n in range(len(out)):
             out[n] = factor
     if len(bias):

@@ -4,16 +4,15 @@
     grad_u_sd = g_s v_d (1 - tanh²),  grad_q_d = Σ_s grad_u_sd,  grad_k_sd = Σ grad_u_sd over the K rows that share k_s,
     grad_v_d = Σ_s g_s tanh(q_d + k_sd + u_sd),  then grad_U, grad_F and grad_past from grad_u by products
 
-u (H, rows, S, D) of a block is made in a buffer by the library for products. A loop adds q and k on the fly; in the
-backward pass it writes grad_u over u. With one row and one head in a sentence grad_u is grad_k, so u is made in the
-buffer of grad_k and needs no memory of its own.
+u (H, rows, S, D) of a block is computed in a buffer by torch's products. A loop adds q and k; in the backward pass it
+overwrites u with grad_u. With one row and one head per sentence grad_u is grad_k, and the buffer of grad_k is used.
 
     r_sd = 1 / (1 + e^{2 (q_d + k_sd + u_sd)}),  tanh(x) = 1 - 2 r,  tanh'(x) = 4 r (1 - r)
     e_s = Σ_d v_d (1 - 2 r_sd)
     grad_u_sd = 4 g_s v_d r (1 - r),  grad_q_d = Σ_s grad_u_sd,  grad_v_d = Σ_s g_s (1 - 2 r)
 
-There is no factored form as in `regard.ops.kernels.additive_tangent`: u differs from row to row and from step to step,
-so that each number needs its exponential anyway. Powers are cut at `large`, where tanh is 1 to the last digit.
+There is no factored form as in `regard.ops.kernels.additive_tangent`, as u differs in each row and step. Powers are
+clamped at `large`, where tanh is 1 to the last digit.
 """
 
 from __future__ import annotations
@@ -30,11 +29,9 @@ from regard.ops.kernels.compiled.elementary import LARGE, power
 from regard.ops.threads import parallel_for
 
 ALIGNED = 16
-"""Taps are filled up with zeros to a multiple: products of matrices of odd width take twice as long."""
-
-
+"""Taps are padded with zeros to a multiple, as products of matrices of odd width take twice as long."""
 BLOCK_ELEMENTS = 1 << 19
-"""Numbers of u that are held at once, or those of one sentence."""
+"""The most numbers of u of a block, except of a single sentence."""
 
 
 def energies(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> Tensor:
@@ -89,7 +86,7 @@ class LocationSteps:
         v = v.detach().clone()  # numpy would pin a parameter's memory
         self.keys = keys.detach().contiguous()
         self.arrays = self.keys.numpy(), v.numpy(), LARGE[v.numpy().dtype]
-        # from which sentence to which: as many as `BLOCK_ELEMENTS` allows
+        # sentences of each block
         size = min(max(1, BLOCK_ELEMENTS // (hypotheses * self.keys[0].numel())), len(keys))
         self.blocks = [(start, min(start + size, len(keys))) for start in range(0, len(keys), size)]
         self.rows = size * hypotheses
@@ -117,7 +114,7 @@ class LocationSteps:
         self, gradient: Tensor, query: Tensor, past: Tensor, grad_query: Tensor, grad_past: Tensor | None
     ) -> None:
         """Fills the gradients of query (B, K, H, D) and of past (B, K, H, C, S) if given; adds the others to sums."""
-        # shares (B, K, H, D) are the gradients of v from each row, which threads may write side by side
+        # shares (B, K, H, D) are each row's part of the gradient of v
         (k, *constants), q, g = self.arrays, _array(query), _array(gradient)
         shares, is_first = torch.empty(query.shape, dtype=query.dtype), not self.sums
         if is_first:
@@ -127,7 +124,7 @@ class LocationSteps:
             total = self.grad_keys[start:stop]
             is_total = self.keys_are_own and is_first
             u = total.squeeze(2)[None] if is_total else self._buffer()[:, :rows]
-            # u again, which would be too large to keep; then grad_u in its place, and what follows from it
+            # u again, which would be too large to save; overwritten with grad_u
             taps, features = self.convolution.locate(past[start:stop].flatten(0, 1), u)
             of_sentences = (q, k, g, grad_query.numpy(), shares.numpy())
             arguments = (*(x[start:stop] for x in of_sentences), *constants, u.numpy())
@@ -143,7 +140,7 @@ class LocationSteps:
         self.grad_v.add_(shares.sum((0, 1)))
 
     def _buffer(self) -> Tensor:
-        """Room for u of a block, (H, rows, S, D); made once for all steps, of which the last block may use a part."""
+        """A buffer for u of a block, (H, rows, S, D), for all steps."""
         if not self.buffers:
             positions, heads, size = self.keys.shape[1:]
             self.buffers.append(self.keys.new_empty(heads, self.rows, positions, size))
@@ -151,7 +148,6 @@ class LocationSteps:
 
 
 def _array(x: Tensor) -> Any:
-    """As kernels take it."""
     return x.detach().contiguous().numpy()
 
 
@@ -190,7 +186,7 @@ class LocationFilters:
         """Fills u (H, rows, S, D) from the past (rows, H, C, S) or (rows, H, C, h, w).
 
         Returns:
-            taps, and what was multiplied last: features, or taps where u is made at once; (H, rows · S, ·).
+            taps, and features, or taps again if u = taps M; (H, rows · S, ·).
         """
         heads, rows, positions, size = out.shape
         taps = out.new_empty(heads, rows * positions, self.kernel.shape[2])
@@ -206,10 +202,10 @@ class LocationFilters:
         """Adds to the gradients of F and U, and fills that of the past."""
         flat = grad_u.flatten(1, 2)
         self.grad_matrix.baddbmm_(features.mT, flat)
-        # at once, grad_F and grad_U follow from grad_M, in `gradients`
+        # grad_F and grad_U follow from grad_M, in `gradients`
         if self.at_once and grad_past is None:
             return
-        grad_taps = torch.bmm(flat, self.matrix.mT)  # grad_features where u is not made at once
+        grad_taps = torch.bmm(flat, self.matrix.mT)  # grad_features if not `at_once`
         if not self.at_once:
             self.grad_kernel.baddbmm_(grad_taps.mT, taps)
             grad_taps = torch.bmm(grad_taps, self.kernel)
@@ -222,7 +218,7 @@ class LocationFilters:
         return (past if past.dim() == 5 else past[:, :, :, None]).numpy()
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """The gradients of F and U, without the zeros that taps are filled up with."""
+        """The gradients of F and U, without the padding of taps."""
         grad_kernel, grad_projection = self.grad_kernel, self.grad_matrix
         if self.at_once:
             grad_kernel = torch.bmm(self.projection, self.grad_matrix.mT)
@@ -238,7 +234,7 @@ def _gather(past: Any, taps: Any, height: int, width: int, start: int, stop: int
     """
     heads, _, _, room = taps.shape
     channels, rows, columns = past.shape[2:]
-    # a channel between zeros, so that the loop over taps needs no test for the ends; the zeros are never written
+    # a channel padded with zeros, so that the loop over taps needs no test for its ends
     padded = np.zeros((rows + height - 1, columns + width - 1), past.dtype)
     above, left = height // 2, width // 2
     for r in range(start, stop):
@@ -252,7 +248,7 @@ def _gather(past: Any, taps: Any, height: int, width: int, start: int, stop: int
                             line, first = padded[y + i], (c * height + i) * width
                             for j in range(width):
                                 window[first + j] = line[x + j]
-            # the columns up to a multiple of `ALIGNED`: the matrix has zeros there, but 0 · NaN would not be 0
+            # the padding: the matrix has zeros there, but 0 · NaN would not be 0
             for s in range(rows * columns):
                 for j in range(channels * height * width, room):
                     taps[h, r, s, j] = 0
@@ -268,7 +264,7 @@ def _scatter(grad_taps: Any, grad_past: Any, height: int, width: int, start: int
     for r in range(start, stop):
         for h in range(heads):
             for c in range(channels):
-                # sums beyond the ends belong to the zeros around the channel and are dropped
+                # sums beyond the ends are dropped
                 padded[:] = 0
                 for y in range(rows):
                     for x in range(columns):
@@ -289,7 +285,7 @@ def energies_kernel(
     Row r is compared with the keys (B, S, H, D) of sentence `sentences[r]`.
     """
     (heads, positions), size = out.shape[1:], v.shape[1]
-    one = large / large  # of the type of the numbers, as a literal would be float64
+    one = large / large  # of the type of `large`, as a literal would be float64
     half = one / (one + one)
     for r in range(start, stop):
         b = sentences[r]
@@ -297,7 +293,7 @@ def energies_kernel(
             q, factor = query[r, h], v[h]
             for s in range(positions):
                 key, location = keys[b, s, h], u[h, r, s]
-                # Σ v (½ - r), doubled once after the sum
+                # Σ v (½ - r), times 2 after the sum
                 share = one - one
                 for d in range(size):
                     p = power(q[d] + key[d] + location[d])
@@ -318,9 +314,9 @@ def gradients_kernel(
     start: int,
     stop: int,
 ) -> None:
-    """grad_u in the place of u (H, R, S, D), its sums over s in grad_query (B, K, H, D).
+    """u (H, R, S, D) ← grad_u; grad_query (B, K, H, D) ← its sums over s.
 
-    grad_v (B, K, H, D) has the share of each row, so that no two threads add to one number. g (B, K, H, S).
+    grad_v (B, K, H, D) is the part of each row, so that no two threads add to the same number. g (B, K, H, S).
     """
     (hypotheses, heads, positions), size = g.shape[1:], v.shape[1]
     one = large / large
@@ -335,8 +331,7 @@ def gradients_kernel(
             for s in range(positions):
                 # 2 g: once in 2 g (½ - r) for v, and with another 2 in 4 g v r (1 - r)
                 key, location, gradient = keys[b, s, h], u[h, r, s], two * g[b, k, h, s]
-                # a loop for each line of the equations: one that writes several rows would have to check that they do
-                # not overlap, and might give vector instructions up
+                # a loop for each line of the equations: one that writes several rows may not use vector instructions
                 for d in range(size):
                     p = power(q[d] + key[d] + location[d])
                     ratio[d] = one / (one + (large if p > large else p))

@@ -1,4 +1,4 @@
-"""Softmax over a support as compiled loops, written over the energies; log-probabilities, written over the logits.
+"""Softmax over a support, and log-probabilities, as compiled loops that overwrite energies and logits.
 
     top = max_s e_s over the support,  p_s = e^{e_s - top} in the support, else 0,  w_s = p_s / Σ p
     backward:  grad_e_s = w_s (grad_w_s - Σ_i w_i grad_w_i)
@@ -22,11 +22,11 @@ from regard.ops.kernels.compiled.order import from_ordinal, largest, ordinal
 from regard.ops.threads import parallel_for
 
 WORK_PER_ELEMENT = 8
-"""Innermost steps that a number counts for, its exponential included."""
+"""Innermost steps of a number, with its exponential."""
 
 
 def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
-    """Weights in the place of contiguous energies (*rows, S); a support that broadcasts is not expanded."""
+    """Overwrites contiguous energies (*rows, S) with weights; a support that broadcasts is not expanded."""
     x = energies.detach()
     if x.numel():
         rows, mask = _rows_of(x, support)
@@ -36,7 +36,7 @@ def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
 
 
 def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
-    """The gradient of the energies in the place of that of the weights; both contiguous, (*rows, S)."""
+    """Overwrites the gradient of the weights with that of the energies; both contiguous, (*rows, S)."""
     if gradient.numel():
         width = gradient.shape[-1]
         flat = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
@@ -45,14 +45,14 @@ def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
 
 
 def _rows_of(energies: Tensor, support: Tensor | None) -> tuple[tuple[int, int], Any]:
-    """The rows of energies as (A, M), where the M rows of a group share a row of the support; and the support (A, S).
+    """The shape (A, M) of the rows of energies, M of which share a row of the support, and the support (A, S).
 
-    Without a support there is one row in each group, and a support without rows.
+    Without a support M is 1, and the support has no rows.
     """
     if support is None:
         return (prod(energies.shape[:-1]), 1), np.empty((0, 0), np.bool_)
     shape, rows = energies.shape, (1,) * (energies.dim() - support.dim()) + support.shape[:-1]
-    # axes up to the last one in which the support differs: (B, H, T, S) with a support (B, 1, 1, S) has A = B, M = H·T
+    # A: axes up to the last in which the support differs: (B, H, T, S) with a support (B, 1, 1, S) has A = B, M = H·T
     apart = max((axis + 1 for axis, size in enumerate(rows) if size > 1), default=0)
     mask = support.expand(*shape[:apart], *(1 for _ in shape[apart:-1]), shape[-1]).reshape(-1, shape[-1])
     return (len(mask), prod(shape[apart:-1])), mask.contiguous().numpy()
@@ -62,7 +62,7 @@ def _rows_of(energies: Tensor, support: Tensor | None) -> tuple[tuple[int, int],
 def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> None:
     """energies (A, M, S), support (A, S) or without rows; for the rows start … stop of A · M."""
     sharing, width = energies.shape[1:]
-    # constants of the energies' type, which numba would else take for float64
+    # constants of the energies' type, as literals would be float64
     zero = reach - reach
     one = reach / reach
     half = one / (one + one)
@@ -70,18 +70,17 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
     for row in range(start, stop):
         x = energies[row // sharing, row % sharing]
         if len(support):
-            # the largest as an integer of the same order, by vector instructions; NaN in the support is the largest
+            # the largest as an ordinal, by vector instructions; NaN in the support is the largest
             allowed, highest = support[row // sharing], ordinal(lowest)
             for s in range(width):
                 here = ordinal(x[s] if allowed[s] else lowest)
                 highest = here if here > highest else highest
             top = from_ordinal(highest)
-            # nothing is allowed: zeros. A support of only -∞ goes on, and is NaN as torch's softmax is
+            # no support: zeros. A support of only -∞ becomes NaN, as by torch's softmax
             if top == lowest and not allowed.any():
                 x[:] = zero
                 continue
-            # selected, not skipped: a branch would keep the loop from vector instructions. `power` ends at its reach,
-            # where a weight has to become 0
+            # selected, as a branch would prevent vector instructions; 0 beyond the reach of `power`
             total = zero
             for s in range(width):
                 y = x[s] - top
@@ -106,9 +105,9 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
 
 @compiled
 def _pull_back(gradient: Any, weights: Any, start: int, stop: int) -> None:
-    """w_s (g_s - Σ w g) in the place of g.
+    """g ← w_s (g_s - Σ w g).
 
-    Positions with w = 0 are left out of the sum and get 0, whatever g is there: 0 · ∞ would be NaN.
+    Positions with w = 0 are left out of the sum and get 0, as 0 · ∞ would be NaN.
     """
     for row in range(start, stop):
         g, w = gradient[row], weights[row]
@@ -121,7 +120,7 @@ def _pull_back(gradient: Any, weights: Any, start: int, stop: int) -> None:
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """As the operation, for contiguous rows (R, N) on the CPU, without autograd."""
+    """As `ops.log_softmax`, for contiguous rows (R, N)."""
     rows = logits.numpy()
     parallel_for(_normalise, (rows,), len(rows), WORK_PER_ELEMENT * rows.size)
     return logits
@@ -129,9 +128,9 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 @inlined
 def _less(x: Any, top: Any, rest: Any) -> Any:
-    """In this order: x - top is near 0 for likely tokens and rounds little; top + rest would round to top's digits.
+    """(x - top) - rest in this order: x - top is near 0 for likely tokens and rounds little, unlike top + rest.
 
-    A function of its own, as a kernel may reorder sums and this may not.
+    Its own function, as kernels may reorder sums.
     """
     return (x - top) - rest
 
@@ -141,11 +140,11 @@ def _normalise(logits: Any, start: int, stop: int) -> None:
     half = logits.dtype.type(0.5)
     for row in range(start, stop):
         x = logits[row]
-        top = largest(x)  # NaN where there is one, which makes the row NaN
+        top = largest(x)  # NaN if there is one, which makes the row NaN
         # e^y = power(y / 2), as `power` is e^{2x}
         total = half - half
         for i in range(len(x)):
             total += power(half * (x[i] - top))
-        rest = logits.dtype.type(math.log(total))  # one logarithm a row
+        rest = logits.dtype.type(math.log(total))
         for i in range(len(x)):
             x[i] = _less(x[i], top, rest)

@@ -1,11 +1,10 @@
 """A step of the layers of a Transformer decoder as one compiled loop; the equations are in `ops.transformer_step`.
 
-All products read the weights where they stand (`regard.ops.kernels.compiled.tiles`), so nothing is packed or copied
-before a search, and between the products there is neither the interpreter nor a dispatcher: with few rows a step takes
-as long as its weights take from memory.
+Products read the weights in place (`regard.ops.kernels.compiled.tiles`), so that a search packs or copies nothing, and
+run without the interpreter or a dispatcher in between: with few rows a step takes as long as reading its weights.
 
-Blocks of rows pass all layers one after the other. Within a block, (N, K) weights meet all rows while four of their
-rows are in the first cache.
+Blocks of rows pass all layers one after the other. Within a block, four rows of a weight (N, K) stay in the first cache
+for all rows.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from regard.ops.threads import parallel_for
 from regard.ops.transformer_step import AbstractLayerSteps, Affine, AttentionWeights, LayerWeights, Present
 
 BLOCK = 32
-"""Rows of a block: their features inside the feed-forward sublayer stay in the second cache."""
+"""Rows of a block, whose features in the feed-forward sublayer fit the second cache."""
 QUERY, KEY, VALUE, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, GATE, OUTER = map(np.int64, range(9))
-"""Numbers of the matrices of a layer; of numpy, as a kernel is compiled again for each of Python's."""
+"""Numbers of the matrices of a layer, of numpy, as kernels would be compiled for each literal of Python."""
 NORMS = np.int64(9)
 ZERO = np.int64(0)
 """Vectors of a layer: the biases by the numbers of their matrices, then weight and bias of each norm."""
@@ -38,7 +37,7 @@ _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "silu": SILU}
 
 
 class LayerSteps(AbstractLayerSteps):
-    """As the abstract class says."""
+    """By a compiled loop."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -49,7 +48,7 @@ class LayerSteps(AbstractLayerSteps):
         self.kept: list[Any] = [matrices]
         self.scales, self.shifts = np.empty((0, 0), np.float32), np.empty((0, 0), np.int32)
         if stores_bytes():
-            # bytes in the place of the matrices, and scales and shifts of all outputs of a layer side by side
+            # bytes instead of matrices, and scales and shifts of all outputs of a layer in one array
             stored = [[None if matrix is None else quantise(matrix) for matrix in row] for row in matrices]
             matrices = [[None if weight is None else weight.values for weight in row] for row in stored]
             present = [[weight for weight in row if weight is not None] for row in stored]
@@ -193,12 +192,10 @@ def _step(
     start: int,
     stop: int,
 ) -> None:
-    """x (R, D) through all layers, rows `unit`·start to `unit`·stop.
+    """Overwrites rows `unit`·start to `unit`·stop of x (R, D) with the output of the last layer.
 
-    Matrices are bytes if there are scales and shifts (L, ·), which begin at `outputs`.
-
-    matrices (L, 9) are addresses, with `sizes` (9, 2); vectors (L, ·) begin at `at`; source (L, 2) are addresses of
-    keys and values (B, S, W).
+    matrices (L, 9) are addresses, with `sizes` (9, 2), of bytes if there are scales and shifts (L, ·), which begin at
+    `outputs`; vectors (L, ·) begin at `at`; source (L, 2) are addresses of keys and values (B, S, W).
     """
     (
         heads, groups, cross_heads, cross_groups, normalised, cross_normalised, is_pre, interleaved, rotated,
@@ -251,7 +248,7 @@ def _step(
             _linear(context, rows, matrix, sizes, vector, at, OUTPUT, change, stored)
             _leave(here, change, vector, at, norm, epsilon, is_pre)
             norm += 2
-            # the source: its keys and values are the same for all rows of a sentence
+            # cross-attention: the rows of a sentence share keys and values
             if crosses:
                 epsilon = epsilons[layer, 1]
                 _enter(here, vector, at, norm, epsilon, is_pre, u)
@@ -270,7 +267,7 @@ def _step(
                     )  # fmt: skip
                 _linear(context, rows, matrix, sizes, vector, at, CROSS_OUTPUT, change, stored)
                 if at[CROSS_OUTPUT + 1] > at[CROSS_OUTPUT]:
-                    # a row that attends to nothing gets zeros, not the bias
+                    # a row whose mask is all False gets zeros, not the bias
                     for r in range(rows):
                         alive = False
                         b = sentences[low + r]
@@ -300,7 +297,7 @@ def _step(
 def _linear(
     x: Any, rows: int, matrix: Any, sizes: Any, vector: Any, at: Any, number: int, out: Any, stored: Any
 ) -> None:
-    """out = x Wᵀ + b of the first rows, with the matrix of this number, which may be of bytes (`kernels.linear`)."""
+    """out = x Wᵀ + b of the first rows, with the matrix `number`, which may be of bytes (`kernels.linear`)."""
     count, size = sizes[number]
     scales, shifts, outputs, units, sums = stored
     bias = vector[at[number] : at[number + 1]]
@@ -341,7 +338,7 @@ def _norm(x: Any, weight: Any, bias: Any, epsilon: Any, out: Any) -> None:
 
 @called
 def _enter(x: Any, vector: Any, at: Any, norm: int, epsilon: Any, is_pre: bool, out: Any) -> None:
-    """What a sublayer reads: norm(x) or x."""
+    """The input of a sublayer: norm(x) or x."""
     weight, bias = vector[at[norm] : at[norm + 1]], vector[at[norm + 1] : at[norm + 2]]
     for r in range(len(x)):
         if is_pre:
@@ -366,7 +363,7 @@ def _leave(x: Any, change: Any, vector: Any, at: Any, norm: int, epsilon: Any, i
 def _place(
     x: Any, rows: int, heads: int, size: int, normalised: bool, turn: Any, interleaved: bool, factor: Any
 ) -> None:
-    """Heads (rows, H·D) divided by their norms, rotated by this step's angles, times a factor."""
+    """Divides heads (rows, H·D) by their norms, multiplies them by a factor and rotates them by this step's angles."""
     pairs = turn.shape[1] if len(turn) else 0
     for r in range(rows):
         for h in range(heads):
@@ -423,13 +420,13 @@ def _attend(
             if len(mask):
                 for j in range(len(alpha)):
                     alpha[j] = alpha[j] if mask[j] else -np.inf
-            top = largest(alpha) if len(alpha) else zero  # NaN where there is one
+            top = largest(alpha) if len(alpha) else zero  # NaN if there is one
             total = zero
             for j in range(len(alpha)):
                 alpha[j] = power(half * (alpha[j] - top))
                 total += alpha[j]
             if len(mask):
-                # what is hidden has weight 0 exactly, also where nothing is to be seen
+                # masked positions have weight 0, also if all are masked
                 total = zero
                 for j in range(len(alpha)):
                     alpha[j] = alpha[j] if mask[j] else zero

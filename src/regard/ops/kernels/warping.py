@@ -3,8 +3,8 @@
     D(t, u) = cost(t, u) + min(D(t-1, u-1), D(t-1, u), D(t, u-1))       D(0, 0) = cost(0, 0), ∞ outside
     move(t, u) = 0, 1 or 2: which of the three is the minimum, the first of equal ones
 
-D is kept for one row (U,), moves for all (T, U), a byte each. Then the path is followed back from (T - 1, U - 1) by
-the moves, and turned round.
+D is stored for one row (U,), moves for all (T, U), a byte each. The path follows the moves back from (T - 1, U - 1) and
+is then reversed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.ops.threads import parallel_for
 
 
 def warping_path(costs: Tensor, lengths: Tensor, other_lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """As the operation, on the CPU."""
+    """As `ops.warping_path`."""
     batch, num_steps, num_others = costs.shape
     pairs = torch.full((batch, num_steps + num_others - 1, 2), -1)
     counts = torch.zeros(batch, dtype=torch.long)
@@ -44,7 +44,7 @@ def _warp(costs: Any, lengths: Any, other_lengths: Any, pairs: Any, counts: Any,
             sums[u] = total
             moves[0, u] = 2
         for t in range(1, num_steps):
-            # the first column: only t grows. `diagonal` is D(t-1, u-1), whose place in `sums` is taken by D(t, u-1)
+            # the first column: only t grows. `diagonal` is D(t-1, u-1), which D(t, u-1) overwrites in `sums`
             diagonal = sums[0]
             sums[0] += costs[b, t, 0]
             moves[t, 0] = 1
@@ -73,7 +73,7 @@ def _warp(costs: Any, lengths: Any, other_lengths: Any, pairs: Any, counts: Any,
             if move != 1:
                 u -= 1
         counts[b] = count
-        # turned round, so that the path begins at (0, 0)
+        # reversed, so that the path begins at (0, 0)
         for i in range(count // 2):
             for axis in range(2):
                 other = pairs[b, count - 1 - i, axis]

@@ -1,11 +1,11 @@
-"""Rows of additive energies v · tanh(q + k), and what their gradients are sums of.
+"""Rows of additive energies v · tanh(q + k), and the terms of their gradients.
 
     p_d = e^{2(q_d + k_d)},  r_d = 1 / (1 + p_d),  tanh(q_d + k_d) = 1 - 2 r_d,  tanh' = 4 r_d (1 - r_d)
 
-Each function is made twice: `energy` and `backward` take q and k, with one exponential for every number; the
-`factored` ones take e^{2q} and e^{2k}, whose product is p. Their arguments are rows of D features.
+Each function exists twice: `energy` and `backward` take q and k, with one exponential per number; the `factored` ones
+take e^{2q} and e^{2k}, whose product is p. Their arguments are rows of D features.
 
-Powers are cut at `large`, where tanh is 1 to the last digit. NaN is not larger than anything, so it passes the cut.
+Powers are clamped at `large`, where tanh is 1 to the last digit; NaN stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _kernels(power_of: Any) -> tuple[Any, Any]:
     def energy(q: Any, k: Any, v: Any, large: Any) -> Any:
         """Σ_d v_d tanh."""
         share, half, one = v.dtype.type(0), v.dtype.type(0.5), v.dtype.type(1)
-        # Σ v (½ - r), doubled once after the sum: tanh = 2 (½ - r)
+        # Σ v (½ - r), times 2 after the sum: tanh = 2 (½ - r)
         for d in range(len(v)):
             p = power_of(q[d], k[d])
             share += v[d] * (half - one / (one + (large if p > large else p)))
@@ -46,7 +46,7 @@ def _kernels(power_of: Any) -> tuple[Any, Any]:
             p = power_of(q[d], k[d])
             r = one / (one + (large if p > large else p))
             u = gradient * r
-            w = u - u * r  # g r (1 - r), the same for q and k, as tanh sees their sum
+            w = u - u * r  # g r (1 - r), for q and k
             grad_v[d] += half_gradient - u
             grad_q[d] += w
             grad_k[d] += w

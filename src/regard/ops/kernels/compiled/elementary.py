@@ -1,8 +1,8 @@
 """Elementary functions for loops that become vector instructions, within a few ulps; NaN stays NaN.
 
-They have no branches: where a function has two forms, both are computed and one is selected, which is what a loop
-needs to become vector instructions. They may be fused (`contract`) but not reordered: `(y + shift) - shift` rounds y to
-a whole number, and an optimiser that may reorder sums would turn it back into y.
+They have no branches, which vector instructions need: of a function with two forms both are computed and one is
+selected. They may be fused (`contract`) but not reordered: `(y + shift) - shift` rounds y to a whole number, and would
+be simplified to y.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def _bits(kind: Any) -> Any:
 
 @intrinsic
 def _times_power(context: Any, factor: Any, shifted: Any) -> Any:
-    """factor · 2ⁿ, where shifted = n + 1.5 · 2^mantissa: n stands in its last bits and is added to the exponent."""
+    """factor · 2ⁿ, where shifted = n + 1.5 · 2^mantissa: its last bits are n, which is added to the exponent."""
     mantissa = 23 if factor == types.float32 else 52
 
     def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         number, power = (builder.bitcast(x, _bits(factor)) for x in arguments)
-        # the shift pushes all bits above n out, and puts n where the exponent is
+        # shifted to the bits of the exponent
         exponent = builder.shl(power, ir.Constant(_bits(factor), mantissa))
         return builder.bitcast(builder.add(number, exponent), arguments[0].type)
 
@@ -50,17 +50,17 @@ def _choose_power(x: Any) -> Any:
     kind: Any = np.float32 if x == types.float32 else np.float64
     degree, mantissa = (7, 23) if x == types.float32 else (13, 52)
     limit, shift = kind(2 * REACH[np.dtype(kind)]), kind(1.5 * 2.0**mantissa)
-    # ln 2 = high + low, where high has few digits, so that n · high is exact and f keeps all of its own
+    # ln 2 = high + low, where high has few digits, so that n · high is exact and f keeps its digits
     inverse, high = kind(1 / math.log(2)), kind(0.693359375 if x == types.float32 else 0.6931471803691238)
     low = kind(math.log(2) - 0.693359375 if x == types.float32 else 1.9082149292705877e-10)
     taylor = tuple(kind(1 / math.factorial(n)) for n in range(degree, -1, -1))
 
     def exponential(x: Any) -> Any:
-        # cut at ± 2 · `REACH`, where 2ⁿ is still a normal number: its exponent is set by an addition of integers
+        # clamped to ± 2 · `REACH`, where 2ⁿ is a normal number
         y = x + x
         y = limit if y > limit else y
         y = -limit if y < -limit else y
-        # y = n ln 2 + f: numbers near `shift` are 1 apart, so the sum rounds y / ln 2 to the whole number n
+        # y = n ln 2 + f: numbers near `shift` are 1 apart, so the sum rounds y / ln 2 to n
         shifted = y * inverse + shift
         n = shifted - shift
         f = (y - n * high) - n * low
@@ -69,7 +69,7 @@ def _choose_power(x: Any) -> Any:
         for i in range(1, degree + 1):
             p = p * f + taylor[i]
         result = _times_power(p, shifted)
-        return result if x == x else x  # the integers would make some number of NaN
+        return result if x == x else x  # NaN
 
     return exponential
 
@@ -79,8 +79,8 @@ overload(power, jit_options={"error_model": "numpy", "fastmath": {"contract"}})(
 
 @inlined
 def powers(x: Any, out: Any, reach: Any) -> bool:
-    """out ← e^{2x}, and whether all x are within reach, which NaN is not."""
-    # |x| as integers of the same order: their largest is found by vector instructions and does not lose NaN
+    """out ← e^{2x}; returns whether all x are within reach, which NaN is not."""
+    # |x| as integers in the same order, whose largest is found by vector instructions, NaN included
     farthest = magnitude(reach - reach)
     for d in range(len(x)):
         distance = magnitude(x[d])
@@ -90,9 +90,9 @@ def powers(x: Any, out: Any, reach: Any) -> bool:
 
 
 def tanh(x: Any) -> Any:
-    """Near 0 Taylor's polynomial, beyond 1 - 2 / (1 + e^{2x}), whose difference would lose the digits of a small x.
+    """Near 0 Taylor's polynomial, otherwise 1 - 2 / (1 + e^{2x}), which would lose the digits of a small x.
 
-    float64 takes the C library's, one number at a time.
+    For float64 the C library's, one number at a time.
     """
 
 
@@ -105,7 +105,7 @@ def _choose_tanh(x: Any) -> Any:
         return _library_tanh
     kind = np.float32
     one, two, near = kind(1), kind(2), kind(0.4)
-    # x - x³/3 + 2x⁵/15 - …: what is left out is below 4e-9 of x
+    # x - x³/3 + 2x⁵/15 - …, with a relative error below 4e-9
     taylor = tuple(kind(c) for c in (21844 / 6081075, -1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3))
 
     def tangent(x: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Numbers as integers of the same order, so that their largest is found by vector instructions, NaN included.
+"""Numbers as integers in the same order, whose largest is found by vector instructions, NaN included.
 
-The bits of a float ≥ 0, read as an integer, rise with it: ordinal(x) = bits(x). Those of a float < 0 fall, so that
-ordinal(x) = -bits(|x|). A comparison of floats with NaN is always false, so that the largest of a row would depend
-on the order of comparisons. That of integers does not, and may be taken lane by lane.
+The bits of a float ≥ 0, read as an integer, increase with it: ordinal(x) = bits(x). Those of a float < 0 decrease, so
+that ordinal(x) = -bits(|x|). As comparisons of floats with NaN are false, the largest float would depend on the order
+of comparisons. The largest integer does not, and may be found lane by lane.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ def _integer(kind: Any) -> Any:
 
 
 def _top(bits: Any) -> Any:
-    """The largest integer, which is also the mask of all bits but the sign."""
+    """The largest integer, the mask of all bits except the sign."""
     return ir.Constant(bits, 2 ** (bits.width - 1) - 1)
 
 
 def _unsigned(builder: Any, number: Any) -> Any:
-    """A number's bits but for the sign."""
+    """A number's bits without the sign."""
     return builder.and_(number, _top(number.type))
 
 
 @intrinsic
 def magnitude(context: Any, x: Any) -> Any:
-    """An integer that rises with |x|: that of infinity is larger, and that of NaN larger still."""
+    """An integer that increases with |x|, up to infinity, and is largest for NaN."""
 
     def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return _unsigned(builder, builder.bitcast(arguments[0], ir.IntType(x.bitwidth)))
@@ -41,7 +41,7 @@ def magnitude(context: Any, x: Any) -> Any:
 
 @intrinsic
 def ordinal(context: Any, x: Any) -> Any:
-    """An integer that rises with x: -0 equals 0, and NaN is above infinity whatever its sign."""
+    """An integer that increases with x: -0 equals 0, and NaN of both signs is above infinity."""
     bits = ir.IntType(x.bitwidth)
     infinity = 0x7F800000 if x == types.float32 else 0x7FF0000000000000
 
@@ -59,14 +59,14 @@ def ordinal(context: Any, x: Any) -> Any:
 
 @intrinsic
 def from_ordinal(context: Any, x: Any) -> Any:
-    """The number that has an ordinal."""
+    """The number of an ordinal."""
     bits = ir.IntType(x.bitwidth)
     positive = 2 ** (x.bitwidth - 1) - 1
     kind = types.float32 if x == types.int32 else types.float64
 
     def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         below = builder.icmp_signed("<", arguments[0], ir.Constant(bits, 0))
-        # bits of |x| from the negative ordinal, and the bit of the sign; the highest ordinal has the bits of a NaN
+        # the bits of |x| from a negative ordinal, with the sign; the highest ordinal has the bits of a NaN
         negative = builder.or_(builder.neg(arguments[0]), ir.Constant(bits, -positive - 1))
         return builder.bitcast(
             builder.select(below, negative, arguments[0]),
@@ -78,7 +78,7 @@ def from_ordinal(context: Any, x: Any) -> Any:
 
 @subroutine
 def largest(row: Any) -> Any:
-    """Of one number or more; NaN where there is one."""
+    """The largest of at least one number; NaN if there is one."""
     top = ordinal(row[0])
     for d in range(len(row)):
         here = ordinal(row[d])

@@ -1,14 +1,14 @@
-"""Kernels that torch's own threads run together, without the interpreter in between.
+"""Kernels that are run by torch's own threads, without the interpreter in between.
 
-Between its operations torch's threads watch for work for some milliseconds and leave their cores to nobody: a pool's
-threads, on as many cores, would wait for them.
+Between operations torch's threads spin for some milliseconds and occupy their cores, so that the threads of a pool on
+as many cores would wait for them.
 
 torch's threads are OpenMP's, and OpenMP calls one function of one pointer in each of them. That function (`_member`) is
-built here from instructions. Its pointer leads to a struct that all threads share:
+built here from instructions. Its pointer is that of a struct that all threads share:
 
     arguments, count, parts, next part, failures, entry of the kernel
 
-Each thread takes the next part, calls the kernel for its range, and goes on until no part is left.
+Each thread takes the next part and calls the kernel for its range, until no part is left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ cgutils: Any = untyped
 kind_of: Any = numba.typeof
 I8P, I32, I64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
 NEXT, FAILURES, ENTRY = 3, 4, 5
-"""Members of the struct."""
+"""Indices of members of the struct."""
 
 
 @cache
@@ -51,26 +51,25 @@ def together(kernel: Any, arguments: tuple[Any, ...], count: int, pieces: int, t
     """kernel(*arguments, start, stop) for `pieces` parts of range(count), which the threads take one by one.
 
     Args:
-        kernel: a compiled one that returns nothing.
-        threads: as many as torch has, even for few parts: OpenMP ends those that it is not asked for and starts them
-            again later.
+        kernel: a compiled one that returns None.
+        threads: as many as torch has, also for few parts, as OpenMP would end the others and start them again later.
 
     Raises:
-        MemoryError: where a part failed, which kernels do for nothing else.
+        MemoryError: if a part failed, the only reason for which kernels fail.
     """
     key = kernel, compute_fingerprint(arguments)
     if key not in _entries:
         _entries[key] = _entry(kernel, arguments)
     if _share(openmp(), _entries[key], threads, pieces, count, arguments):
-        raise MemoryError(f"{kernel.__name__} had no memory left")
+        raise MemoryError(f"{kernel.__name__} ran out of memory")
 
 
 _entries: dict[tuple[Any, bytes], int] = {}
-"""Addresses of kernels, by the types of their arguments. The kernel in the key keeps its code alive."""
+"""Addresses of kernels, by kernel, whose code they keep alive, and types of arguments."""
 
 
 def _entry(kernel: Any, arguments: tuple[Any, ...]) -> int:
-    # arguments, start and stop; compiled for these types, or read from the disk, now if not before
+    # arguments, start and stop
     kinds = (*(kind_of(value) for value in arguments), types.intp, types.intp)
     kernel.compile(kinds)
     code = kernel.overloads[kinds]
@@ -79,13 +78,13 @@ def _entry(kernel: Any, arguments: tuple[Any, ...]) -> int:
 
 @intrinsic
 def _parallel(context: Any, openmp: Any, entry: Any, threads: Any, pieces: Any, count: Any, arguments: Any) -> Any:
-    """Runs the parts in OpenMP's threads; returns how many failed."""
+    """Runs the parts in OpenMP's threads; returns the number that failed."""
     kernel_types = (*arguments.types, types.intp, types.intp)
 
     def build(context: Any, builder: Any, _: Any, values: Any) -> Any:
         openmp, entry, threads, pieces, count, packed = values
         kernel = context.call_conv.get_function_type(types.none, kernel_types).as_pointer()
-        # the struct may stand on this stack: GOMP_parallel returns when all threads are done
+        # the struct is on this stack, as GOMP_parallel returns after all threads
         contents = [packed, count, pieces, I64(0), I64(0), entry]
         shared = cgutils.alloca_once(builder, ir.LiteralStructType([value.type for value in contents]))
         for index, value in enumerate(contents):
@@ -101,18 +100,18 @@ def _parallel(context: Any, openmp: Any, entry: Any, threads: Any, pieces: Any, 
 
 
 def _member(context: Any, module: Any, shared: Any, kernel: Any, kernel_types: tuple[Any, ...]) -> Any:
-    """What each thread does: takes the next part until there is none."""
+    """The function of each thread: takes the next part until there is none."""
     member = ir.Function(module, ir.FunctionType(ir.VoidType(), [I8P]), module.get_unique_name("member"))
     member.linkage = "internal"
     blocks = begin, take, work, end = [member.append_basic_block(name) for name in ("begin", "take", "work", "end")]
-    # begin: what stays the same for all parts is read once
+    # begin: reads what all parts share
     builder = ir.IRBuilder(begin)
     data = builder.bitcast(member.args[0], shared)
     members = [cgutils.gep_inbounds(builder, data, 0, index) for index in range(len(shared.pointee.elements))]
     packed, count, pieces = (builder.load(pointer) for pointer in members[:NEXT])
     function = builder.inttoptr(builder.load(members[ENTRY]), kernel)
     builder.branch(take)
-    # take: part = next++ as one atomic step, so that no two threads take the same; it orders nothing else
+    # take: part = next++, atomic, without ordering other memory
     builder.position_at_end(blocks[1])
     part = builder.atomic_rmw("add", members[NEXT], I64(1), "monotonic")
     builder.cbranch(builder.icmp_signed("<", part, pieces), work, end)
@@ -128,7 +127,7 @@ def _member(context: Any, module: Any, shared: Any, kernel: Any, kernel_types: t
     return member
 
 
-# addresses are arguments and not constants: they differ from process to process, and this code is kept on disk
+# addresses are arguments, as they differ from process to process and this code is cached on disk
 @numba.njit(cache=True, nogil=True)
 def _share(openmp: int, entry: int, threads: int, pieces: int, count: int, arguments: Any) -> int:
     return _parallel(openmp, entry, threads, pieces, count, arguments)

@@ -1,14 +1,14 @@
-"""Tiles of matrix products, made of vector instructions, which read both factors where they stand.
+"""Tiles of matrix products, of vector instructions, which read both factors in place.
 
     out[r, u] = Σ_k x[r, k] w[u, k],    r < R, u < U
 
-A tile keeps R·U vectors of sums in registers. Each step loads a vector of every row of x and of w, so that a number
-of w that comes from memory meets R rows. Compilers make such a loop of a plain one only sometimes, and worse for R > 1.
+A tile has R·U vectors of sums in registers. Each step loads a vector of every row of x and of w, so that a number of w
+is multiplied by R rows. Compilers produce such loops from plain ones only sometimes, and slower ones for R > 1.
 
-Of bytes (`byte_tile`) x is unsigned, w signed, and the sums are whole numbers of 32 bits, which are exact: 64 products
-are one instruction where the processor has it (AVX-512 VNNI), with the same result everywhere.
+Of bytes (`_byte_tile`) x is unsigned, w signed, and the sums are integers of 32 bits, which are exact: 64 products are
+one instruction on processors with AVX-512 VNNI, with the same result on others.
 
-Factors are addresses, since the weights of a model are many arrays; strides count numbers.
+Factors are addresses, as the weights of a model are many arrays; strides count numbers.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ cgutils: Any = untyped
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _FEATURES = llvm.get_host_cpu_features()
 VECTOR = 64 if _FEATURES.get("avx512f") else 32
-"""Bytes of a vector; processors without such registers take two for one."""
+"""Bytes of a vector; processors without such registers use two."""
 HAS_DOT_OF_BYTES = bool(_FEATURES.get("avx512vnni"))
 ROWS, OUTPUTS = 4, 4
 """R and U of a full tile."""
 AHEAD = 8192
-"""Bytes of w that are asked for before they are needed: a tile would wait for memory."""
+"""The distance of prefetched bytes of w."""
 FUSED = ("contract", "reassoc", "nsz")
 
 
 def _at(builder: Any, address: Any, kind: Any, *offsets: Any) -> Any:
-    """A pointer to an element of an array, `offsets` in elements behind its address."""
+    """A pointer to an element of an array, at `offsets` in elements from its address."""
     pointer = builder.inttoptr(address, kind.as_pointer())
     return builder.gep(pointer, [_sum(builder, offsets)])
 
@@ -80,7 +80,7 @@ def _splat(builder: Any, number: Any, lanes: int) -> Any:
 
 
 def _prefetch(builder: Any, pointer: Any) -> None:
-    """Asks for the line of memory that stands so much behind."""
+    """Prefetches the cache line `AHEAD` bytes after a pointer."""
     here = builder.bitcast(pointer, I8.as_pointer())
     kinds = [I8.as_pointer(), I32, I32, I32]
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0")
@@ -111,7 +111,7 @@ def _products(
                 product = builder.fmul(factor, weight, flags=FUSED)
                 builder.store(builder.fadd(builder.load(total), product, flags=FUSED), total)
 
-    # whole vectors, then the numbers that are left, one at a time
+    # whole vectors, then the rest, number by number
     with cgutils.for_range_slice(builder, I64(0), whole, I64(lanes)) as (k, __):
         add(k, lambda pointer: _vector(builder, pointer, kind, lanes), sums, prefetch=prefetch)
     for total, end in zip(sums, ends, strict=True):
@@ -124,7 +124,7 @@ def _products(
 
 
 def _tile(rows: int, outputs: int) -> Any:
-    """x, its stride, w, its stride, K, out, its stride, and an array of their kind: writes out (rows, outputs)."""
+    """Writes out (rows, outputs). Arguments: x, stride, w, stride, K, out, stride, and an array of their type."""
 
     def make(context: Any, x: Any, dx: Any, w: Any, dw: Any, size: Any, out: Any, do: Any, like: Any) -> Any:
         kind = ir.FloatType() if like.dtype == types.float32 else ir.DoubleType()
@@ -142,7 +142,7 @@ def _tile(rows: int, outputs: int) -> Any:
 
 
 def _byte_tile(rows: int, outputs: int) -> Any:
-    """As `_tile`, of unsigned bytes x and bytes w, into whole numbers of 32 bits."""
+    """As `_tile`, of unsigned bytes x and bytes w, with sums of 32 bits."""
 
     def make(context: Any, x: Any, dx: Any, w: Any, dw: Any, size: Any, out: Any, do: Any) -> Any:
         lanes = 64 if HAS_DOT_OF_BYTES else 16
@@ -194,7 +194,7 @@ def _byte_tile(rows: int, outputs: int) -> Any:
 
 
 def _gathered(rows: int) -> Any:
-    """As `_tile` for four rows of w anywhere: x, its stride, four addresses, K, out, its stride, an array."""
+    """As `_tile`, with the addresses of four rows of w in place of w and its stride."""
 
     def make(
         context: Any, x: Any, dx: Any, a: Any, b: Any, c: Any, d: Any, size: Any, out: Any, do: Any, like: Any
@@ -214,9 +214,9 @@ def _gathered(rows: int) -> Any:
 
 
 def _mix(vectors: int, *, single: bool = False) -> Any:
-    """out[d] = Σ_j α_j v[slot_j, d] for as many vectors of d (of one number, if `single`), j from `begin` to `end`.
+    """out[d] = Σ_j α_j v[slot_j, d] for some vectors of d (of one number if `single`) and j from `begin` to `end`.
 
-    Arguments: α, the slots (32 bits), begin, end, v, bytes from slot to slot, out, an array of their kind.
+    Arguments: α, the slots (32 bits), begin, end, v, bytes from slot to slot, out, an array of their type.
     """
 
     def make(context: Any, alpha: Any, slots: Any, begin: Any, end: Any, v: Any, step: Any, out: Any, like: Any) -> Any:
@@ -261,11 +261,11 @@ _b1x1, _b2x1, _b3x1, _b4x1 = (_byte_tile(rows, 1) for rows in range(1, ROWS + 1)
 def products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int, out: int, do: int, like: Any) -> None:
     """out[r, n] = Σ_k x[r, k] w[n, k] for r < rows and begin ≤ n < end.
 
-    Four rows of w stay in the first cache while all rows of x pass, so that w comes from memory once.
+    Four rows of w stay in the first cache for all rows of x, so that w is read from memory once.
 
     Args:
         x, w, out: addresses of x (rows, ·) with `dx` numbers from row to row, w (·, size), out with `do` numbers.
-        like: any array of their kind.
+        like: any array of their type.
     """
     each = like.itemsize
     n = begin
@@ -300,7 +300,7 @@ def products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int
 
 @called
 def byte_products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int, out: int, do: int) -> None:
-    """As `products`, of unsigned bytes x and bytes w, into whole numbers of 32 bits."""
+    """As `products`, of unsigned bytes x and bytes w, with sums of 32 bits."""
     n = begin
     while n < end:
         here, target = w + n * size, out + n * 4
@@ -381,7 +381,7 @@ def gathered_products(
 def gathered_sum(
     alpha: int, slots: Any, begin: int, end: int, v: int, step: int, size: int, out: int, like: Any
 ) -> None:
-    """out[d] = Σ_j α_j v[slots[j], d] for begin ≤ j < end and d < size; the other arguments as above."""
+    """out[d] = Σ_j α_j v[slots[j], d] for begin ≤ j < end and d < size; arguments as of `gathered_products`."""
     each = like.itemsize
     lanes = VECTOR // each
     d = 0
