@@ -378,9 +378,9 @@ def test_sizes_that_do_not_fit_are_shown(query, keys, v):
 
 def test_an_unknown_activation_and_a_slope_without_use_are_refused():
     find = inspect.unwrap(find_slope)
-    with pytest.raises(RegardError, match=r"activation='gelu': there are tanh, relu and leaky_relu"):
+    with pytest.raises(RegardError, match=r"activation='gelu' must be tanh, relu or leaky_relu"):
         find("gelu", None)
-    with pytest.raises(RegardError, match=r"slope=0.2 is for activation='leaky_relu'"):
+    with pytest.raises(RegardError, match=r"slope=0.2 needs activation='leaky_relu'"):
         find("relu", 0.2)
     assert find("leaky_relu", None) == 0.01
 
@@ -388,7 +388,7 @@ def test_an_unknown_activation_and_a_slope_without_use_are_refused():
 def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
     far = draw(1, 2, 3, 4, scale=1e6)
     told = ops.explain("additive_energies", *far)
-    assert "triton: refused: the inputs are on cpu and the kernels for a GPU" in told
+    assert "triton: refused: the inputs are on cpu, the kernels are for a GPU" in told
     assert "numba: taken" in told
     assert operation.kernels_for("cpu").__name__.endswith("kernels.additive")
     elsewhere = [x.to("meta") for x in far]

@@ -142,7 +142,7 @@ def type_reason(*inputs: Any, types: tuple[torch.dtype, ...] = FLOATS) -> str | 
         if x is None or (first is not None and not x.dtype.is_floating_point):
             continue
         if x.dtype not in types or x.dtype != (first or x.dtype):
-            return f"it computes in {' or '.join(map(_named, types))}, all inputs alike; one is {_named(x.dtype)}"
+            return f"it computes in {' and '.join(map(_named, types))}, all inputs alike; one is {_named(x.dtype)}"
         first = x.dtype
     return None
 
