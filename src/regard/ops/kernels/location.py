@@ -1,15 +1,12 @@
 """Location-sensitive energies as compiled loops around products of matrices, a block of sentences at a time.
 
-    u_s = Σ_f (F_f * past)_s U_f,  e_s = Σ_d v_d tanh(q_d + k_sd + u_sd)
-    grad_u_sd = g_s v_d (1 - tanh²),  grad_q_d = Σ_s grad_u_sd,  grad_k_sd = Σ grad_u_sd over the K rows that share k_s,
-    grad_v_d = Σ_s g_s tanh(q_d + k_sd + u_sd),  then grad_U, grad_F and grad_past from grad_u by products
+    u_s = Σ_f (F_f * past)_s U_f,  r_sd = 1 / (1 + e^{2 (q_d + k_sd + u_sd)}),  tanh(x) = 1 - 2 r,  tanh' = 4 r (1 - r)
+    e_s = Σ_d v_d (1 - 2 r_sd)
+    grad_u_sd = 4 g_s v_d r (1 - r),  grad_q_d = Σ_s grad_u_sd,  grad_k_sd = Σ grad_u_sd over the K rows that share k_s,
+    grad_v_d = Σ_s g_s (1 - 2 r),  then grad_U, grad_F and grad_past from grad_u by products
 
 u (H, rows, S, D) of a block is computed in a buffer by torch's products. A loop adds q and k; in the backward pass it
 overwrites u with grad_u. With one row and one head per sentence grad_u is grad_k, and the buffer of grad_k is used.
-
-    r_sd = 1 / (1 + e^{2 (q_d + k_sd + u_sd)}),  tanh(x) = 1 - 2 r,  tanh'(x) = 4 r (1 - r)
-    e_s = Σ_d v_d (1 - 2 r_sd)
-    grad_u_sd = 4 g_s v_d r (1 - r),  grad_q_d = Σ_s grad_u_sd,  grad_v_d = Σ_s g_s (1 - 2 r)
 
 There is no factored form as in `regard.ops.kernels.additive_tangent`, as u differs in each row and step. Powers are
 clamped at `large`, where tanh is 1 to the last digit.
