@@ -263,12 +263,12 @@ def test_frozen_memory_keeps_nothing(name, monkeypatch):
         x.requires_grad_(False)
     outputs = case.loop(*ours)
     gradients(outputs, ours[:1], retain_graph=True)
-    assert not any(uses._kept for uses in held)
+    assert not any(uses._factors for uses in held)
     for x in ours[1:]:
         x.requires_grad_()
     outputs = case.loop(*ours)
     gradients(outputs, ours[:1], retain_graph=True)
-    assert not any(uses._kept for uses in held)
+    assert not any(uses._factors for uses in held)
 
 
 @ALL

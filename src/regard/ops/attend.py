@@ -86,11 +86,11 @@ class SharedMemory(over_steps.Shared):
 
 
 def _sums(
-    shapes: tuple[torch.Size, torch.Size], v: Tensor | None, kept: Sequence[Sequence[Tensor]]
+    shapes: tuple[torch.Size, torch.Size], v: Tensor | None, factors: Sequence[Sequence[Tensor]]
 ) -> Sequence[Tensor | None]:
     """grad_h_s = Σ_t α_ts grad_c_t and, of dot energies, grad_k_s = Σ_t grad_e_ts q_t, each as one product."""
     of_keys, of_values = shapes
-    weights, contexts, *others = zip(*kept, strict=True)
+    weights, contexts, *others = zip(*factors, strict=True)
     grad_values = _product(weights, contexts, of_values)
     if v is None:
         return _product(others[0], others[1], of_keys), grad_values, None, None
@@ -146,11 +146,11 @@ class _Attend(torch.autograd.Function):
         if grad_context is None:
             grad_context = query.new_zeros(query.shape[0], query.shape[1] * values.shape[3])
         grad_context, query = grad_context.contiguous(), query.contiguous()
-        kept = uses.kept
-        sums = kept[0][2:] if kept and v is not None else kernels.sums()
+        factors = uses.factors
+        sums = factors[0][2:] if factors and v is not None else kernels.sums()
         grad_query, grad_energies = kernels.backward(query, weights, grad_context, grad_weights, ctx.sharpening, sums)
         of_keys = (grad_energies, query.flatten(1)) if v is None else sums
-        kept.append((weights, grad_context, *of_keys))
+        factors.append((weights, grad_context, *of_keys))
         return None, None, grad_query, *(None,) * 4
 
 
@@ -204,8 +204,8 @@ class SharedValues(over_steps.Shared):
         super().__init__((values,), partial(_of_values, values.shape))
 
 
-def _of_values(shape: torch.Size, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
-    weights, contexts = zip(*kept, strict=True)
+def _of_values(shape: torch.Size, factors: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+    weights, contexts = zip(*factors, strict=True)
     return (_product(weights, contexts, shape),)
 
 
@@ -223,7 +223,7 @@ class _WeightedSum(torch.autograd.Function):
             return None, *second_order_gradients(
                 lambda *x: (_sum(*x),), (weights, values), ctx.needs_input_grad[1:], (gradient,)
             )
-        ctx.uses.kept.append((weights, gradient))
+        ctx.uses.factors.append((weights, gradient))
         with without_autocast(values.device.type):
             if values.shape[2] == 1:
                 rows = _of_sentences(gradient.reshape(*weights.shape[:2], values.shape[3]), values)

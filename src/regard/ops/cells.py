@@ -78,7 +78,7 @@ class SharedCell(over_steps.Shared):
         raise NotImplementedError
 
     @staticmethod
-    def gradients(size: int, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+    def gradients(size: int, factors: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
         """The gradients of the weights."""
         raise NotImplementedError
 
@@ -93,9 +93,9 @@ class SharedLstm(SharedCell):
         return [torch.cat([w_ih, w_hh], 1)], [b_ih + b_hh]
 
     @staticmethod
-    def gradients(size: int, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+    def gradients(size: int, factors: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
         """grad_W = Σ_t grad_gatesᵀ [x_t; h_{t-1}]; both biases have Σ_t grad_gates."""
-        grad_gates, inputs = (torch.cat(parts) for parts in zip(*kept, strict=True))
+        grad_gates, inputs = (torch.cat(parts) for parts in zip(*factors, strict=True))
         grad_w_ih, grad_w_hh = (grad_gates.t() @ inputs).tensor_split([-size], 1)
         grad_bias = grad_gates.sum(0)
         return grad_w_ih, grad_w_hh, grad_bias, grad_bias
@@ -111,9 +111,9 @@ class SharedGru(SharedCell):
         return [candidate_first(w_ih), w_hh], [candidate_first(b_ih), b_hh]
 
     @staticmethod
-    def gradients(size: int, kept: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+    def gradients(size: int, factors: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
         """grad_W_ih = Σ_t grad_xᵀ x_t and grad_W_hh = Σ_t grad_sᵀ h_{t-1}."""
-        gradients, inputs, hidden = (torch.cat(parts) for parts in zip(*kept, strict=True))
+        gradients, inputs, hidden = (torch.cat(parts) for parts in zip(*factors, strict=True))
         grad_bias = gradients.sum(0)
         return (
             candidate_last(gradients[:, : 3 * size].t() @ inputs),
@@ -146,7 +146,7 @@ class _Lstm(torch.autograd.Function):
         grad_c, grad_gates = grad_cells.clone(memory_format=torch.contiguous_format), torch.empty_like(gates)
         kernels.lstm_backward(gates, c.contiguous(), tangents, grad_hidden.contiguous(), grad_c, grad_gates)
         grad_gates = grad_gates.to(inputs.dtype)
-        uses.kept.append((grad_gates, inputs))
+        uses.factors.append((grad_gates, inputs))
         with without_autocast(x.device.type):
             grad_x, grad_h = ctx.back[0](grad_gates).tensor_split([x.shape[1]], 1)
         return None, grad_x.to(x.dtype), grad_h.to(c.dtype), grad_c, *(None,) * 4
@@ -176,7 +176,7 @@ class _Gru(torch.autograd.Function):
         grad_h, grad_gates = grad_hidden.clone(memory_format=torch.contiguous_format), gates.new_empty(len(h), 4 * size)
         kernels.gru_backward(gates, recurrent, h.contiguous(), grad_h, grad_gates)
         grad_gates = grad_gates.to(inputs.dtype)
-        uses.kept.append((grad_gates, inputs, states))
+        uses.factors.append((grad_gates, inputs, states))
         to_input, to_state = ctx.back
         with without_autocast(x.device.type):
             grad_h.add_(to_state(grad_gates[:, size:]))

@@ -228,12 +228,12 @@ class _Product(torch.autograd.Function):
                 rows = gradient.flatten(0, -2)
                 of_weights = rows.t() @ x.flatten(0, -2) if of_weight else None, rows.sum(0) if of_bias else None
                 return None, gradient @ weight if of_x else None, *of_weights
-            ctx.uses.kept.append((gradient, x))
+            ctx.uses.factors.append((gradient, x))
             return None, ctx.back(gradient) if of_x else None, None, None
 
 
-def _sums(kept: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
-    gradients, inputs = (torch.cat([x.flatten(0, -2) for x in parts]) for parts in zip(*kept, strict=True))
+def _sums(factors: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
+    gradients, inputs = (torch.cat([x.flatten(0, -2) for x in parts]) for parts in zip(*factors, strict=True))
     return gradients.t() @ inputs, gradients.sum(0)
 
 

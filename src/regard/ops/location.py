@@ -238,8 +238,8 @@ class SharedLocation(over_steps.Shared):
         return _kernels().LocationSteps(*self.memory, hypotheses)
 
 
-def _sums(kept: Sequence[Any]) -> Sequence[Tensor]:
-    each = [(steps.grad_keys, *steps.convolution.gradients(), steps.grad_v) for steps in kept]  # by number of rows
+def _sums(factors: Sequence[Any]) -> Sequence[Tensor]:
+    each = [(steps.grad_keys, *steps.convolution.gradients(), steps.grad_v) for steps in factors]  # by number of rows
     return [reduce(torch.add, sums) for sums in zip(*each, strict=True)]
 
 
@@ -259,10 +259,10 @@ class _InLoop(torch.autograd.Function):
         if torch.is_grad_enabled():
             of_query, of_keys, of_past, *others = torch.func.vjp(by_additive_energies, *ctx.saved_tensors)[1](gradient)
             return None, of_query, of_past, of_keys, *others
-        kept, hypotheses = ctx.uses.kept, query.shape[1]
-        steps = next((one for one in kept if one.hypotheses == hypotheses), None)
+        factors, hypotheses = ctx.uses.factors, query.shape[1]
+        steps = next((one for one in factors if one.hypotheses == hypotheses), None)
         if steps is None:
-            kept.append(steps := ctx.new_steps(hypotheses))
+            factors.append(steps := ctx.new_steps(hypotheses))
         grad_query = torch.empty(query.shape, dtype=query.dtype)
         grad_past = torch.empty(past.shape, dtype=past.dtype) if ctx.needs_input_grad[2] else None
         with without_autocast("cpu"):

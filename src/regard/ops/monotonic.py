@@ -94,8 +94,8 @@ def reference_alignment(
     choose: Float[Tensor, "*rows S"], previous: Float[Tensor, "*rows S"]
 ) -> Float[Tensor, "*rows S"]:
     """q_j = (1 - p_{j-1}) q_{j-1} + α_{i-1,j},  α_{i,j} = p_j q_j: S steps. Half types are computed in float32."""
-    kept = torch.promote_types(choose.dtype, previous.dtype)
-    working = torch.promote_types(kept, torch.float32)
+    kind = torch.promote_types(choose.dtype, previous.dtype)
+    working = torch.promote_types(kind, torch.float32)
     choose, previous = choose.to(working), previous.to(working)
     # `arrived` is q_j (…), the mass that reaches position j; `passed_on` is its part that does not stop there
     passed_on = previous.new_zeros(previous.shape[:-1])
@@ -104,7 +104,7 @@ def reference_alignment(
         arrived = passed_on + start
         passed_on = (1 - p) * arrived
         alignment.append(p * arrived)
-    return (torch.stack(alignment, -1) if alignment else torch.zeros_like(previous)).to(kept)
+    return (torch.stack(alignment, -1) if alignment else torch.zeros_like(previous)).to(kind)
 
 
 def reference_chunk_softmax(
@@ -143,10 +143,10 @@ def parallel_alignment(
     Half types are computed in float32.
     Cost: 2 log₂ S passes over S numbers forward, as many backward; 3 S numbers are saved for the gradient.
     """
-    kept = torch.promote_types(choose.dtype, previous.dtype)
-    working = torch.promote_types(kept, torch.float32)
+    kind = torch.promote_types(choose.dtype, previous.dtype)
+    working = torch.promote_types(kind, torch.float32)
     choose, previous = choose.to(working), previous.to(working)
-    return (choose * linear_recurrence((1 - choose)[..., :-1], previous)).to(kept)
+    return (choose * linear_recurrence((1 - choose)[..., :-1], previous)).to(kind)
 
 
 def lookback_softmax(
@@ -162,8 +162,8 @@ def lookback_softmax(
 
     Cost: S numbers instead of S².
     """
-    kept = torch.promote_types(stops.dtype, energies.dtype)
-    working = torch.promote_types(kept, torch.float32)
+    kind = torch.promote_types(stops.dtype, energies.dtype)
+    working = torch.promote_types(kind, torch.float32)
     energies = energies.to(working)
     # w_j = exp(u_j - log Σ_{l ≤ j} exp(u_l)), the share of j among the positions up to it
     if support is None:
@@ -172,7 +172,7 @@ def lookback_softmax(
         filled = energies.masked_fill(~support, torch.finfo(working).min / 4)  # finite: -∞ has no gradient here
         last_of_prefix = (filled - filled.logcumsumexp(-1)).exp().masked_fill(~support, 0)
     # from right to left: the recursion of the reader, on flipped positions
-    return parallel_alignment(last_of_prefix.flip(-1), stops.to(working).flip(-1)).flip(-1).to(kept)
+    return parallel_alignment(last_of_prefix.flip(-1), stops.to(working).flip(-1)).flip(-1).to(kind)
 
 
 def linear_recurrence(decay: Float[Tensor, "*rows S1"], inputs: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
@@ -282,11 +282,11 @@ def clipped_monotonic_alignment(
     Source: Raffel et al. 2017 (arXiv 1704.00784), appendix C; the clipping: `monotonic_attention` of
     tensorflow-addons, mode `parallel`.
     """
-    kept = torch.promote_types(choose.dtype, previous.dtype)
-    working = torch.promote_types(kept, torch.float32)
+    kind = torch.promote_types(choose.dtype, previous.dtype)
+    working = torch.promote_types(kind, torch.float32)
     choose, previous = choose.to(working), previous.to(working)
     survived = clipped_product(1 - choose, -1, exclusive=True)
-    return (choose * survived * (previous / survived.clamp(1e-10, 1)).cumsum(-1)).to(kept)
+    return (choose * survived * (previous / survived.clamp(1e-10, 1)).cumsum(-1)).to(kind)
 
 
 def clipped_product(

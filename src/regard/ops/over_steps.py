@@ -156,20 +156,20 @@ class Uses:
     def __init__(self, gradients: Gradients) -> None:
         self.gradients = gradients
         self.collector: Callable[[], Any] = lambda: None
-        self._kept: dict[int, list[Any]] = {}
+        self._factors: dict[int, list[Any]] = {}
 
     @property
-    def kept(self) -> list[Any]:
+    def factors(self) -> list[Any]:
         """The factors of the running backward pass, to which uses append; a new list if the pass does not collect."""
         node = self.collector()
         if node is None or not torch._C._will_engine_execute_node(node):
             return []
-        return self._kept.setdefault(torch._C._current_graph_task_id(), [])
+        return self._factors.setdefault(torch._C._current_graph_task_id(), [])
 
     def sum(self) -> Sequence[Tensor | None]:
         """The gradients of the shared tensors in the running backward pass; empty without factors."""
-        kept = self._kept.pop(torch._C._current_graph_task_id(), [])
-        return self.gradients(kept) if kept else ()
+        factors = self._factors.pop(torch._C._current_graph_task_id(), [])
+        return self.gradients(factors) if factors else ()
 
 
 class _Collect(torch.autograd.Function):
