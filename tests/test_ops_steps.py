@@ -25,8 +25,8 @@ def hands(request, monkeypatch):
 def both(step, buffers):
     """Buffers after the compiled step and after torch's."""
     ours, plain = ({name: x.clone() for name, x in buffers.items()} for _ in range(2))
-    getattr(fast_cells, step)(**ours)
-    getattr(plain_cells, step)(**plain)
+    getattr(fast_cells, step)(*ours.values())
+    getattr(plain_cells, step)(*plain.values())
     return ours, plain
 
 

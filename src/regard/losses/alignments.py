@@ -348,7 +348,9 @@ def forward_sum(
 def _negative_log_paths(
     log_probabilities: Float[Tensor, "R T N"], sources: Int[Tensor, " R"], targets: Int[Tensor, " R"]
 ) -> Float[Tensor, " R"]:
-    """-log of the sum over all paths of `forward_sum`, in recorded steps, as torch's CTC reads lengths on the host.
+    """-log of the sum over all paths of `forward_sum`, for recorded steps.
+
+    torch's CTC, which is up to 1.8 times as fast on a CPU, reads lengths on the host, which a recording cannot.
 
     A path is in state 2j if it read j positions and then a blank, and in state 2j - 1 while it reads position j: with
     e_t what the states emit,
