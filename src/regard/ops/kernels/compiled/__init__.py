@@ -64,5 +64,6 @@ def subroutine(function: Callable[..., Any]) -> Any:
     return numba.njit(error_model="numpy", fastmath=FAST, forceinline=True)(function)
 
 
-intrinsic: Any = extending.intrinsic
-"""A function of LLVM instructions, from a function that returns its type and a builder of them."""
+def intrinsic(maker: Callable[..., Any]) -> Any:
+    """A function of LLVM instructions, from a function that returns its type and a builder of them."""
+    return extending.intrinsic(maker)
