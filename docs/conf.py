@@ -146,7 +146,7 @@ def combinations() -> str:
     return f"A setting that the method does not read is refused.\n\n{table}\n\n{excluded}"
 
 
-def verbs() -> str:
+def commands() -> str:
     """The help of every command."""
     group: Any = typer.main.get_command(application())
     commands = []
@@ -168,7 +168,7 @@ GENERATED = {
     "imitations": imitations,
     "refusals": refused,
     "combinations": combinations,
-    "verbs": verbs,
+    "commands": commands,
 }
 KEPT = {
     "configuration": configuration,

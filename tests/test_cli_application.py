@@ -1,4 +1,4 @@
-"""The command as a whole: start, help, errors, signals, pipes, and the verbs that need no model."""
+"""The command as a whole: start, help, errors, signals, pipes, and the commands that need no model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typer.models import OptionInfo
 
 import regard
 from regard.cli import data, main, run
-from regard.cli.application import VERBS as VERBS_BY_NAME
+from regard.cli.application import COMMANDS as COMMANDS_BY_NAME
 from regard.data.text.synthetic import generate
 
-VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "data"]
+COMMANDS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "data"]
 
 
 def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:
@@ -73,25 +73,25 @@ def test_help_shows_common_settings_first_those_of_the_named_model_and_all_on_re
 def test_help_lists_every_verb_with_a_whole_sentence(capsys):
     assert run(["--help"]) == 0
     text = capsys.readouterr().out
-    for verb in VERBS:
-        (line,) = [line for line in text.splitlines() if line.startswith(f"  {verb} ")]
+    for command in COMMANDS:
+        (line,) = [line for line in text.splitlines() if line.startswith(f"  {command} ")]
         assert line.endswith(".")
         assert not line.endswith("...")
 
 
 @pytest.mark.parametrize(
-    "verb",
+    "command",
     [
-        *([verb] for verb in VERBS[:-1]),
+        *([command] for command in COMMANDS[:-1]),
         ["data", "cmudict"],
         ["data", "check"],
         ["data", "synthetic"],
         ["data", "vocoder"],
     ],
 )
-def test_every_verb_has_an_example(capsys, verb):
-    assert run([*verb, "--help"]) == 0
-    assert f"Example: regard {' '.join(verb)} " in capsys.readouterr().out
+def test_every_command_has_an_example(capsys, command):
+    assert run([*command, "--help"]) == 0
+    assert f"Example: regard {' '.join(command)} " in capsys.readouterr().out
 
 
 def test_the_module_runs_as_the_command_does():
@@ -329,10 +329,10 @@ def test_an_argument_that_is_not_utf_8_is_named_and_harms_no_other() -> None:
 
 def test_every_option_is_declared_by_its_name():
     """Without it, some versions of typer take the placeholder of a value for the name: `--format FORMAT` vanishes."""
-    verbs = [verb for verb, _ in VERBS_BY_NAME.values()]
-    verbs += [command.callback for command in data.application.registered_commands]
-    for verb in verbs:
-        for parameter in inspect.signature(verb, eval_str=True).parameters.values():
+    functions = [function for function, _ in COMMANDS_BY_NAME.values()]
+    functions += [command.callback for command in data.application.registered_commands]
+    for function in functions:
+        for parameter in inspect.signature(function, eval_str=True).parameters.values():
             for declared in getattr(parameter.annotation, "__metadata__", ()):
                 if isinstance(declared, OptionInfo):
-                    assert str(declared.default).startswith("-"), (verb.__name__, parameter.name)
+                    assert str(declared.default).startswith("-"), (function.__name__, parameter.name)

@@ -1,4 +1,4 @@
-"""What decoders know of attention: the verbs of a mechanism, and its properties."""
+"""The interface of a mechanism, which is all that decoders know of attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: one file per verb. Importing it imports neither torch nor matplotlib."""
+"""The command line: one file per command. Importing it imports neither torch nor matplotlib."""
 
 from regard.cli.application import main, run
 

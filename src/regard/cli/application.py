@@ -1,4 +1,4 @@
-"""The `regard` command: its verbs, and the exit status of errors."""
+"""The `regard` program: its commands, and the exit status of errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from regard.cli.standard import hush, plain_warnings, prepare_streams, report, s
 UNREAD = 141
 
 
-class Verbs(TyperGroup):
-    """The group of verbs; if the reader of stdout goes away, as `head` does, a verb ends quietly."""
+class Commands(TyperGroup):
+    """The group of commands; if the reader of stdout goes away, as `head` does, a command ends quietly."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the verb."""
+        """Runs the command."""
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:
@@ -35,11 +35,11 @@ class Verbs(TyperGroup):
         return result
 
 
-TOLD = (evaluate.evaluate, predict.predict, plot.plot, explain.explain, export.export)
-"""The verbs that take settings of `decoding`."""
-VERBS = {
-    example.split()[0]: (verb, example)
-    for verb, example in (
+WITH_SETTINGS = (evaluate.evaluate, predict.predict, plot.plot, explain.explain, export.export)
+"""The commands that take settings of `decoding`."""
+COMMANDS = {
+    example.split()[0]: (function, example)
+    for function, example in (
         (train.train, "train g2p.yaml --set training.epochs=10"),
         (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
         (predict.predict, "predict --model g2p-en attention regard"),
@@ -58,12 +58,12 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
     """The commands, as typer has them.
 
     Args:
-        words: what follows `regard`. Only the verb that they name has flags for the settings of models, so that
+        words: what follows `regard`. Only the command that they name has flags for the settings of models, so that
             `regard --help` does without the schema; its help shows those that fit the model that they name.
     """
     result = typer.Typer(
         name="regard",
-        cls=Verbs,
+        cls=Commands,
         help="Attention you can trust, look at and afford: train sequence models, use them, and see what they attend "
         "to.",
         epilog="Begin with: regard train --preset text-to-text --set data.train=pairs.tsv",
@@ -74,13 +74,13 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
     )
     result.callback()(_options)
     named = next((word for word in words if not word.startswith("-")), None)
-    for name, (verb, example) in VERBS.items():
+    for name, (function, example) in COMMANDS.items():
         epilog = f"Example: regard {example}"
-        if name == named and verb in TOLD:
+        if name == named and function in WITH_SETTINGS:
             if {*HELP, EVERYTHING} & set(words):
                 epilog = f"{settings_help(words)}\n\n{epilog}"
-            verb = with_settings(verb)
-        result.command(name, epilog=epilog)(verb)
+            function = with_settings(function)
+        result.command(name, epilog=epilog)(function)
     result.add_typer(data.application)
     return result
 
@@ -140,4 +140,4 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
 ) -> None:
-    """Options of all verbs; `run` has removed `--debug` already."""
+    """Options of all commands; `run` has removed `--debug` already."""

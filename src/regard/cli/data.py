@@ -1,4 +1,4 @@
-"""`regard data`: verbs for data, before training."""
+"""`regard data`: commands for data, before training."""
 
 from __future__ import annotations
 

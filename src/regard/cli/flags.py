@@ -1,4 +1,4 @@
-"""The flags of a verb for the settings of a model: one for every key of `decoding` of every task."""
+"""The flags of a command for the settings of a model: one for every key of `decoding` of every task."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from regard.config.keys import Key
 
 PREFIX = "decoding_"
-"""Begins the names of the parameters of flags, which may have those of the verb's own without it."""
+"""Begins the names of the parameters of flags, which may otherwise equal those of the command's own parameters."""
 HELP, EVERYTHING = ("-h", "--help"), "--help-all"
 WIDTH = 100
 
 
-def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb that takes the flags, such as `--max-length 20` for `decoding.max_length`, beside its own parameters.
+def with_settings(function: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes the flags, such as `--max-length 20` for `decoding.max_length`, beside its own parameters.
 
     It finds the values of those that are given by `regard.cli.options.settings`. `--help` does not list them: its end
     is `settings_help`.
@@ -38,27 +38,27 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
         flags = {name: values.pop(f"{PREFIX}{name}") for name in names}
         texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in flags.items()}
         context.meta[SETTINGS] = {name: value for name, value in texts.items() if value is not None}
-        verb(context, **values)
+        function(context, **values)
 
-    signature = inspect.signature(verb, eval_str=True)
+    signature = inspect.signature(function, eval_str=True)
     parameters = [*signature.parameters.values(), *(_flag(name, key) for name, key in _keys().items())]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__, command.__name__ = verb.__doc__, verb.__name__
+    command.__doc__, command.__name__ = function.__doc__, function.__name__
     return command
 
 
 def settings_help(words: Sequence[str]) -> str:
-    """What the help of such a verb ends with: those of the model that is named, or those that are most used, or all."""
+    """The settings at the end of a command's help: of the named model's task, or the common ones, or all."""
     task = None if EVERYTHING in words else _task(words)
-    shown, verb = list(_keys()), next(word for word in words if not word.startswith("-"))
-    rest = f"Settings of other tasks: regard {verb} {EVERYTHING}"
+    shown, command = list(_keys()), next(word for word in words if not word.startswith("-"))
+    rest = f"Settings of other tasks: regard {command} {EVERYTHING}"
     if task is not None:
         shown = [name for name in shown if task in _keys_by_task()[name]]
         rest = f"These are the settings of models of {task}. {rest}"
     elif EVERYTHING not in words:
         shown = [name for name in shown if any(key.is_common for key in _keys_by_task()[name].values())]
-        rest = f"With --model MODEL {HELP[1]}: all settings of its task. Those of all tasks: regard {verb} {EVERYTHING}"
+        rest = f"With --model MODEL {HELP[1]}: all settings of its task. All settings: regard {command} {EVERYTHING}"
     else:
         rest = "Each is a key of `decoding`: regard list keys decoding"
     panels: dict[str, list[tuple[str, str]]] = {}
@@ -109,7 +109,7 @@ def _task(words: Sequence[str]) -> str | None:
     """The task of the model that a command names; None if it names none that is there."""
     named = [after for word, after in zip(words, [*words[1:], ""], strict=True) if word in ("--model", "-m")]
     named += [word.removeprefix("--model=") for word in words if word.startswith("--model=")]
-    named += [word for word in words[1:] if not word.startswith("-")]  # verbs that take it as an argument
+    named += [word for word in words[1:] if not word.startswith("-")]  # commands that take it as an argument
     shipped = Path(str(resources.files("regard") / "pretrained"))
     for name in filter(None, named):
         for folder in (Path(name), Path(name) / "best", shipped / name):

@@ -1,4 +1,4 @@
-"""Standard streams and files of the verbs: UTF-8, with results on stdout and messages, of errors too, on stderr."""
+"""Standard streams and files of the commands: UTF-8, with results on stdout and messages, of errors too, on stderr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER_SUFFIXES = {
     ".png", ".pq", ".pt", ".pth", ".safetensors", ".sqlite", ".svg", ".tab", ".tsv", ".wav", ".xls", ".xlsx", ".xml",
     ".xz", ".yaml", ".yml", ".zip", ".zst",
 }  # fmt: skip
-"""Suffixes that say what a file holds; a verb that does not write this refuses it."""
+"""Suffixes that say what a file holds; a command that does not write this refuses it."""
 
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 """What texts have in place of tabs and line ends where these separate them."""
@@ -173,11 +173,11 @@ def _target(path: Path) -> Path:
 def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: None) -> Iterator[TextIO]:
     """The stream for results: stdout, in UTF-8 whatever the locale, or a file.
 
-    A file is written under a temporary name and renamed at the end, so a verb that stops early leaves the old file, if
-    any, as it was. A pipe or a device is written directly.
+    A file is written under a temporary name and renamed at the end, so that a command which stops early leaves an old
+    file as it was. A pipe or a device is written directly.
 
     Args:
-        partial: the file, if any, in which what has been written is kept if Ctrl-C or SIGTERM stops the verb.
+        partial: the file, if any, in which what has been written is kept if Ctrl-C or SIGTERM stops the command.
 
     Raises:
         RegardError: if stdout is closed.

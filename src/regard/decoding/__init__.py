@@ -1,4 +1,4 @@
-"""Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
+"""Searches over any decoder that has the interface of `regard.models.contract.Decoder`."""
 
 from regard.config.search import Search
 from regard.decoding.aligned import AlignedPair

@@ -75,7 +75,7 @@ def free_run(
     not changed (call `.eval()` first), and no gradients are kept.
 
     Args:
-        decoder: a module with the verbs of `regard.models.contract.Decoder` that returns `values`.
+        decoder: a module with the interface of `regard.models.contract.Decoder` that returns `values`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
         first: (B, I), the inputs of the first step: the last observation, or a frame of zeros.
         max_length: the largest number of steps: a number, or (B,), one per row.

@@ -46,7 +46,7 @@ def search(
     so threads may share it. The result of a sentence does not depend on the rest of its batch.
 
     Args:
-        decoder: a module with the verbs of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
+        decoder: a module with the interface of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
         options: beam search, greedy search, sampling or minimum Bayes risk; `Search()` if None.
         bos: the id that is the first input.

@@ -1,4 +1,4 @@
-"""Sequence models: encoders and decoders that know the verbs of attention and nothing of its inside."""
+"""Sequence models: encoders, and decoders that call attention by its interface only."""
 
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.captioner import captioner

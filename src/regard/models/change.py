@@ -23,7 +23,7 @@ class ChangeDecoder(nn.Module):
     values; other auxiliaries stay as they are. A missing x_t (NaN) has no change: fill it first.
 
     Args:
-        core: a decoder of values, with the verbs of `Decoder`.
+        core: a decoder of values, with the interface of `Decoder`.
 
     Raises:
         UnsupportedError: for a core that says of itself that it is not `continuous`.

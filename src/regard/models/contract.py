@@ -1,4 +1,4 @@
-"""What encoders and decoders return, and the verbs of a decoder. Search and training need nothing else."""
+"""What encoders and decoders return, and the interface of a decoder. Search and training need nothing else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DecoderOutput:
 
 @runtime_checkable
 class Decoder(Protocol):
-    """The verbs of a decoder; any module that has them can be searched and trained.
+    """The interface of a decoder; any module that has it can be searched and trained.
 
     `main_attention` names the alignment that a prediction shows; without it the last of `alignments` is shown. A
     decoder may also have `cross_entropy(inputs, memory, targets, mask=None, *, smoothing=0.0)`, the sums of

@@ -21,10 +21,10 @@ Averaged = Literal["probabilities", "log_probabilities"]
 
 
 class EnsembleDecoder(nn.Module):
-    """Decoders that speak with one voice: p(y) = Σ_i w_i p_i(y), or p(y) ∝ Π_i p_i(y)^w_i.
+    """The combined distribution of several decoders: p(y) = Σ_i w_i p_i(y), or p(y) ∝ Π_i p_i(y)^w_i.
 
-    It has the verbs of a decoder, so every search, score and teacher-forced pass takes it. Memory and state are tuples
-    of those of its members, which may be of any kinds. Alignments are those of the members, `0.attention`,
+    It has the interface of a decoder, so every search, score and teacher-forced pass takes it. Memory and state are
+    tuples of those of its members, which may be of any kinds. Alignments are those of the members, `0.attention`,
     `1.cross.0`, and last the main one: `mean`, (R, 1, S), the weighted mean of the members' main alignments (the mean
     over heads), or the one of the chosen member.
 

@@ -1,4 +1,4 @@
-"""What language models share: their verbs, which are those of a decoder whose source is the text before."""
+"""The interface of language models: that of a decoder whose source is the text before."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LanguageState:
 
 
 class AbstractLanguageModel(nn.Module):
-    """p(x_t | x_1 … x_{t-1}), with the verbs of a decoder: its source is the text before, the left context.
+    """p(x_t | x_1 … x_{t-1}), with the interface of a decoder: its source is the text before, the left context.
 
     - In training call `cross_entropy(inputs, None, targets, mask)` with windows of text. Each begins with its left
       context, whose targets the mask leaves out, so nothing is carried from batch to batch.

@@ -1,4 +1,4 @@
-"""Models whose weights are divided among processes (FSDP2): their verbs gather the weights that they need."""
+"""Models whose weights are divided among processes (FSDP2): each of their methods gathers the weights that it needs."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ ENTRY_POINTS = (
     "read",
     "take",
 )
-"""The verbs by which modules call each other; the ones that a module has are its entry points."""
+"""The methods by which modules call each other; those that a module has are its entry points."""
 _INSIDE: ContextVar[frozenset[int]] = ContextVar("regard_inside", default=frozenset())
 """The ids of the sharded modules that are inside one of their entry points, so that their weights are gathered."""
 
 
 def register_entry_points(model: nn.Module) -> nn.Module:
-    """Makes every verb of a model that `fully_shard` has divided gather the weights, as `forward` does.
+    """Makes every entry point of a model that `fully_shard` has divided gather the weights, as `forward` does.
 
-    FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here have more verbs:
-    `encode` and `prepare` once per source, `step` in searches, `cross_entropy` in training. Call this once, after the
-    last `fully_shard`; then training steps and searches work as in one process, whether the model, its encoder and
+    FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here are also entered
+    by `encode` and `prepare` once per source, `step` in searches, `cross_entropy` in training. Call this once, after
+    the last `fully_shard`; then training steps and searches work as in one process, whether the model, its encoder and
     decoder, or each layer was sharded. Modules are then called one by one, without the fast paths that read weights.
 
     All processes gather weights together, so all must take the same steps: the same number of batches, and searches of

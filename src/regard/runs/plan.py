@@ -109,8 +109,10 @@ class Plan(Generic[ConfigT]):
         """Which of the keys that are set makes the training short, and what to do."""
         if self.steps < self.config.training.epochs * self.steps_per_epoch:
             return "Raise training.max_steps, or leave it out"
-        verbs = {"training.epochs": "raise", self.batch_key: "lower"}
-        remedies = [f"{verb} {key}" for key, verb in verbs.items() if is_set(self.open.given, tuple(key.split(".")))]
+        changes = {"training.epochs": "raise", self.batch_key: "lower"}
+        remedies = [
+            f"{change} {key}" for key, change in changes.items() if is_set(self.open.given, tuple(key.split(".")))
+        ]
         text = " or ".join(remedies or ["raise training.epochs"])
         left_out = "; left out, both follow" if len(remedies) == 2 else "; left out, it follows"
         return f"{text[0].upper()}{text[1:]}{left_out} from the data"

@@ -37,7 +37,7 @@ def check_decoder(
     The decoder itself is not changed: a copy is examined in evaluation mode, and its weights are moved a little.
 
     Args:
-        decoder: a module with the verbs of `regard.models.Decoder`.
+        decoder: a module with the interface of `regard.models.Decoder`.
         sources: two or more sentences of different length: `Source`, or other trees of tensors that `encode` accepts.
         num_tokens: the number of input ids, for a decoder of tokens.
         num_features: I, the number of inputs of a decoder of values: at least its F values. Inputs beyond these are

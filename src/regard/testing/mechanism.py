@@ -37,7 +37,7 @@ def check_mechanism(
     little from their initial values (biases that start at zero hide errors).
 
     Args:
-        mechanism: a `Mechanism`, a `Parallel`, or your own module with the same verbs.
+        mechanism: a `Mechanism`, a `Parallel`, or your own module with the same interface.
         query_size: Q; any number for a mechanism without a query.
         memory_size: M, or a sequence with the M of each of several memories.
         input_size: F, if `step` reads `inputs`.

@@ -292,13 +292,13 @@ def _characters(side: SideSurvey) -> Iterator[tuple[str, str]]:
             yield symbol, character
 
 
-def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator[Finding]:
+def _affix(split: Survey, side: SideSurvey, affix: Affix, predicate: str) -> Iterator[Finding]:
     if not affix.symbols or affix.num_texts < FEW_TEXTS:
         return
     if set(affix.symbols) == {BLANK} and isinstance(side.field.units, SentencePieceUnits):
         return  # sentencepiece adds a blank before every text, and here no piece joins it with a letter
     shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
-    text = f"every {side.name} of {split.name} {verb} with {shown}, which carries no information"
+    text = f"every {side.name} of {split.name} {predicate} with {shown}, which carries no information"
     if side.name == "source":
         text += "; attention often rests on such symbols. Remove them from the file if they mean nothing"
     yield Finding("warning" if side.name == "source" else "info", text, affix.num_texts)

@@ -117,7 +117,7 @@ def _fill(structure: Any, tensors: tuple[Tensor, ...]) -> Any:
 
 
 def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (0, 1)) -> Looks:
-    """The results of the loop, after a call of every verb."""
+    """The results of the loop, after a call of every method."""
     if mechanism is not None:
         subject = replace(subject, mechanism=mechanism)
     with torch.no_grad():
