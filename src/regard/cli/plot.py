@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.runs.contract import AbstractModel
 
 MOST_DRAWN = 50
-"""Inputs of a file that are drawn if no number is chosen."""
+"""The default number of inputs of a file that are drawn."""
 
 
 def plot(
@@ -52,10 +52,11 @@ def plot(
     ] = False,
     strokes: Annotated[
         bool,
-        typer.Option("--strokes", help="Handwriting in the colours of the symbols that looked at each stroke."),
+        typer.Option("--strokes", help="Handwriting in the colours of the symbols that attend to each stroke."),
     ] = False,
     data: Annotated[
-        Literal["json", "npz"] | None, typer.Option("--data", help="Also write weights and tokens, beside the picture.")
+        Literal["json", "npz"] | None,
+        typer.Option("--data", help="Also write weights and tokens, next to the picture."),
     ] = None,
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
@@ -64,10 +65,9 @@ def plot(
 
     Inputs are texts, or those of a file, which is read as by `regard predict`: as the files of the training are.
     """
-    from regard.viz.files import suffix_of
-    from regard.viz.plot import PICTURES
+    from regard.viz.files import DRAWN, suffix_of
 
-    suffix_of(output, (*PICTURES, ".html"))
+    suffix_of(output, DRAWN)
     if (input is None) == (not argument):
         raise RegardError("Give inputs as arguments, or a file of inputs with --input.")
     if input is None and source_field is not None:
@@ -85,25 +85,25 @@ def plot(
         "--data": ("data", data),
     }
     choices = options.accepted(loaded, "plot", flags)
-    # of what is played only a page has use
+    # only pages play the sound of speech
     silent = {"sound": False} if loaded.file_formats and output.suffix.lower() != ".html" else {}
-    given = _given(loaded, argument, input, inputs.parse_fields(source_field), first)
-    if separate and len(given) != len(pictures):
-        pictures = _free(output, len(given), data, overwrite=overwrite)
-    with options.kernels_for(loaded, [item for _, _, item in given]):
-        predictions = loaded.predict([item for _, _, item in given], **silent)
+    items = _items(loaded, argument, input, inputs.parse_fields(source_field), first)
+    if separate and len(items) != len(pictures):
+        pictures = _free(output, len(items), data, overwrite=overwrite)
+    with options.kernels_for(loaded, [item for _, _, item in items]):
+        predictions = loaded.predict([item for _, _, item in items], **silent)
     drawn = []
-    for number, ((place, item, _), prediction) in enumerate(zip(given, predictions, strict=True), start=1):
+    for number, ((place, name, _), prediction) in enumerate(zip(items, predictions, strict=True), start=1):
         for warning in prediction.warnings:
-            say(f"{place}: {item[:60]!r}: {warning}")
+            say(f"{place}: {name[:60]!r}: {warning}")
         if loaded.can_plot(prediction):
-            drawn.append((number, _title(item, prediction), prediction))
+            drawn.append((number, _title(name, prediction), prediction))
     if not drawn and any(prediction.warnings for prediction in predictions):
-        raise DataError("There is nothing to draw, because no input could be read.")
+        raise DataError("No input could be read, so there is no picture.")
     if not drawn:
         raise UnsupportedError(f"{model}: the model has no alignment to draw. Was it trained without attention?")
     if separate:
-        pages = [(pictures[number - 1], item, [prediction]) for number, item, prediction in drawn]
+        pages = [(pictures[number - 1], title, [prediction]) for number, title, prediction in drawn]
     else:
         title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} predictions"
         pages = [(output, title, [prediction for _, _, prediction in drawn])]
@@ -112,13 +112,13 @@ def plot(
             show(path)
 
 
-def _given(
+def _items(
     model: AbstractModel[Any], arguments: Sequence[str] | None, file: Path | None, fields: Any, most: int
 ) -> list[tuple[str, str, Any]]:
     """The place, the name and the input of everything that is drawn."""
     if model.input_kind == "file":
-        found = inputs.named_inputs(model, arguments or [str(file)], None)
-        given = [(f"argument {number}", name, item) for number, (name, item) in enumerate(found, start=1)]
+        named = inputs.named_inputs(model, arguments or [str(file)], None)
+        items = [(f"argument {number}", name, item) for number, (name, item) in enumerate(named, start=1)]
     else:
         file = inputs.file_of(arguments or ()) if file is None else file
         if file is None:
@@ -127,18 +127,18 @@ def _given(
             rows = iter(model.folder_inputs(file))
         else:
             rows = inputs.opened(model, lines(file), file, fields=fields, form="auto", peek=True).rows
-        given = [
+        items = [
             (row.place, row.text if isinstance(row.text, str) else " ".join(row.text), row.text)
             for row in islice(rows, most + 1 if file is not None else None)
         ]
-    if len(given) > most and (file is not None or len(given) > len(arguments or ())):
+    if len(items) > most and (file is not None or len(items) > len(arguments or ())):
         say(f"The first {most} inputs are drawn; --first N draws more.")
-        return given[:most]
-    return given
+        return items[:most]
+    return items
 
 
 def _title(item: str, prediction: object) -> str:
-    """The input, and the output if it is another text, as that of speech is not."""
+    """The input, and the output if it is another text."""
     text = getattr(prediction, "text", None)
     words = " ".join(item.split("\t"))
     return f"{words} → {text}" if isinstance(text, str) and text not in ("", words) else words
@@ -148,8 +148,8 @@ def _free(output: Path, count: int | None, data: str | None, *, overwrite: bool)
     """The files of pictures, after a check that they may be written.
 
     Args:
-        count: how many numbered ones there are; None for one without a number.
-        data: the suffix of the data beside them.
+        count: the number of numbered pictures; None for one without a number.
+        data: the suffix of the data of each picture.
     """
     pictures = [output]
     if count is not None:

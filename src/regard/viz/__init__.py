@@ -1,6 +1,4 @@
-"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts,
-speech, captioned images, read handwriting, and
-curves."""
+"""Pictures and HTML pages of alignments, documents, forecasts, speech, captions, handwriting and curves."""
 
 from regard.viz.aligned import Aligned, ReadingOptions
 from regard.viz.aligned_speech import AlignedSpeech

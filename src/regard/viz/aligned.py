@@ -16,21 +16,21 @@ from regard.viz.labels import END_SYMBOL
 
 Weights = NDArray[np.floating[Any]]
 SIDES = ("source", "target")
-"""What columns and rows are unless something else is said."""
+"""The default names of columns and rows."""
 PREDICTION = "prediction"
-"""The name of the alignment that a prediction reports, next to those of its heads."""
+"""The name of the alignment that a prediction reports, where its heads are also shown."""
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How an alignment is read.
+    """Options of `read`.
 
     Args:
-        heads: whether to show also every head of every entry of `alignments` of a prediction.
+        heads: also reads every head of every entry of `alignments` of a prediction.
         end_symbol: False leaves out the rows and columns of "</s>"; the picture says how much weight they had.
         source_length, target_length: the number of real positions and steps; the rest is left out.
         source_mask, target_mask: (S,) and (T,) bool, True where real; give a length or a mask, not both.
         layers: the names of the L layers of an alignment (L, H, T, S); layer 0, layer 1, … if None.
-        sides: what columns and rows are; source and target if None.
+        sides: the names of columns and rows; source and target if None.
     """
 
     heads: bool
@@ -54,8 +54,8 @@ class Aligned:
         text: the text of the prediction, or None.
         left_out: the share of the weight in columns of the end symbol that were left out; None if none were.
         layers: the names of the layers of an alignment (L, H, T, S); None for numbers.
-        sides: what columns and rows are.
-        prompt: of a text that goes on, how many columns and rows are of what was given; a line divides the others.
+        sides: the names of columns and rows.
+        prompt: of a continued text, how many columns and rows belong to its prompt; a line separates them.
     """
 
     alignment: Weights
@@ -75,7 +75,7 @@ class Aligned:
     def by_layer(self) -> list[tuple[str, list[tuple[str, Weights]]]]:
         """The name of every layer, or attention, and its heads: number and weights (T, S).
 
-        What has no heads, and the single head of a named attention, has no number. A single layer has no name.
+        An alignment without heads, and the single head of a named attention, has no number; a single layer no name.
         """
         named = {PREDICTION if self.alignments else "": self.alignment, **self.alignments}
         return [layer for name, weights in named.items() for layer in self._layers(name, weights)]
@@ -98,9 +98,9 @@ def panel_name(layer: str, head: str) -> str:
 
 
 def read(
-    alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[ReadingOptions]
+    alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **options: Unpack[ReadingOptions]
 ) -> list[Aligned]:
-    """The alignments of the arguments, without padding and what is left out.
+    """The alignments of the arguments, without padding and excluded rows and columns.
 
     Args:
         alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or an object with `alignment`, `source_tokens`
@@ -109,11 +109,11 @@ def read(
 
     Raises:
         ShapeError: for other shapes and numbers of tokens.
-        RegardError: if there is nothing to show.
+        RegardError: if no item has an alignment.
     """
-    several = isinstance(alignment, list | tuple) and all(hasattr(item, "alignment") for item in alignment)
+    several = isinstance(alignment, list | tuple) and all(hasattr(each, "alignment") for each in alignment)
     if not several and not hasattr(alignment, "alignment"):
-        return [_cut({"": as_weights(alignment)}, source_tokens, target_tokens, None, **how)]
+        return [_cut({"": as_weights(alignment)}, source_tokens, target_tokens, None, **options)]
     if several and not (source_tokens is None and target_tokens is None):
         raise RegardError("Several predictions have their own tokens; leave out source_tokens and target_tokens.")
     items = []
@@ -121,23 +121,20 @@ def read(
         if item.alignment is None:
             warnings.warn(f"Prediction {index} has no alignment and is left out.", UserWarning, stacklevel=3)
             continue
-        further = dict(getattr(item, "alignments", None) or {}) if how.get("heads") else {}
-        weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in further.items()}
-        if len(weights) == 2 and _is_the_same(*weights.values()):  # the only attention, which has one head
-            weights = {"": weights[""]}
+        heads = dict(getattr(item, "alignments", None) or {}) if options.get("heads") else {}
+        weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in heads.items()}
+        if len(weights) == 2:
+            whole, head = (each.ravel() for each in weights.values())
+            if np.array_equal(whole, head, equal_nan=True):  # the only attention, which has one head
+                del weights[next(iter(heads))]
         sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
         targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
-        own: ReadingOptions = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)} | how
-        cut = _cut(weights, sources, targets, getattr(item, "text", None), **own)
+        of_item: ReadingOptions = {"layers": getattr(item, "layers", None), "sides": getattr(item, "sides", None)}
+        cut = _cut(weights, sources, targets, getattr(item, "text", None), **(of_item | options))
         items.append(replace(cut, prompt=getattr(item, "prompt", None)))
     if not items:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
     return items
-
-
-def _is_the_same(alignment: Weights, other: Weights) -> bool:
-    """Whether another alignment is nothing but the first one."""
-    return other.size == alignment.size and np.array_equal(alignment.ravel(), other.ravel(), equal_nan=True)
 
 
 def largest_weight(items: Sequence[Aligned]) -> float:

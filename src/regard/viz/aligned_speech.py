@@ -17,13 +17,13 @@ from regard.viz.aligned import as_numbers
 
 @dataclass(frozen=True, eq=False)
 class AlignedSpeech:
-    """What a model of text to speech said, from arrays, tensors or lists.
+    """The output of a model of text to speech for a sentence, from arrays, tensors or lists.
 
-    The decoder says r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on
-    sample i·hop. Steps and frames are on the same axis of seconds (see `regard.metrics.speech.StepTimes`).
+    The decoder generates r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on
+    sample i·hop. Steps and frames are on the same axis of seconds (`regard.metrics.speech.StepTimes`).
 
     Args:
-        mel: (T, M) the spectrogram, frame after frame; on a logarithmic scale of any unit.
+        mel: (T, M) the spectrogram, on a logarithmic scale of any unit.
         alignment: (T/r, S) the weights of each step over the symbols. T/r is rounded up: the last step may have fewer
             frames.
         symbols: the S symbols that were read.
@@ -31,9 +31,9 @@ class AlignedSpeech:
         hop_length: samples from a frame to the next.
         reduction: r, frames per step.
         stop: (T/r, r), (T/r, 1) for one per step, or (T,): the probability, between 0 and 1, that speech ends.
-        samples: (N,) the sound, in [-1, 1]; one that is louder is scaled down to be played.
+        samples: (N,) the sound, in [-1, 1]; a louder one is scaled down for playing.
         labels: when each symbol is spoken in a reference; `Intervals.for_units` fits them to the symbols.
-        note: what should be said about it, for example why decoding stopped, or a warning.
+        note: shown with the sentence, for example the reason why decoding stopped, or a warning.
 
     Raises:
         ShapeError: for shapes that do not fit together.
@@ -70,8 +70,8 @@ class AlignedSpeech:
         if steps != -(-frames // r):
             raise ShapeError(
                 f"alignment must have a row for every step of r={r} frames.\n  mel        {arrays['mel'].shape}: "
-                f"{-(-frames // r)} steps\n  alignment  {arrays['alignment'].shape}\n  Was one of them cut and not the "
-                "other, or is reduction another number?"
+                f"{-(-frames // r)} steps\n  alignment  {arrays['alignment'].shape}\n  Was only one of them cut, or is "
+                "reduction wrong?"
             )
         if len(self.symbols) != positions:
             raise ShapeError(
@@ -89,7 +89,7 @@ class AlignedSpeech:
                 raise RegardError(f"samples[{where}] is {samples[where]}; samples are finite numbers.")
         if self.labels is not None and tuple(self.labels.units) != tuple(self.symbols):
             raise RegardError(
-                f"labels are of {len(self.labels.units)} units, {' '.join(self.labels.units)!r}, and not of the "
+                f"labels have {len(self.labels.units)} units, {' '.join(self.labels.units)!r}, which are not the "
                 f"{positions} symbols, {' '.join(self.symbols)!r}. labels.for_units(symbols) fits them."
             )
         object.__setattr__(self, "symbols", tuple(self.symbols))
@@ -114,17 +114,17 @@ class AlignedSpeech:
 
     @property
     def frame_edges(self) -> NDArray[np.float64]:
-        """(T + 1,) seconds: where each frame begins, and where the last one ends."""
+        """(T + 1,) seconds: the beginning of each frame, and the end of the last one."""
         return StepTimes(self.sample_rate, self.hop_length).edges(len(self.mel))
 
     @property
     def step_edges(self) -> NDArray[np.float64]:
-        """(T/r + 1,) seconds: where each step begins, and where the last one ends."""
+        """(T/r + 1,) seconds: the beginning of each step, and the end of the last one."""
         return self.frame_edges[np.minimum(np.arange(len(self.alignment) + 1) * self.reduction, len(self.mel))]
 
     @property
     def seconds(self) -> float:
-        """How long the picture is: as the frames or, if it is longer, the sound or its labels."""
+        """The length of the picture: that of the frames, the sound or the labels, whichever is longest."""
         ends = [float(self.frame_edges[-1])]
         if self.samples is not None:
             ends.append(len(self.samples) / self.sample_rate)
@@ -134,13 +134,13 @@ class AlignedSpeech:
 
     @property
     def read(self) -> NDArray[np.int64]:
-        """(T/r,) the symbol with the largest weight of each step; -1 for a step whose weights are not all finite."""
+        """(T/r,) the position with the largest weight of each step; -1 for a step with a weight that is not finite."""
         finite = np.isfinite(self.alignment).all(axis=1)
         return np.where(finite, np.argmax(np.where(finite[:, None], self.alignment, 0), axis=1), -1)
 
     @property
     def steps_of_symbols(self) -> NDArray[np.int64]:
-        """(S,) where each symbol is found: the first step that reads it or, if none does, that of its largest weight.
+        """(S,) the first step that reads each symbol or, if none does, the step of its largest weight.
 
         >>> sentence = AlignedSpeech(np.zeros((3, 1)), [[0.1, 0.9], [0.4, 0.6], [0, 1]], "ab", 16000, 200)
         >>> sentence.steps_of_symbols.tolist()

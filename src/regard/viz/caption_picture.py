@@ -1,6 +1,6 @@
 """A captioned image as matplotlib figures: a panel for each word with its map over the dimmed image.
 
-All panels are parts of one image, as hundreds of axes would take many seconds. Nothing global is changed.
+All panels are parts of one image, since hundreds of axes would take many seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE, PAPER, TALLEST = 11.0, 11.0, 200.0
 AREA, NARROWEST, HIGHEST = 2.4, 0.76, 3.5
 """The area of a panel in square inches, its least width and its greatest height in inches."""
 FEW, SMALLEST = 24, 0.4
-"""Up to so many panels have that area; that of more shrinks, to this share of it at least."""
+"""Up to this number, panels have that area; more are smaller, down to this share of it."""
 LINE, GAP, MARGIN = 0.2, 0.16, 0.24
 """The height of the words above a row of panels, the gap between panels, and the margin, in inches: whole dots."""
 TITLE, NOTE, FOOT = 0.34, 0.22, 0.42
@@ -37,7 +37,7 @@ TITLE, NOTE, FOOT = 0.34, 0.22, 0.42
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the panels are, in inches."""
+    """The places of the panels, in inches."""
 
     width: float
     height: float
@@ -46,12 +46,12 @@ class Grid:
 
     @property
     def step(self) -> tuple[float, float]:
-        """From the left edge of a panel to the next one's, and from a row to the next."""
+        """The distances between the left edges of two panels, and between two rows."""
         return max(self.width, NARROWEST) + GAP, LINE + self.height + GAP
 
     @classmethod
     def of(cls, size: tuple[int, int], count: int) -> Grid:
-        """The grid for `count` panels of an image of (H, W) pixels: wide ones have fewer columns, all the same area."""
+        """The grid for `count` panels of an image of (H, W) pixels; panels of wide images have fewer columns."""
         aspect = size[1] / size[0]
         area = AREA * min(1.0, max(SMALLEST, FEW / count))
         width = min(PAGE, math.sqrt(area * aspect))
@@ -73,11 +73,11 @@ def draw_captions(
     highest: Highest = "word",
     paged: bool = False,
 ) -> Iterator[Figure]:
-    """The figures of captions: one for each, or as many as it has pages.
+    """The figures of captions: one for each, or one for each of its pages.
 
     Args:
         title, smooth, highest: as in `plot_captioned_image`.
-        paged: whether to begin a new figure where a page of paper ends.
+        paged: begins a new figure where a page of paper ends.
 
     Raises:
         UnsupportedError: for a caption that is too long for one picture.
@@ -151,7 +151,7 @@ def _figures(
 def strengths(item: CaptionedImage, number: int, dots: tuple[int, int], *, smooth: bool) -> NDArray[np.float64]:
     """The weights (n, m) of a word at the middles of n by m equal parts of the image; NaN where they are not numbers.
 
-    Parts of the image that no cell covers have weight 0.
+    Parts that no cell covers have weight 0.
     """
     weights = item.maps[number]
     rows, columns = (
@@ -210,7 +210,7 @@ def _number(weight: float) -> str:
 def _scale(
     axes: Axes, y: float, item: CaptionedImage, most: NDArray[np.float64], highest: Highest, type_: Typesetter
 ) -> None:
-    """The scale of colours and what it means."""
+    """The scale of colours with its legend."""
     if not len(most):
         write(axes, MARGIN, y, "no words", type_, colour=FAINT, size=POINTS - 1)
         return

@@ -1,4 +1,4 @@
-"""A captioned image as pictures show it: the image, the words, and the map of each word over the image's cells."""
+"""A captioned image: the image, the words, and the map of each word over the image's cells."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from regard.viz.aligned import as_numbers
 from regard.viz.labels import END_SYMBOL
 
 PEAKED = 1e-6
-"""How far from 1 the largest weight of a map may be that still is the choice of a single cell."""
+"""The tolerance of weights of 0 and 1 in a map that is the choice of a single cell."""
 SUM = 2e-3
-"""How far from 1 the sum of a map may be that still counts as weights that sum to 1."""
+"""The tolerance of the sum of a map whose weights sum to 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionedImage:
-    """An image with the words that a network wrote about it, and where it looked for each, from arrays or tensors.
+    """An image with its caption, and the weights of each word over the image, from arrays or tensors.
 
     Cell (y, x) of a map covers the pixels [y·c_h, (y + 1)·c_h) × [x·c_w, (x + 1)·c_w) of the image, with cells of c_h
-    by c_w pixels; the last row and column may reach beyond the image. What lies wholly beyond it is padding of a batch
-    and is cut off.
+    by c_w pixels; the last row and column may reach beyond the image. Cells wholly beyond it are padding of a batch and
+    are cut off.
 
     Args:
-        image: (H, W, C) uint8 with C = 1 (grey) or 3 (RGB), or (H, W): as the network saw it, white is 255.
+        image: (H, W, C) uint8 with C = 1 (grey) or 3 (RGB), or (H, W): the network's input, white is 255.
         tokens: the T words. If there is one less than maps, the last map is that of the end symbol.
         maps: (T, h, w) the weights of each word over the cells; or (T, S) with `grid`, S = h·w and s = y·w + x.
         grid: (h, w), rows and columns of cells.
-        cell_size: pixels of a cell, one number or (c_h, c_w): the stride of the encoder. If None, the cells share the
-            image: the power of two with which they cover it, if there is one, else H / h by W / w.
-        mask: (h, w) or (S,) bool, True at real cells, which begin at the top left, if the image is padded as well: it
-            is cut to them, too. It needs `cell_size`.
-        note: what should be said about it, for example a warning.
-        shift: how many pixels to the right and down of its square the pixels lie that a cell depends on. Windows of
-            strided convolutions have their middle at the first pixel of their cell, half a cell before that of the
-            square (`ImageEncoder.shift`); maps are drawn where the windows are.
+        cell_size: pixels of a cell, one number or (c_h, c_w): the stride of the encoder. If None, the power of two with
+            which the cells cover the image, if there is one, else H / h by W / w.
+        mask: (h, w) or (S,) bool, True at real cells, which begin at the top left, for an image with padding, which is
+            cut to them. It needs `cell_size`.
+        note: shown with the image, for example a warning.
+        shift: the distance in pixels, to the right and down, from a cell's square to the pixels that the cell depends
+            on. Windows of strided convolutions have their middle at the first pixel of their cell, half a cell before
+            that of the square (`ImageEncoder.shift`); maps are drawn at the windows.
 
     The attributes are image (H, W, C), tokens, a tuple, maps (T, h, w), grid (h, w) and cell_size (c_h, c_w), all
     without padding.
@@ -70,9 +70,7 @@ class CaptionedImage:
         image = as_pixels(self.image)
         maps = self._maps()
         (height, width), (rows, columns) = image.shape[:2], maps.shape[1:]
-        if isinstance(self.tokens, str):
-            raise ShapeError(f"tokens must be a list of words; got the text {self.tokens!r:.60}. Split it first.")
-        if not isinstance(self.tokens, Iterable):
+        if isinstance(self.tokens, str) or not isinstance(self.tokens, Iterable):
             raise ShapeError(f"tokens must be a list of words; got {self.tokens!r:.60}.")
         tokens = tuple(map(str, self.tokens))
         if len(tokens) == len(maps) - 1:
@@ -86,7 +84,7 @@ class CaptionedImage:
         seen = (rows, columns)
         if self.mask is not None:
             if self.cell_size is None:
-                raise RegardError("A mask needs the cell_size, to tell which pixels of the image are padding.")
+                raise RegardError("A mask needs the cell_size, from which the padding of the image follows.")
             seen = _real(self.mask, (rows, columns))
             image = image[: math.ceil(seen[0] * cell[0]), : math.ceil(seen[1] * cell[1])]
         needed = (_covering(image.shape[0], cell[0]), _covering(image.shape[1], cell[1]))
@@ -94,7 +92,7 @@ class CaptionedImage:
             raise ShapeError(
                 f"The cells do not cover the image.\n  image  {image.shape[:2]} pixels: {needed[0]} × {needed[1]} "
                 f"cells of {cell[0]:g} × {cell[1]:g} pixels\n  maps   {seen[0]} × {seen[1]} cells\n  Is the grid "
-                "(h, w), and not (w, h)? Is this the image as the network saw it, and not as it was read?"
+                "(h, w), not (w, h)? Is this the network's input, not the original image?"
             )
         kept = maps[:, : min(seen[0], needed[0]), : min(seen[1], needed[1])]
         total = float(np.nansum(np.abs(maps)))
@@ -104,7 +102,7 @@ class CaptionedImage:
         object.__setattr__(self, "grid", kept.shape[1:])
 
     def _maps(self) -> NDArray[np.float64]:
-        """(T, h, w), of either shape; infinite weights are not numbers either."""
+        """(T, h, w), with NaN for infinite weights."""
         maps = np.asarray(as_numbers(self.maps), np.float64)
         maps = np.where(np.isfinite(maps), maps, np.nan)
         grid = self.grid
@@ -123,7 +121,7 @@ class CaptionedImage:
                 )
         if maps.ndim != 3:
             raise ShapeError(
-                f"maps must be (T, h, w); got {maps.shape}. With maps (T, S), say the grid (h, w), as in "
+                f"maps must be (T, h, w); got {maps.shape}. With maps (T, S), give the grid (h, w), as in "
                 "`Encoded.grid`."
             )
         if 0 in maps.shape[1:]:
@@ -177,7 +175,7 @@ class CaptionedImage:
         return "; ".join(part for part in (self.note, padding) if part)
 
     def without_end(self) -> CaptionedImage:
-        """The same without the map of the end symbol, if the last word is it."""
+        """The same without the map of the end symbol, if there is one."""
         if not self.tokens or self.tokens[-1] != END_SYMBOL:
             return self
         return CaptionedImage(
@@ -223,7 +221,7 @@ def as_pixels(image: Any) -> NDArray[np.uint8]:
 
 
 def _covering(side: int, size: float) -> int:
-    """How many cells of a size cover a side; one that reaches only rounding into the image is none."""
+    """The number of cells of a size that cover a side, rounding errors apart."""
     return max(1, math.ceil(side / size - 1e-9))
 
 
@@ -245,8 +243,7 @@ def _cell_size(given: Any, image: tuple[int, int], grid: tuple[int, int]) -> tup
     if oblong > 2 and other < oblong:
         raise ShapeError(
             f"An image of {image[0]} × {image[1]} pixels with a grid of {grid[0]} × {grid[1]} would have cells of "
-            f"{tall:.3g} × {wide:.3g} pixels.\n  Is the grid (h, w), and not (w, h)? If it is, give "
-            "cell_size."
+            f"{tall:.3g} × {wide:.3g} pixels.\n  Is the grid (h, w), not (w, h)? If it is, give cell_size."
         )
     return tall, wide
 

@@ -1,19 +1,33 @@
-"""Draws captioned images into a file of the kind that its suffix names."""
+"""Captioned images as pictures, or as one HTML page in which words light the image and the image lights words.
+
+The page contains its images, data, style and script and sends no requests.
+"""
 
 from __future__ import annotations
 
+import io
+import math
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regard.errors import RegardError
+from regard.errors import RegardError, printable
 from regard.viz.captioned_image import CaptionedImage
-from regard.viz.files import suffix_of
-from regard.viz.plot import PICTURES
+from regard.viz.colours import hexadecimal
+from regard.viz.files import DRAWN, suffix_of
+from regard.viz.labels import visible
+from regard.viz.maps import COVER, DIM, SHADE, UNKNOWN, resized, tints
+from regard.viz.page import BYTE_UNIT, as_bytes, embedded, filled
 
 Highest = float | Literal["word", "largest"]
+MOST_PIXELS = 1_000_000
+"""Images with more pixels are shown smaller."""
+PAPER = 200
+"""From this median on an image is ink on paper, which is shown light on dark in the dark."""
 
 
 def plot_captioned_image(
@@ -25,12 +39,12 @@ def plot_captioned_image(
     highest: Highest = "word",
     end_symbol: bool = True,
 ) -> Path:
-    """Draws for each word of a caption where in the image the network looked: the word's map over the dimmed image.
+    """Draws for each word of a caption its map of attention over the dimmed image.
 
     PNG and SVG show a caption: the image, then a panel for each word with the word and its largest weight above it.
     PDF has as many pages as it needs, and any number of captions. HTML is one file that sends no requests, with any
-    number of captions: pointing at a word lights the image where it was looked at, pointing at the image lights the
-    words that looked there; the same by the keyboard and by touch.
+    number of captions: pointing at a word lights the part of the image that it attends to, pointing at the image lights
+    the words that attend to that part; the same by the keyboard and by touch.
 
     Maps are drawn smoothly between the centres of cells, where they have the cell's weight, or as cells. A map that is
     the choice of a single cell, as of hard attention, is always drawn as this cell, with an outline.
@@ -39,9 +53,9 @@ def plot_captioned_image(
         captions: one, or for .html and .pdf also several.
         path: ends in .png, .svg, .pdf or .html; missing folders are created.
         title: the text above everything; for a picture the caption's `text` if None.
-        smooth: False draws cells as rectangles. The page begins so and has a choice.
-        highest: the weight of the strongest colour: "word", the largest of each map, so that every word shows where it
-            looked; "largest", that of all maps, so that words can be compared; or a number, so that files can be.
+        smooth: False draws cells as rectangles; the page has a switch for it.
+        highest: the weight of the strongest colour: "word", the largest of each map; "largest", that of all maps, so
+            that words can be compared; or a number, so that files can be.
         end_symbol: False leaves out the map of the end symbol.
 
     Raises:
@@ -58,7 +72,7 @@ def plot_captioned_image(
     ['xy.png', 'xy.html']
     """
     target = Path(path)
-    suffix = suffix_of(target, (*PICTURES, ".html"))
+    suffix = suffix_of(target, DRAWN)
     items = [captions] if isinstance(captions, CaptionedImage) else list(captions)
     if not items:
         raise RegardError("captions is empty: there is nothing to draw.")
@@ -76,27 +90,24 @@ def plot_captioned_image(
         items = [item.without_end() for item in items]
     target.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".html":
-        from regard.viz.caption_page import caption_page
-
-        text = caption_page(items, title=title, smooth=smooth, highest=highest)
-        target.write_text(text, encoding="utf-8")
+        target.write_text(_page(items, title=title, smooth=smooth, highest=highest), encoding="utf-8")
         return target
+    from matplotlib.backends.backend_pdf import PdfPages
+
     from regard.viz.caption_picture import draw_captions
     from regard.viz.picture import DPI
 
     figures = draw_captions(items, title=title, smooth=smooth, highest=highest, paged=suffix == ".pdf")
-    if suffix != ".pdf":
+    if suffix == ".pdf":
+        with PdfPages(target) as pages:
+            for figure in figures:
+                pages.savefig(figure, dpi=DPI)
+    else:
         next(figures).savefig(target, dpi=DPI)
-        return target
-    from matplotlib.backends.backend_pdf import PdfPages
-
-    with PdfPages(target) as pages:
-        for figure in figures:
-            pages.savefig(figure, dpi=DPI)
     return target
 
 
-def scales(items: Sequence[CaptionedImage], highest: Highest) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def scales(items: Sequence[CaptionedImage], highest: Highest) -> list[NDArray[np.float64]]:
     """The weight of the strongest colour for each word of each caption."""
     peaks = [np.where(item.largest > 0, item.largest, np.nan) for item in items]
     if highest == "word":
@@ -107,3 +118,54 @@ def scales(items: Sequence[CaptionedImage], highest: Highest) -> list[np.ndarray
     else:
         most = float(highest)
     return [np.full(len(peak), most) for peak in peaks]
+
+
+def _page(captions: Sequence[CaptionedImage], *, title: str | None, smooth: bool, highest: Highest) -> str:
+    """The text of the HTML page."""
+    common = scales(captions, "largest" if highest == "word" else highest)
+    largest = max((float(values[0]) for values in common if len(values)), default=1.0)
+    data = {
+        "unit": BYTE_UNIT,
+        "smooth": smooth,
+        "words": highest == "word",
+        "highest": largest,
+        "number": not isinstance(highest, str),
+        "paint": {"dim": DIM, "shade": SHADE, "cover": COVER, "unknown": [round(255 * part) for part in UNKNOWN]},
+        "colours": hexadecimal(tints(33)),
+        "items": [_item(caption) for caption in captions],
+    }
+    return filled("caption_page.html", title or "Captions", data=embedded(data))
+
+
+def _item(caption: CaptionedImage) -> dict[str, Any]:
+    largest = np.where(caption.largest > 0, caption.largest, 1.0)
+    height, width = caption.size
+    return {
+        "text": printable(caption.text),
+        "note": printable(caption.remarks),
+        "words": [visible(token) for token in caption.tokens],
+        "size": [height, width],
+        "cell": list(caption.cell_size),  # type: ignore[arg-type]
+        "shift": caption.shift,
+        "grid": list(caption.maps.shape[1:]),
+        "image": _png(caption.image),
+        "paper": bool(np.median(caption.image) >= PAPER),
+        "largest": [float(f"{weight:.6g}") if np.isfinite(weight) else None for weight in caption.largest],
+        "hard": np.flatnonzero(caption.is_hard).tolist(),
+        "sums": caption.sums_to_one,
+        "maps": as_bytes(caption.maps / largest[:, None, None]),
+    }
+
+
+def _png(image: NDArray[np.uint8]) -> str:
+    """A PNG as a data URI, scaled down if it has more than `MOST_PIXELS` pixels."""
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    factor = math.sqrt(MOST_PIXELS / (height * width))
+    if factor < 1:
+        smaller = (max(1, round(side * factor)) for side in (height, width))
+        image = (resized(image, *smaller) * 255).round().astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(stream, "PNG", optimize=True)
+    return "data:image/png;base64," + b64encode(stream.getvalue()).decode("ascii")

@@ -11,14 +11,14 @@ WARM = (85.0, 5.0)
 """From a pale yellow to red, for a second kind of weights in the same picture."""
 CHROMA = 0.13
 VIVID = 0.66
-"""The share of a ramp that is used behind text."""
+"""The share of a ramp that is used behind text: its colours, without its inks."""
 LIGHT = (1.0, 0.24)
 """Lightness of weight 0 and of full weight on a light page: white paper, dark ink."""
 DARK = (0.225, 0.96)
 GOLDEN = 180 * (3 - 5**0.5)
 """The golden angle in degrees: multiples of it lie far from the ones before, however many there are."""
 SHADES = (0.46, 0.6, 0.38)
-"""Lightnesses of colours that are told apart, all of which can be read on white."""
+"""Lightnesses of `distinct` colours, all readable on white."""
 
 
 def ramp(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
@@ -36,12 +36,12 @@ def ramp(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HU
 
 
 def highlights(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
-    """Colours (count, 3) behind text: the part of the ramp where they are still colours, without its inks."""
+    """Colours (count, 3) behind text: the beginning of a ramp."""
     return ramp(round(count / VIVID), dark=dark, hues=hues)[:count]
 
 
 def distinct(count: int) -> NDArray[np.float64]:
-    """Colours (count, 3) of things that are told apart, for lines and letters on white: neighbours differ most.
+    """Colours (count, 3) for lines and letters on white, of which neighbours differ most.
 
     >>> distinct(40).shape
     (40, 3)
@@ -52,9 +52,9 @@ def distinct(count: int) -> NDArray[np.float64]:
 
 
 def are_light(colours: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether black can be read better than white on each colour (n, 3).
+    """Whether black is more readable than white on each colour (n, 3).
 
-    Source: WCAG 2, relative luminance: where both have the same contrast it is 0.179.
+    Source: WCAG 2: both have the same contrast at a relative luminance of 0.179.
     """
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     light: NDArray[np.bool_] = linear @ np.array([0.2126, 0.7152, 0.0722]) > 0.179

@@ -8,8 +8,7 @@ from typing import Any
 
 from regard.errors import RegardError
 from regard.viz.aligned import as_numbers
-from regard.viz.files import suffix_of
-from regard.viz.plot import PICTURES
+from regard.viz.files import PICTURES, suffix_of
 
 STROKES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's colours, which can be distinguished with any colour vision."""

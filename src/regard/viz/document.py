@@ -12,79 +12,28 @@ import numpy as np
 
 from regard.errors import RegardError, printable
 from regard.viz.colours import HUES, WARM, are_light, hexadecimal, highlights
-from regard.viz.files import ARRAYS, check_highest, suffix_of
+from regard.viz.files import ARRAYS, DRAWN, check_highest, suffix_of
 from regard.viz.labels import visible
-from regard.viz.plot import PICTURES
-from regard.viz.weighted import Emphasis, WeightedDocument, largest_emphasis
+from regard.viz.page import filled
+from regard.viz.weighted import Emphasis, WeightedDocument, largest_emphasis, scale_labels
 
 STEPS = 32
 """Colours of words and of bars."""
-STYLE = """
-:root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --faint: #626c78; --line: #dde1e6; --right: #17795e;
-  --wrong: #b3402a; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #15181d; --ink: #e8ebef; --faint: #98a2ae; --line: #333a43; --right: #5cc9a7; --wrong: #ff8f75; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem clamp(1rem, 4vw, 3rem) 3rem; max-width: 60rem; background: var(--page);
-  color: var(--ink); font: 16px/1.75 system-ui, "Noto Sans", "DejaVu Sans", sans-serif; }
-h1 { margin: 0 0 1rem; font-size: 1.35rem; font-weight: 600; overflow-wrap: anywhere; }
-section { margin: 0 0 2rem; }
-h2 { margin: 0 0 .6rem; font-size: 1rem; font-weight: 400; color: var(--faint); overflow-wrap: anywhere; }
-h2 b { font-weight: 600; color: var(--ink); } h2 .right { color: var(--right); } h2 .wrong { color: var(--wrong); }
-.sentence { display: grid; grid-template-columns: 2.6rem .7rem 1fr; gap: 0 .7rem; margin: 0 0 .45rem; }
-.flat .sentence { display: block; }
-.sentence small { text-align: right; color: var(--faint); font-variant-numeric: tabular-nums; font-size: .75rem;
-  line-height: 1.75rem; }
-.sentence i { border-radius: 3px; border: 1px solid var(--line); }
-.sentence p { margin: 0; min-width: 0; overflow-wrap: anywhere; }
-p span { padding: .08em .22em; border-radius: 4px; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-p span:hover { outline: 2px solid var(--wrong); }
-.nan { background: #be5a5a; color: #fff; }
-footer { display: flex; flex-wrap: wrap; gap: .3rem 2rem; color: var(--faint); font-size: .8rem; }
-footer span { display: inline-flex; align-items: center; gap: .5rem; }
-footer i { width: 7rem; height: .7rem; border: 1px solid var(--line); border-radius: 3px; }
-"""
 
 
 def document_page(
-    documents: Sequence[WeightedDocument],
-    *,
-    title: str | None = None,
-    emphasis: Emphasis = "root",
-    highest: float = 1.0,
+    documents: Sequence[WeightedDocument], *, title: str | None, emphasis: Emphasis, highest: float
 ) -> str:
-    """The text of the page."""
-    heading = html.escape(printable(title or "Document"))
-    is_deep = any(item.weights is not None for item in documents)
-    name = {"root": "√sentence weight × word weight", "product": "sentence weight × word weight"}[emphasis]
-    scales = [f'<span><i class="cold"></i>0 to {highest:.3g}: {name if is_deep else "word weight"}</span>']
-    scales += ['<span><i class="warm"></i>0 to 1: sentence weight</span>'] * is_deep
+    """The text of the HTML page."""
+    labels = scale_labels(documents, emphasis, highest)
+    scales = [f'<span><i class="{name}"></i>{label}</span>' for name, label in zip(("cold", "warm"), labels)]
     sections = "\n".join(_section(item, emphasis, highest) for item in documents)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{heading}</title>
-<style>{STYLE}{_colours(dark=False)}
-@media (prefers-color-scheme: dark) {{
-{_colours(dark=True)} }}
-</style>
-</head>
-<body>
-<h1>{heading}</h1>
-<main>
-{sections}
-</main>
-<footer>{"".join(scales)}</footer>
-</body>
-</html>
-"""
+    colours = {"light": _colours(dark=False), "dark": _colours(dark=True)}
+    return filled("document_page.html", title or "Document", **colours, scales="".join(scales), sections=sections)
 
 
 def _colours(*, dark: bool) -> str:
-    """A class for each colour of words (w) and bars (s), and the scales."""
+    """CSS classes for the colours of words (w), of bars (s), and of their scales."""
     rules = []
     for letter, hues, scale in (("w", HUES, "cold"), ("s", WARM, "warm")):
         colours = highlights(STEPS + 1, dark=dark, hues=hues)
@@ -132,7 +81,7 @@ def _body(item: WeightedDocument, emphasis: Emphasis, highest: float) -> str:
 
 
 def _step(letter: str, share: float) -> str:
-    """The class of a colour, from 0 to 1."""
+    """The CSS class of a share from 0 to 1."""
     return f"{letter}{round(STEPS * min(1.0, max(0.0, share)))}" if np.isfinite(share) else "nan"
 
 
@@ -144,12 +93,11 @@ def plot_document(
     emphasis: Emphasis = "root",
     highest: float | Literal["largest"] = "largest",
 ) -> Path:
-    """Draws documents as running text: a word is darker the more it counts, and so is the bar beside each sentence.
+    """Draws documents as running text, in which words, and bars beside sentences, are darker for larger weights.
 
-    The sentence's weight stands beside its bar as a number, the predicted and the true label above the document.
-
+    The weight of a sentence stands next to its bar as a number, the predicted and the true label above the document.
     PNG, SVG and PDF show all documents one below the other. HTML is one file without scripts that sends no requests; it
-    shows a word's weights where the pointer rests.
+    shows the weights of the word under the pointer.
 
     Args:
         documents: one or several.
@@ -171,7 +119,7 @@ def plot_document(
     'review.html'
     """
     target = Path(path)
-    suffix = suffix_of(target, (*PICTURES, ".html"))
+    suffix = suffix_of(target, DRAWN)
     items = [documents] if isinstance(documents, WeightedDocument) else list(documents)
     if not items:
         raise RegardError("There are no documents to draw; give at least one.")
@@ -249,5 +197,5 @@ def _entry(item: WeightedDocument) -> dict[str, Any]:
 
 
 def _finite(values: Any) -> list[float | None]:
-    """Numbers, None in place of those that are not finite."""
+    """Numbers, with None for those that are not finite."""
     return [value if np.isfinite(value) else None for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""Classified documents as a matplotlib figure; like `picture`, it changes nothing global."""
+"""Classified documents as a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from regard.viz.colours import HUES, WARM, are_light, highlights
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, visible, visible_words
 from regard.viz.picture import DPI, FAINT, INK, write
-from regard.viz.weighted import Emphasis, WeightedDocument
+from regard.viz.weighted import Emphasis, WeightedDocument, scale_labels
 
 POINTS = 9.5
 LINE, BETWEEN, GAP = 0.215, 0.075, 0.035
 """The height of a line, the space between sentences, and between words, in inches."""
 WIDTH, MARGIN, STRIP = 7.2, 0.3, 0.14
 NUMBER = 0.36
-"""The room for a sentence's weight as a number, left of its bar."""
+"""The width of a sentence's weight as a number, left of its bar, in inches."""
 HEAD, FOOT = 0.36, 0.5
 MOST_LINES = 1500
 RIGHT, WRONG = "#17795e", "#b3402a"
@@ -73,7 +73,8 @@ def draw_documents(
                 y += LINE
             y += BETWEEN + (0 if wrapped else LINE)
         top += room
-    _scales(axes, beside, height - FOOT + 0.2, cold, warm, highest, emphasis, documents, type_)
+    labels = scale_labels(documents, emphasis, highest)
+    _scales(axes, beside, height - FOOT + 0.2, cold, warm, labels, type_)
     return figure
 
 
@@ -83,15 +84,11 @@ def _texts(item: WeightedDocument) -> Iterator[str]:
 
 
 class Measure:
-    """The width of a label in inches."""
+    """Measures the widths of labels, in inches."""
 
     def __init__(self, type_: Typesetter) -> None:
-        figure = Figure(dpi=72)
-        renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
-        font = FontProperties(family=type_.families, size=POINTS)
-
-        self.renderer = renderer
-        self.font = font
+        self.renderer = FigureCanvasAgg(Figure(dpi=72)).get_renderer()  # type: ignore[no-untyped-call]
+        self.font = FontProperties(family=type_.families, size=POINTS)
         self.widths: dict[str, float] = {}
 
     def __call__(self, label: str) -> float:
@@ -156,22 +153,10 @@ def _heading(axes: Axes, item: WeightedDocument, x: float, y: float, type_: Type
 
 
 def _scales(
-    axes: Axes,
-    x: float,
-    y: float,
-    cold: Colormap,
-    warm: Colormap,
-    highest: float,
-    emphasis: Emphasis,
-    documents: Sequence[WeightedDocument],
-    type_: Typesetter,
+    axes: Axes, x: float, y: float, cold: Colormap, warm: Colormap, labels: Sequence[str], type_: Typesetter
 ) -> None:
-    is_deep = any(item.weights is not None for item in documents)
-    name = {"root": "√sentence weight × word weight", "product": "sentence weight × word weight"}[emphasis]
-    entries = [(cold, f"0 to {highest:.3g}: {name if is_deep else 'word weight'}")]
-    entries += [(warm, "0 to 1: sentence weight")] * is_deep
     x += GAP
-    for colours, label in entries:
+    for colours, label in zip((cold, warm), labels):
         for i in range(40):
             axes.add_artist(Rectangle((x + i * 0.02, y - 0.05), 0.0205, 0.1, facecolor=colours(i / 39), linewidth=0))
         axes.add_artist(Rectangle((x, y - 0.05), 0.8, 0.1, fill=False, edgecolor="#c9cfd6", linewidth=0.5))
@@ -180,5 +165,5 @@ def _scales(
 
 
 def _ink(colour: Sequence[float]) -> str:
-    """Black or white, whichever can be read on the colour."""
+    """Black or white, whichever is readable on the colour."""
     return INK if are_light(np.array([colour[:3]]))[0] else "white"

@@ -6,19 +6,22 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from regard.errors import DataError, RegardError, UnsupportedError
 from regard.viz.aligned import SIDES, Aligned, ReadingOptions, Weights, as_weights, read
 
+T = TypeVar("T")
 FORMAT = "regard.alignment.1"
 ARRAYS = (".json", ".npz")
+PICTURES = (".png", ".svg", ".pdf")
+DRAWN = (*PICTURES, ".html")
 
 
 def check_highest(highest: object) -> None:
-    """Refuses what is no weight of the darkest colour."""
+    """Raises RegardError for a `highest` that is no weight."""
     if highest != "largest" and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
         raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
 
@@ -28,7 +31,7 @@ def save_alignment(
     path: str | Path,
     source_tokens: Any = None,
     target_tokens: Any = None,
-    **how: Unpack[ReadingOptions],
+    **options: Unpack[ReadingOptions],
 ) -> Path:
     """Writes arrays and tokens, as `plot_alignment` would show them, to a .json or .npz file.
 
@@ -37,14 +40,13 @@ def save_alignment(
     `0/source_tokens`, and is loaded without pickle.
 
     Args:
-        alignment, source_tokens, target_tokens, **how: as in `plot_alignment`.
+        alignment, source_tokens, target_tokens, **options: as in `plot_alignment`.
 
     Raises:
         RegardError: for another suffix.
     """
     target = Path(path)
-    items = read(alignment, source_tokens, target_tokens, **how)
-    write(items, target)
+    write(read(alignment, source_tokens, target_tokens, **options), target)
     return target
 
 
@@ -66,7 +68,7 @@ def load_alignment(path: str | Path) -> list[Aligned]:
 
 
 def check_name(path: Path) -> None:
-    """Raises an error for a path that no file can have: with U+0000 or half a surrogate pair."""
+    """Raises RegardError for a path that no file can have: with U+0000 or half a surrogate pair."""
     try:
         os.lstat(path)
     except OSError:
@@ -88,7 +90,7 @@ def suffix_of(path: Path, suffixes: Sequence[str]) -> str:
     suffix = path.suffix.lower()
     if suffix not in suffixes:
         raise RegardError(
-            f"{path}: the suffix says the kind of file; expected one of {' '.join(suffixes)}, got {suffix!r}."
+            f"{path}: the suffix of the file is wrong: expected one of {' '.join(suffixes)}, got {suffix!r}."
         )
     return suffix
 
@@ -180,7 +182,6 @@ def _from_npz(path: Path) -> list[Aligned]:
 
 
 def _restored(alignment: Weights, alignments: dict[str, Weights], values: Mapping[str, Any]) -> Aligned:
-    """The alignment that a file has beside these values."""
     text, left_out = values["text"], values["left_out"]
     return Aligned(
         alignment,
@@ -190,8 +191,8 @@ def _restored(alignment: Weights, alignments: dict[str, Weights], values: Mappin
         None if text is None else str(text),
         None if left_out is None else float(left_out),
         _tokens(values.get("layers")),
-        _sides(values.get("sides")),
-        _prompt(values.get("prompt")),
+        _pair(values.get("sides"), str) or SIDES,
+        _pair(values.get("prompt"), int),
     )
 
 
@@ -199,15 +200,8 @@ def _tokens(values: Any) -> tuple[str, ...] | None:
     return None if values is None else tuple(str(value) for value in values)
 
 
-def _sides(values: Any) -> tuple[str, str]:
-    if values is None:
-        return SIDES
-    across, down = map(str, values)
-    return across, down
-
-
-def _prompt(values: Any) -> tuple[int, int] | None:
+def _pair(values: Any, kind: type[T]) -> tuple[T, T] | None:
     if values is None:
         return None
-    column, row = map(int, values)
-    return column, row
+    first, second = map(kind, values)
+    return first, second

@@ -1,4 +1,4 @@
-"""The fonts that a picture needs for its labels, and the characters that no font on this machine can draw."""
+"""The fonts for the labels of a picture, and replacements of characters that no installed font draws."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Typesetter:
     """The fonts for a set of texts.
 
     Args:
-        texts: everything that is to be drawn. Characters that the base font lacks are searched in the fonts that
-            matplotlib finds on this machine. A single warning names those that no font has.
+        texts: everything that is to be drawn. Characters that the base font lacks are drawn with other installed fonts;
+            a single warning names those that no font has.
 
     Attributes:
         families: the fonts, the base font first.
@@ -57,8 +57,8 @@ class Typesetter:
         return text.translate(self._lost)
 
     def labels(self, tokens: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Labels of tokens that can be drawn: without a font the code point of a token of one character, or # and the
-        number of a longer token, which is not wider than the token."""
+        """Labels of tokens. A token without a font becomes its code point, or, if it has several characters, # and its
+        number, which is not wider than the token."""
         return None if tokens is None else tuple(self._label(visible(token), i) for i, token in enumerate(tokens))
 
     def _label(self, token: str, number: int) -> str:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from regard.data.series.forecasts import Forecast, all_times
 from regard.errors import RegardError
 from regard.viz.colours import ramp
-from regard.viz.files import check_highest, suffix_of
+from regard.viz.files import DRAWN, check_highest, suffix_of
 from regard.viz.labels import visible_words
-from regard.viz.plot import PICTURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +28,7 @@ WIDTH, LINES, SEVERAL, MATRIX, STRIP = 9.0, 1.75, 1.2, 2.2, 0.4
 """The width of the picture and the heights of a target, of one of more than three, of the weights, and of the weights
 of a single step, in inches."""
 LEFT, BAR = 0.75, 0.75
-"""The left margin, and the room for the scale of colours, in inches."""
+"""The left margin, and the width of the scale of colours, in inches."""
 FORECAST, TRUTH, HISTORY = "#c2410c", "#1b1f24", "#57606a"
 RULE = "#d0d7de"
 
@@ -42,11 +41,11 @@ def plot_forecast(
     title: str | None = None,
     highest: float | Literal["largest"] = "largest",
 ) -> Path:
-    """Draws a forecast: a panel for each target, and below them, on the same axis of time, where each step looked.
+    """Draws a forecast: a panel for each target, and below them, on the same axis of time, the weights of each step.
 
     The forecast is a line with bands between the lowest and the highest quantile, the next lowest and the next highest,
     and so on. The truth, if known, is a dashed line. Missing values are gaps. The weights are a matrix, a row for each
-    step ahead and a column for each time of the history, darker is more weight; for a single step it is a strip.
+    step ahead and a column for each time of the history, darker is more weight; for a single step they are a strip.
 
     Args:
         forecast: one of `regard.data.series.forecasts_of`.
@@ -68,7 +67,7 @@ def plot_forecast(
     'shop.svg'
     """
     target = Path(path)
-    suffix = suffix_of(target, (*PICTURES, ".html"))
+    suffix = suffix_of(target, DRAWN)
     names = list(forecast.target_names[:MAX_TARGETS] if targets is None else targets)
     unknown = [name for name in names if name not in forecast.target_names]
     if unknown or not names:
@@ -99,7 +98,7 @@ def plot_forecast(
 def draw_forecast(
     forecast: Forecast, names: Sequence[str], title: str, highest: float | Literal["largest"] = "largest"
 ) -> Figure:
-    """The figure of a forecast; nothing global is changed."""
+    """The figure of a forecast."""
     from matplotlib.figure import Figure
 
     from regard.viz.fonts import Typesetter
@@ -153,8 +152,8 @@ def draw_forecast(
 
 
 def _positions(forecast: Forecast) -> NDArray[np.float64]:
-    """(S + T,) where history and forecast stand on the axis: matplotlib's numbers of the times, these themselves if
-    they are whole numbers, or, where they are unknown, steps after the last row of the history."""
+    """(S + T,) places on the axis of time: matplotlib's numbers of the times, the times themselves if they are whole
+    numbers, or, where they are unknown, steps after the last row of the history."""
     from matplotlib.dates import date2num
 
     times = all_times(forecast)
@@ -166,7 +165,7 @@ def _positions(forecast: Forecast) -> NDArray[np.float64]:
 
 
 def _label_times(axes: Axes, forecast: Forecast) -> None:
-    """Labels the axis of time with what clocks of the series show."""
+    """Labels the axis of time in the time zone of the series."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import MaxNLocator
 
@@ -181,7 +180,7 @@ def _label_times(axes: Axes, forecast: Forecast) -> None:
 
 
 def edges_of(at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N + 1,) the edges between positions on the axis: halfway, so that a position is the middle of its cell."""
+    """(N + 1,) the edges of cells around places (N,) on the axis, halfway between neighbours."""
     if len(at) == 1:
         return np.array([at[0] - 0.5, at[0] + 0.5])
     middle = (at[1:] + at[:-1]) / 2
@@ -197,7 +196,7 @@ def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float6
     axes.axvspan(float(edges[now]), float(edges[-1]), color="#f6f8fa", zorder=0, linewidth=0)
     axes.grid(axis="y", color="#eaeef2", linewidth=0.7, zorder=0)
     axes.plot(past, history, color=HISTORY, linewidth=1.3, label="history", zorder=3)
-    _lonely(axes, past, history, HISTORY)
+    _isolated(axes, past, history, HISTORY)
     if forecast.quantiles is not None:
         order = np.argsort(forecast.levels)
         for depth, (first, last) in enumerate(zip(order[: len(order) // 2], order[::-1], strict=False)):
@@ -211,7 +210,7 @@ def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float6
         axes.plot(ahead, values, "o", color=FORECAST, markersize=5, label="forecast", zorder=5)
     if not np.isnan(truth).all():
         axes.plot(ahead, truth, color=TRUTH, linewidth=1.2, linestyle=(0, (3, 1.6)), label="truth", zorder=4)
-        _lonely(axes, ahead, truth, TRUTH)
+        _isolated(axes, ahead, truth, TRUTH)
 
 
 def _tint(strength: float) -> tuple[float, ...]:
@@ -221,11 +220,11 @@ def _tint(strength: float) -> tuple[float, ...]:
     return tuple(1 - min(strength, 0.8) * (1 - part) for part in to_rgb(FORECAST))
 
 
-def _lonely(axes: Axes, at: NDArray[np.float64], values: NDArray[np.float64], colour: str) -> None:
+def _isolated(axes: Axes, at: NDArray[np.float64], values: NDArray[np.float64], colour: str) -> None:
     """Marks values whose neighbours are missing, which a line does not show."""
-    there = np.concatenate([[False], ~np.isnan(values), [False]])
-    lonely = there[1:-1] & ~there[:-2] & ~there[2:]
-    axes.plot(at[lonely], values[lonely], ".", color=colour, markersize=3.5, zorder=4)
+    known = np.concatenate([[False], ~np.isnan(values), [False]])
+    isolated = known[1:-1] & ~known[:-2] & ~known[2:]
+    axes.plot(at[isolated], values[isolated], ".", color=colour, markersize=3.5, zorder=4)
 
 
 def _weights(
@@ -235,12 +234,11 @@ def _weights(
     from matplotlib.colors import ListedColormap
     from matplotlib.ticker import MaxNLocator
 
-    from regard.viz.picture import FAINT, INK
+    from regard.viz.picture import FAINT, INK, colour_bar
 
     steps, past = weights.shape
-    largest = float(weights.max(initial=0.0)) or 1.0
-    top = largest if highest == "largest" else highest
-    mesh = axes.pcolormesh(
+    top = (float(weights.max(initial=0.0)) or 1.0) if highest == "largest" else highest
+    mesh: Any = axes.pcolormesh(
         edges[: past + 1], np.arange(steps + 1) + 0.5, weights, cmap=ListedColormap(ramp()), vmin=0, vmax=top,
         rasterized=True,
     )  # fmt: skip
@@ -256,12 +254,7 @@ def _weights(
     beside = box.width * (edges[-1] - edges[past]) / (edges[-1] - edges[0])
     start = box.x1 - beside if beside * WIDTH > BAR else box.x1
     tall = 0.78 if steps > 1 else 0.9
-    bar_axes = figure.add_axes((start + 0.18 / WIDTH, box.y0 + 0.02 * box.height, 0.1 / WIDTH, tall * box.height))
-    extend = "max" if largest > top * (1 + 1e-6) else "neither"
-    ticks = np.linspace(0, top, 2 if steps == 1 else 3)
-    bar = figure.colorbar(mesh, cax=bar_axes, extend=extend, ticks=ticks)
-    bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
-    bar_axes.tick_params(length=2, width=0.5, labelsize=7.5, labelcolor=FAINT, color="#9aa3ad")
-    bar_axes.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
+    bar_box = (start + 0.18 / WIDTH, box.y0 + 0.02 * box.height, 0.1 / WIDTH, tall * box.height)
+    bar = colour_bar(figure, bar_box, mesh, [weights], 2 if steps == 1 else 3, 7.5)
     if steps > 1:
-        bar_axes.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)
+        bar.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)

@@ -1,4 +1,4 @@
-"""Tokens as labels: invisible characters are made visible, long labels are cut, dense labels are thinned out."""
+"""Tokens as labels: invisible characters become visible, long labels are cut, dense labels are thinned out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = {
     "\u00a0": "NBSP", "\u00ad": "SHY", "\u034f": "CGJ", "\u061c": "ALM", "\u200b": "ZWSP", "\u200c": "ZWNJ",
     "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM", "\u2060": "WJ", "\ufeff": "BOM",
 }  # fmt: skip
-"""The usual abbreviations of invisible characters; others are shown by their code point."""
+"""Abbreviations of invisible characters; others are shown as code points."""
 _JOINERS = "\u200c\u200d"
 VIRAMA = 9
 """The combining class of the signs that remove the vowel of a consonant."""
@@ -22,10 +22,10 @@ _DRAWN = frozenset(map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0
 
 
 def visible(token: str) -> str:
-    """The token with spaces, line ends, control and format characters shown by a sign, an abbreviation or a code point.
+    """The token with spaces, line ends, control and format characters as signs, abbreviations or code points.
 
-    Invisible characters that affect their neighbours stay within a word: joiners between characters or after a virama,
-    variation selectors and emoji tags. Elsewhere they are shown by name.
+    Invisible characters that affect their neighbours are unchanged within a word: joiners between characters or after a
+    virama, variation selectors and emoji tags.
 
     >>> visible("a b\\n"), visible("\\x00"), visible("\\u200b"), visible("")
     ('a␣b⏎', '‹U+0000›', '‹ZWSP›', '∅')
@@ -57,7 +57,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _is_selector(character: str) -> bool:
-    """Variation selectors, the grapheme joiner, and the tags of which some flags are made."""
+    """Whether the character is a variation selector, the grapheme joiner, or a tag of an emoji flag."""
     code = ord(character)
     variants = code == 0x34F or 0x180B <= code <= 0x180F or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
     return variants or 0xE0020 <= code <= 0xE007F
@@ -82,7 +82,7 @@ def is_silent(character: str) -> bool:
 
 
 def clusters(text: str) -> list[str]:
-    """The characters as a reader counts them: with their marks, joined emoji, the two letters of a flag.
+    """The text divided into characters as a reader counts them: letters with marks, joined emoji, flags of two letters.
 
     Source: Unicode Standard Annex 29, its extended grapheme clusters, without the rules for Hangul letters.
 
@@ -110,7 +110,7 @@ def shortened(label: str, width: int = 24, *, end: bool = False) -> str:
     """The label, cut to at most `width` characters as a reader counts them.
 
     Args:
-        end: whether its end is kept, and not its beginning.
+        end: keeps the end of the label instead of its beginning.
 
     >>> shortened("incomprehensibilities", 8), shortened("incomprehensibilities", 8, end=True)
     ('incompr…', '…ilities')

@@ -1,4 +1,4 @@
-"""The places of panels on a page, in inches from the top left: a grid whose rows and columns fit their labels."""
+"""The layout of panels on a page, in inches from the top left: a grid whose rows and columns fit their labels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LARGEST_CELL = 0.42
 SINGLE, PAGE = 7.5, 11.0
 """The largest width of a single panel's matrix, and of all matrices in a row of a page."""
 ACROSS = 8
-"""The most panels in a row; more go on in the next."""
+"""The most panels in a row."""
 NAME = 1.2
-"""The least width that the name of a panel has, in inches; it is cut to that of its panel."""
+"""The least width, in inches, of the name of a panel, which is cut to the width of its panel."""
 HEADING = 0.2
 """The height of the heading of a row, in inches."""
 SLANT = math.sin(math.radians(45))
@@ -31,9 +31,9 @@ class Axis:
 
     Args:
         length: of the matrix along this side.
-        ticks: the labels that are shown, by position; none if another panel of the row or column shows them.
+        ticks: the labels by position; none if another panel of the row or column shows them.
         stride: the number of positions from one label to the next.
-        slanted: whether labels are slanted, since they are too long.
+        slanted: whether labels are slanted, because they are long.
     """
 
     length: float
@@ -67,7 +67,7 @@ def width_of(label: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the panels of a row have in common, and its place."""
+    """The heading of a row, and its place."""
 
     text: str
     left: float
@@ -76,7 +76,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Panels and headings in their places, and the size of all together."""
+    """Placed panels and headings, and the total size."""
 
     panels: list[Panel]
     headings: list[Heading]
@@ -91,14 +91,14 @@ def arrange(items: Sequence[Aligned]) -> Page:
     limit = SINGLE if len(contents) == across == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
     labelled = len(items) > 1
     rows: list[list[Panel]] = []
-    shown = 0  # as many columns have labels above them; a longer row has its own
+    num_labelled = 0  # the columns that have labels above them; a longer row gets its own labels
     for heading, row_contents in contents:
-        is_first = len(row_contents) > shown or (labelled and bool(heading))
+        is_first = len(row_contents) > num_labelled or (labelled and bool(heading))
         row = [
             _panel(name, item, weights, limit, top=labelled or is_first, left=labelled or column == 0)
             for column, (item, name, weights) in enumerate(row_contents)
         ]
-        shown = max(shown, len(row))
+        num_labelled = max(num_labelled, len(row))
         rows.append(row)
     lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(across)])
     placed: list[Panel] = []
@@ -119,7 +119,7 @@ Content = tuple[Aligned, str, Weights]
 
 
 def _rows(items: Sequence[Aligned]) -> list[tuple[str, list[Content]]]:
-    """Heading and panels of each row: rows for each layer of heads, or for each of several alignments, or a square."""
+    """Heading and panels of each row: a row for each layer of heads or each of several alignments, or a square grid."""
     layers = [(number, item, item.by_layer()) for number, item in enumerate(items, start=1)]
     if any(len(heads) > 1 for _, _, named in layers if len(items) + len(named) > 2 for _, heads in named):
         return [
@@ -153,13 +153,13 @@ def _wrapped(heading: str, contents: list[Content]) -> list[tuple[str, list[Cont
 
 
 def _numbered(number: int, item: Aligned) -> str:
-    """The number and the text of an alignment; one of named layers has the name of its kind only."""
+    """The number and the text of an alignment; only the text if its layers have names."""
     parts = (item.text,) if item.layers is not None else (str(number), item.text)
     return " · ".join(part for part in parts if part)
 
 
 def _heading(number: int, item: Aligned, layer: str, *, is_first: bool) -> str:
-    """What stands above the panels of a layer; above those of the first one also which alignment it is."""
+    """The heading above the panels of a layer, which for the first layer also names the alignment."""
     numbered = _numbered(number, item) if number and is_first and item.layers is None else ""
     return " · ".join(part for part in (numbered, layer) if part)
 
@@ -187,7 +187,7 @@ def _axis(length: float, labels: tuple[str, ...], every: int, *, slanted: bool =
 
 
 def _side(size: int, cell: float, limit: float) -> float:
-    """The length of a side; the shorter side of a long matrix is at least a third of the longer one."""
+    """The length of a side: at least a third of the limit, so that long matrices are not too narrow."""
     return max(size * cell, min(size * LARGEST_CELL, limit / 3), 0.3)
 
 

@@ -10,12 +10,11 @@ from regard.viz.colours import WARM, ramp
 Pixels = NDArray[np.float64]
 """Grey or colours from 0 to 1."""
 DIM, SHADE, COVER = 0.5, 0.72, 0.85
-"""The grey of black in a dimmed image, how bright colours are over black, and how much of the image the strongest
-hides."""
+"""The grey of black in a dimmed image, the brightness of colours over black, and the opacity of the largest weight."""
 VIVID = 0.58
-"""The share of a ramp that is used: where its colours are brightest, so that ink can be read on them."""
+"""The share of a ramp that is used: its brightest colours, so that ink is readable on them."""
 UNKNOWN = (0.62, 0.36, 0.72)
-"""The colour of cells whose weight is not a number, which no weight has."""
+"""The colour of cells whose weight is not a number; no weight has it."""
 
 
 def tints(count: int = 256) -> Pixels:
@@ -26,12 +25,12 @@ def tints(count: int = 256) -> Pixels:
 def smoothed(weights: Pixels, rows: Pixels, columns: Pixels) -> Pixels:
     """Weights (n, m) between the centres of cells, by cubic convolution.
 
-    At the centre of a cell it is the cell's weight; beyond the outermost centres it stays as it is there; nowhere is it
-    less than the least or more than the largest weight.
+    It has the cell's weight at the centre of a cell, is constant beyond the outermost centres, and stays between the
+    least and the largest weight.
 
     Args:
         weights: (h, w) finite.
-        rows, columns: (n,) and (m,) where to look, in cells from the top left: the centre of cell 0 is at 0.5.
+        rows, columns: (n,) and (m,) places, in cells from the top left: the centre of cell 0 is at 0.5.
 
     Source: Keys 1981, "Cubic convolution interpolation for digital image processing", a = -1/2.
 
@@ -43,7 +42,7 @@ def smoothed(weights: Pixels, rows: Pixels, columns: Pixels) -> Pixels:
 
 
 def _cubic(places: Pixels, count: int) -> Pixels:
-    """(n, count) how much each cell counts at each place; rows sum to 1."""
+    """(n, count) the coefficient of each cell at each place; rows sum to 1."""
     places = np.clip(places - 0.5, 0, count - 1)
     matrix = np.zeros((len(places), count))
     first = np.floor(places).astype(int)
@@ -57,7 +56,7 @@ def _cubic(places: Pixels, count: int) -> Pixels:
 
 
 def cells(weights: Pixels, rows: Pixels, columns: Pixels) -> Pixels:
-    """The weights (n, m) of the cells in which the places lie; arguments as in `smoothed`."""
+    """The weights (n, m) of the cells that contain the places; arguments as in `smoothed`."""
     y, x = (
         np.clip(np.floor(places).astype(int), 0, count - 1)
         for places, count in zip((rows, columns), weights.shape, strict=True)
@@ -66,7 +65,7 @@ def cells(weights: Pixels, rows: Pixels, columns: Pixels) -> Pixels:
 
 
 def resized(image: NDArray[np.uint8], height: int, width: int) -> Pixels:
-    """The image (height, width, C) from 0 to 1: means of pixels where it becomes smaller, pixels where larger."""
+    """The image (height, width, C) from 0 to 1: means of pixels where it is reduced, repeated pixels where enlarged."""
     result = image / 255.0
     for axis, count in ((0, height), (1, width)):
         size = result.shape[axis]
@@ -92,8 +91,8 @@ def grey_of(pixels: Pixels) -> Pixels:
 def tinted(grey: Pixels, strengths: Pixels) -> Pixels:
     """Colours (n, m, 3) of weights over a dimmed image.
 
-    With the image's grey g and a strength s, whose colour is c: (1 - a) d + a c (SHADE + (1 - SHADE) g), of the dimmed
-    grey d = DIM + (1 - DIM) g and the opacity a = COVER √s. So weights of 0 show the dimmed image, and ink can be read
+    For the image's grey g and a strength s with the colour c: (1 - a) d + a c (SHADE + (1 - SHADE) g), with the dimmed
+    grey d = DIM + (1 - DIM) g and the opacity a = COVER √s. Weights of 0 show the dimmed image, and ink stays readable
     under the largest.
 
     Args:

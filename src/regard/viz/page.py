@@ -1,4 +1,4 @@
-"""An alignment as one HTML file that contains its data, style and script and sends no requests."""
+"""An alignment as one HTML page that contains its data, style and script and sends no requests."""
 
 from __future__ import annotations
 
@@ -21,21 +21,15 @@ from regard.viz.labels import END_SYMBOL, numbered
 UNIT = 10_000
 """Weights are stored as integers, in units of 1/UNIT."""
 BYTE_UNIT, NOT_A_NUMBER = 254, 255
-"""Weights that are stored as bytes are in units of 1/BYTE_UNIT of the strongest colour; NOT_A_NUMBER is not finite."""
+"""Weights as bytes are in units of 1/BYTE_UNIT of the strongest colour; NOT_A_NUMBER stands for those not finite."""
 
 
-def page(
-    items: Sequence[Aligned],
-    *,
-    title: str | None = None,
-    highest: float = 1.0,
-    largest: bool = False,
-) -> str:
+def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> str:
     """The text of the page.
 
     Args:
         highest: the weight of the strongest colour.
-        largest: whether `highest` is the largest weight; the scale says so.
+        largest: whether `highest` is the largest weight, which the scale then notes.
     """
     heading = printable(title or "Alignment")
     data = {
@@ -47,7 +41,7 @@ def page(
         "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
         "items": [_item(index, item) for index, item in enumerate(items)],
     }
-    return filled("page.html", heading, data)
+    return filled("page.html", heading, data=embedded(data))
 
 
 def _item(index: int, item: Aligned) -> dict[str, Any]:
@@ -82,14 +76,10 @@ def _whole(weights: Weights) -> list[int | None]:
     return whole
 
 
-def filled(template: str, heading: str, data: Any) -> str:
-    """A template of this package with the style that pages share, a heading and data."""
+def filled(template: str, title: str, **parts: str) -> str:
+    """A template of this package, filled with the common style, a title and further parts."""
     files = resources.files("regard.viz")
-    parts = {
-        "style": files.joinpath("page.css").read_text(encoding="utf-8"),
-        "title": html.escape(heading),
-        "data": embedded(data),
-    }
+    parts |= {"style": files.joinpath("page.css").read_text(encoding="utf-8"), "title": html.escape(printable(title))}
     text = files.joinpath(template).read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 

@@ -1,12 +1,12 @@
 """An alignment as a matplotlib figure: source across, its labels on top, target downwards.
 
-It changes nothing global (no pyplot, no rcParams), so pictures may be drawn in several threads and without a display.
+No module of this package uses pyplot or rcParams, so pictures may be drawn in several threads and without a display.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from regard.viz.sheet import GAP, Sheet, is_crowded, sheet, without_heads
 DPI = 150
 GRID_FROM = 0.12
 """Cells of at least this size, in inches, are separated by thin lines."""
-INK, FAINT = "#1b1f24", "#6b7480"
+INK, FAINT, FRAME = "#1b1f24", "#6b7480", "#9aa3ad"
 PROMPT = "#b3541e"
 NARROWEST = 4.0
 """The width that titles and captions have at least, in inches."""
@@ -42,7 +42,7 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
 
     Args:
         highest: the weight of the darkest colour. The colour bar has an arrow if there are weights above it.
-        largest: whether `highest` is the largest weight; the colour bar says so.
+        largest: whether `highest` is the largest weight, which the colour bar then notes.
     """
     title = visible_words(title or "")
     type_ = Typesetter([*(text for item in items for text in _texts(item)), title])
@@ -79,8 +79,10 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         axes = figure.add_axes(_within(page, 0.35 + heads.margin, lower, *heads.size))
         _small_multiples(axes, heads, shade, type_)
     bar_length = min(max(first.down.length, 1.2), 3.0)
-    bar = figure.add_axes(_within(page, beside, first.top + head, 0.12, bar_length))
-    _colour_bar(figure, bar, shade, items, highest, largest=largest)
+    bar_box = _within(page, beside, first.top + head, 0.12, bar_length)
+    weights = (weights for item in items for _, weights in item.panels())
+    bar = colour_bar(figure, bar_box, shade, weights, 5, POINTS - 1)
+    bar.set_ylabel("weight, up to the largest" if largest else "weight", fontsize=POINTS - 1, color=FAINT)
     if len(panels) == 1:
         figure.axes[0].set_xlabel(type_.drawable(items[0].sides[0]), fontsize=POINTS, color=FAINT)
         figure.axes[0].xaxis.set_label_position("top")
@@ -91,15 +93,8 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         set_text(figure.text(left, 1.0, words, fontsize=POINTS + 3, color=INK, va="top"), type_)
     if caption:
         top = max(page[1] - 0.28, first.top + head + bar_length + 0.12)  # below the colour bar, too
-        below = figure.text(
-            left,
-            1 - top / page[1],
-            type_.drawable("\n".join(_lines(caption, max(width, NARROWEST), POINTS - 1))),
-            fontsize=POINTS - 1,
-            color=FAINT,
-            va="top",
-        )
-        set_text(below, type_)
+        words = type_.drawable("\n".join(_lines(caption, max(width, NARROWEST), POINTS - 1)))
+        set_text(figure.text(left, 1 - top / page[1], words, fontsize=POINTS - 1, color=FAINT, va="top"), type_)
     return figure
 
 
@@ -134,11 +129,11 @@ def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> No
         column, row = panel.prompt
         lines = [[(column - 0.5, -0.5), (column - 0.5, extent[2])], [(-0.5, row - 0.5), (extent[1], row - 0.5)]]
         axes.add_collection(LineCollection(lines, colors=PROMPT, linewidths=0.9, linestyles="dashed"), autolim=False)
-    axes.spines[:].set(color="#9aa3ad", linewidth=0.6)
+    axes.spines[:].set(color=FRAME, linewidth=0.6)
 
 
 def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typesetter) -> None:
-    """Draws all small multiples into one image, as hundreds of axes would take many seconds."""
+    """Draws all small multiples into one image, since hundreds of axes would take many seconds."""
     (width, height), (right, bottom) = heads.cell, heads.size
     tall, wide, gap = (round(inches * DPI) for inches in (height, width, GAP))
     canvas = np.ones((len(heads.rows) * (tall + gap) - gap, heads.num_columns * (wide + gap) - gap, 4))
@@ -150,7 +145,7 @@ def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typ
             top, left = i * (tall + gap), j * (wide + gap)
             canvas[top : top + tall, left : left + wide] = shade.to_rgba(_stretched(weights, tall, wide))
             frame = Rectangle((j * (width + GAP), i * (height + GAP)), width, height, fill=False)
-            frame.set(edgecolor="#9aa3ad", linewidth=0.4, clip_on=False)
+            frame.set(edgecolor=FRAME, linewidth=0.4, clip_on=False)
             axes.add_patch(frame)
     image = axes.imshow(canvas, aspect="auto", interpolation="nearest")
     image.set_extent((0, right, bottom, 0))
@@ -163,7 +158,7 @@ def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typ
 
 
 def _stretched(weights: Weights, rows: int, columns: int) -> Weights:
-    """Weights as exactly `rows` by `columns` dots: each the largest of several weights, or a part of one."""
+    """Weights as exactly `rows` by `columns` dots: maxima where they are reduced, repeated where they are enlarged."""
     if not weights.size:
         return np.zeros((rows, columns))
     small = pooled(weights, rows, columns)
@@ -172,7 +167,7 @@ def _stretched(weights: Weights, rows: int, columns: int) -> Weights:
 
 
 def pooled(weights: Weights, rows: int, columns: int) -> Weights:
-    """At most `rows` by `columns` cells, each the largest of the weights that it replaces, so that no peak is lost."""
+    """Weights reduced to at most `rows` by `columns` maxima, so that no peak is lost."""
     for axis, most in ((-2, rows), (-1, columns)):
         size = weights.shape[axis]
         if size > most:
@@ -222,18 +217,31 @@ def write(
     set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va, ha=ha), type_)
 
 
-def _colour_bar(
-    figure: Figure, axes: Axes, shade: ScalarMappable, items: Sequence[Aligned], highest: float, *, largest: bool
-) -> None:
-    finite = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
-    over = any((weights > highest * (1 + 1e-6)).any() for weights in finite)
-    under = any((weights < 0).any() for weights in finite)
+def colour_bar(
+    figure: Figure,
+    box: tuple[float, float, float, float],
+    shade: ScalarMappable,
+    weights: Iterable[Weights],
+    num_ticks: int,
+    points: float,
+) -> Axes:
+    """Draws a colour bar, with an arrow at an end beyond which there are weights.
+
+    Args:
+        box: left, bottom, width and height, in fractions of the figure.
+        weights: all weights that the bar is for.
+        points: the size of its numbers.
+    """
+    highest, finite = shade.norm.vmax or 1.0, [array[np.isfinite(array)] for array in weights]
+    over = any((array > highest * (1 + 1e-6)).any() for array in finite)
+    under = any((array < 0).any() for array in finite)
     extend: Any = {(0, 0): "neither", (0, 1): "max", (1, 0): "min", (1, 1): "both"}[under, over]
-    bar = figure.colorbar(shade, cax=axes, extend=extend, ticks=np.linspace(0, highest, 5))
-    bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
-    axes.tick_params(length=2, width=0.5, labelsize=POINTS - 1, labelcolor=FAINT, color="#9aa3ad")
-    bar.ax.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
-    axes.set_ylabel("weight, up to the largest" if largest else "weight", fontsize=POINTS - 1, color=FAINT)
+    axes = figure.add_axes(box)
+    bar = figure.colorbar(shade, cax=axes, extend=extend, ticks=np.linspace(0, highest, num_ticks))
+    bar.outline.set(edgecolor=FRAME, linewidth=0.6)
+    axes.tick_params(length=2, width=0.5, labelsize=points, labelcolor=FAINT, color=FRAME)
+    axes.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
+    return axes
 
 
 def _texts(item: Aligned) -> Iterator[str]:
@@ -243,7 +251,7 @@ def _texts(item: Aligned) -> Iterator[str]:
 
 
 def _caption(items: Sequence[Aligned], panels: Sequence[Panel], type_: Typesetter) -> str:
-    """A line about what the picture cannot show."""
+    """The caption: notes about the picture, in one line."""
     across, down = items[0].sides
     words = [f"{across} across, {down} down"] if len(panels) > 1 else []
     if any(item.alignments for item in items):

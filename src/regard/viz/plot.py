@@ -1,4 +1,4 @@
-"""Draws an alignment into a file of the kind that its suffix names."""
+"""Draws an alignment as PNG, SVG, PDF or HTML."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any, Literal, Unpack
 
 from regard.errors import RegardError
 from regard.viz.aligned import ReadingOptions, largest_weight, read
-from regard.viz.files import check_highest, suffix_of, write
+from regard.viz.files import DRAWN, check_highest, suffix_of, write
 from regard.viz.page import page
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def plot_alignment(
@@ -23,7 +21,7 @@ def plot_alignment(
     title: str | None = None,
     highest: float | Literal["largest"] = 1.0,
     data: Literal["json", "npz"] | None = None,
-    **how: Unpack[ReadingOptions],
+    **options: Unpack[ReadingOptions],
 ) -> tuple[Path, ...]:
     """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
 
@@ -40,13 +38,11 @@ def plot_alignment(
         source_tokens, target_tokens: S and T labels; numbers if None. If there is one label less than positions, the
             last position is the end symbol.
         title: the text above the picture.
-        highest: the weight of the darkest colour. Weights above it look the same, and the colour bar says so. "largest"
+        highest: the weight of the darkest colour; the colour bar has an arrow if there are weights above it. "largest"
             is the largest weight of the file, for alignments that are soft everywhere; then the colours of two files
             cannot be compared.
-        data: if given, arrays and tokens are also written beside the picture, as `x.json` or `x.npz` (see
-            `save_alignment`).
-        **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, `layers`, as in
-            `ReadingOptions`.
+        data: if given, `save_alignment` also writes arrays and tokens next to the picture, as `x.json` or `x.npz`.
+        **options: those of `ReadingOptions`.
 
     Returns:
         The paths of the written files.
@@ -62,12 +58,12 @@ def plot_alignment(
     ['a.html', 'a.json']
     """
     target = Path(path)
-    suffix = suffix_of(target, (*PICTURES, ".html"))
+    suffix = suffix_of(target, DRAWN)
     largest = highest == "largest"
     check_highest(highest)
     if data not in (None, "json", "npz"):
         raise RegardError(f"data must be 'json', 'npz' or None; got {data!r}.")
-    items = read(alignment, source_tokens, target_tokens, **how)
+    items = read(alignment, source_tokens, target_tokens, **options)
     scale = largest_weight(items) if highest == "largest" else highest
     target.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".html":
@@ -78,12 +74,12 @@ def plot_alignment(
         from regard.viz.picture import draw
 
         figure = draw(items, title=title, highest=scale, largest=largest)
-        # what bbox_inches="tight" would find, without drawing everything once more for it
+        # the box of bbox_inches="tight", without drawing everything a second time
         renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
         box = figure.get_tightbbox(renderer)
         figure.savefig(target, bbox_inches=box.padded(0.12))
     if data is None:
         return (target,)
-    beside = target.with_suffix(f".{data}")
-    write(items, beside)
-    return target, beside
+    arrays = target.with_suffix(f".{data}")
+    write(items, arrays)
+    return target, arrays

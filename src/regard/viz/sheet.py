@@ -41,7 +41,7 @@ class Sheet:
 
     @cached_property
     def cell(self) -> tuple[float, float]:
-        """Width and height of a small multiple: the shape of the largest alignment, at most 3:2 tall and 2:1 wide."""
+        """Width and height of a small multiple, in the shape of the largest alignment from 3:2 tall to 2:1 wide."""
         steps, positions = np.max([heads[0].shape for _, heads in self.rows], axis=0)
         width = min(LARGEST, WIDTH / self.num_columns - GAP)
         height = width * float(np.clip(steps / max(positions, 1), 0.5, 1.5))
@@ -65,7 +65,7 @@ def is_crowded(items: Sequence[Aligned]) -> bool:
 
 
 def without_heads(item: Aligned) -> Aligned:
-    """The alignment that is shown large: that of the prediction, or the mean of the heads."""
+    """The alignment of the large picture: that of the prediction, or the mean of the heads."""
     heads = item.alignment
     mean = heads if heads.ndim == 2 else heads.mean(axis=tuple(range(heads.ndim - 2)))
     return Aligned(mean, item.source_tokens, item.tokens, {}, item.text, item.left_out)
@@ -85,7 +85,7 @@ def sheet(items: Sequence[Aligned]) -> Sheet:
 
 
 def _wrapped(label: str, heads: Sequence[Weights]) -> Iterator[tuple[str, Sequence[Weights]]]:
-    """A row, divided into several if it is too long; their labels then say which heads they have."""
+    """A row, divided into several if it is too long, whose labels then have the numbers of their heads."""
     most = int(WIDTH / (SMALLEST + GAP))
     count = math.ceil(len(heads) / most)
     for index in range(count):

@@ -1,4 +1,4 @@
-"""A spoken sentence as a matplotlib figure: spectrogram, alignment and stop probability above each other."""
+"""A spoken sentence as a matplotlib figure: spectrogram, alignment and stop probability, from top to bottom."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -16,7 +15,7 @@ from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.colours import WARM, ramp
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, stride, visible_words
-from regard.viz.picture import DPI, FAINT, INK, set_text
+from regard.viz.picture import DPI, FAINT, INK, colour_bar, set_text
 
 RULE, REFERENCE, STOP, UNKNOWN = "#d0d7de", "#d55e00", "#17795e", "#d9a0a0"
 PER_SECOND, NARROWEST, WIDEST = 2.2, 5.5, 16.0
@@ -33,7 +32,7 @@ TICK, PAD, POINTS = 3.0, 3.0, 72.0
 
 
 def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: float = 1.0) -> Figure:
-    """The figure of a sentence; nothing global is changed."""
+    """The figure of a sentence."""
     title = visible_words(sentence.text if title is None else title)
     note = visible_words(sentence.note)
     type_ = Typesetter([*sentence.symbols, title, note])
@@ -73,7 +72,10 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
     panels[1].tick_params(axis="y", labelcolor=INK)
     _in_columns(panels[1], columns, POINTS * column)
     panels[-1].set_xlabel("seconds", fontsize=9, color=INK)
-    _scale(figure, panels[1], shade, sentence, highest, wide, tall)
+    box = panels[1].get_position()
+    bar_box = (box.x1 + 0.15 / size[0], box.y1 - 1.45 / size[1], 0.1 / size[0], 1.2 / size[1])
+    bar = colour_bar(figure, bar_box, shade, [sentence.alignment], 3, 7.5)
+    bar.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)
     room = size[0] - left - 0.1
     title, note = shortened(title, int(room / 0.1)), shortened(note, int(room / 0.078))
     for text, at, points, colour in ((title, head - 0.2 - 0.22 * bool(note), 11, INK), (note, head - 0.16, 8.5, FAINT)):
@@ -84,7 +86,7 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
 
 
 def _spectrogram(axes: Axes, sentence: AlignedSpeech) -> None:
-    """Time across, the lowest filter at the bottom; the boundaries of labels go through it."""
+    """Time across, the lowest filter at the bottom, with the boundaries of labels."""
     levels = sentence.levels
     colours = ListedColormap(ramp(hues=WARM)).with_extremes(bad=UNKNOWN)
     rows = np.arange(levels.shape[1] + 1) - 0.5
@@ -123,7 +125,7 @@ def _alignment(axes: Axes, sentence: AlignedSpeech, highest: float) -> Any:
 
 
 def _in_columns(axes: Axes, columns: int, width: float) -> None:
-    """Puts the labels of rows that are lower than a label into columns beside each other, with longer ticks."""
+    """Puts the labels of rows that are lower than a label into several columns, with longer ticks."""
     for number, tick in enumerate(axes.yaxis.get_major_ticks()):
         longer = number % columns * width
         tick.tick1line.set_markersize(TICK + longer)
@@ -131,29 +133,8 @@ def _in_columns(axes: Axes, columns: int, width: float) -> None:
 
 
 def _stop(axes: Axes, sentence: AlignedSpeech) -> None:
-    """The stop probability of each frame, a step of its width, and half as a line."""
+    """The stop probability of each frame, with a line at one half."""
     axes.stairs(np.asarray(sentence.stop, np.float64), sentence.frame_edges, color=STOP, linewidth=1.3, baseline=None)
     axes.axhline(0.5, color=FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
     axes.set_ylim(-0.04, 1.04)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-
-
-def _scale(
-    figure: Figure,
-    axes: Axes,
-    shade: ScalarMappable,
-    sentence: AlignedSpeech,
-    highest: float,
-    wide: float,
-    tall: float,
-) -> None:
-    """The scale of colours of the weights, right of the alignment."""
-    box = axes.get_position()
-    wide, tall = wide / box.width, tall / box.height
-    over = bool((np.asarray(sentence.alignment) > highest * (1 + 1e-6)).any())
-    bar_axes = figure.add_axes((box.x1 + 0.15 / wide, box.y1 - 1.45 / tall, 0.1 / wide, 1.2 / tall))
-    bar = figure.colorbar(shade, cax=bar_axes, extend="max" if over else "neither", ticks=np.linspace(0, highest, 3))
-    bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
-    bar_axes.tick_params(length=2, width=0.5, labelsize=7.5, labelcolor=FAINT, color="#9aa3ad")
-    bar_axes.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
-    bar_axes.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)

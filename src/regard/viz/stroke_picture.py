@@ -1,4 +1,4 @@
-"""Handwriting in the colours of the symbols that were read, as a matplotlib figure; nothing global is changed."""
+"""Handwriting in the colours of the recognised symbols, as a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE, GAP, TITLE, NOTE = 0.24, 0.09, 0.34, 0.24
 """Heights in inches: a line of symbols, the gap between symbols, the title, a line below."""
 UNREAD = "#aab1ba"
 CLEAR = 0.5
-"""From this certainty on a stroke is not called pale."""
+"""A note explains pale strokes if one has less certainty than this."""
 PEN = 2.0
 
 
@@ -41,7 +41,7 @@ def draw_strokes(
 
     Args:
         owners: (strokes,) the symbol of each stroke, -1 for none.
-        certainties: (strokes,) from 0 to 1, how strong the colour of each stroke is.
+        certainties: (strokes,) from 0 to 1, the strength of the colour of each stroke.
         title: as in `plot_strokes`.
     """
     heading = visible_words(caption.text if title is None else title)

@@ -1,4 +1,4 @@
-"""Draws handwriting in the colours of the symbols that were read: which symbol looked at which stroke."""
+"""Draws handwriting in the colours of the recognised symbols: each stroke has the symbol that attends to it most."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from regard.errors import RegardError, ShapeError
 from regard.image.strokes import Strokes
 from regard.viz.captioned_image import CaptionedImage
-from regard.viz.files import suffix_of
+from regard.viz.files import PICTURES, suffix_of
 from regard.viz.labels import END_SYMBOL
-from regard.viz.plot import PICTURES
 
 WITHOUT_INK = frozenset(("{", "}", "^", "_", "\\limits", "\\left", "\\right", END_SYMBOL))
 """Tokens of LaTeX that nobody writes with a pen."""
 PARTS = 4
 """Points along a stroke for each side of a cell."""
 LEAST = 0.05
-"""A symbol's weight stands out on a stroke if it is so far from an even weight to all of the weight."""
+"""A weight stands out if it is above the even weight by this share of the distance from the even weight to 1."""
 
 
 def plot_strokes(
@@ -31,11 +30,11 @@ def plot_strokes(
     title: str | None = None,
     without_ink: Collection[str] = WITHOUT_INK,
 ) -> Path:
-    """Draws strokes, each in the colour of the symbol that looked at it most, and below them the symbols.
+    """Draws strokes, each in the colour of the symbol that attends to it most, and below them the symbols.
 
-    A symbol's number stands beside its strokes and behind it in the text, so that forty symbols can be told apart. A
-    stroke is the paler the more other symbols attended to it, too. Symbols that no stroke belongs to, and strokes to
-    which no symbol attended more than to the rest of the image, are grey.
+    A symbol's number stands next to its strokes and after it in the text, so that forty symbols are distinguishable. A
+    stroke is paler the more other symbols attend to it. Symbols without a stroke, and strokes to which no symbol
+    attends more than to the rest of the image, are grey.
 
     Args:
         strokes: in pixels of the caption's image, as `regard.image.pixel_strokes` makes them.
@@ -71,10 +70,10 @@ def plot_strokes(
 def strokes_of(
     strokes: Strokes, caption: CaptionedImage, *, without_ink: Collection[str] = WITHOUT_INK
 ) -> NDArray[np.int64]:
-    """(strokes,) which symbol attended to each stroke most, -1 if none did more than to the rest of the image.
+    """(strokes,) the symbol that attends to each stroke most; -1 if none does more than to the rest of the image.
 
-    It is the symbol whose weights are largest in the mean along the stroke, at points a quarter of a cell apart. Maps
-    whose weights sum to 1 are comparable: what looks elsewhere, too, has less left for the stroke.
+    It is the symbol with the largest mean weight along the stroke, at points a quarter of a cell apart, of maps whose
+    weights sum to 1.
 
     Raises:
         RegardError: for strokes outside the image.
@@ -100,7 +99,7 @@ def _means(strokes: Strokes, caption: CaptionedImage, without_ink: Collection[st
 
 
 def _owners(means: NDArray[np.float64], caption: CaptionedImage) -> NDArray[np.int64]:
-    """(strokes,) the symbol of the largest mean, -1 where that is hardly above an even weight of all cells."""
+    """(strokes,) the symbol of the largest mean; -1 where that is hardly above the even weight of all cells."""
     if not means.shape[1]:
         return np.full(len(means), -1)
     even = 1 / max(np.prod(caption.maps.shape[1:]), 1)
@@ -110,7 +109,7 @@ def _owners(means: NDArray[np.float64], caption: CaptionedImage) -> NDArray[np.i
 
 
 def _certainties(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(strokes,) from 0, if all symbols attended to a stroke alike, to 1, if only one did."""
+    """(strokes,) from 0, if all symbols attend to a stroke equally, to 1, if only one does."""
     count = means.shape[1]
     if count < 2:
         return np.ones(len(means))
@@ -140,5 +139,5 @@ def _check_within(strokes: Strokes, height: int, width: int, slack: float) -> No
         raise RegardError(
             f"strokes lie outside the image.\n  image    {height} × {width} pixels\n"
             f"  strokes  x from {left:.5g} to {right:.5g}, y from {top:.5g} to {bottom:.5g}\n"
-            "  Are they in their own unit? regard.image.pixel_strokes brings them into pixels."
+            "  regard.image.pixel_strokes converts them to pixels."
         )

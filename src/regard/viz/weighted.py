@@ -1,4 +1,4 @@
-"""A classified document as pictures show it: sentences of words, and the weights of both."""
+"""A classified document: sentences of words, and the weights of both."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Emphasis = Literal["root", "product"]
 
 @dataclass(frozen=True)
 class WeightedDocument:
-    """Sentences of words with the weights by which a network read them.
+    """Sentences of words with their weights in a network.
 
     Args:
         sentences: the words of each sentence.
         word_weights: (S, W) or longer, an array, a tensor or lists, from the first word of each sentence on; the rest
-            is padding and is not looked at. In a hierarchy the weights of each sentence sum to 1, in a flat network
-            those of the document.
+            is padding and is ignored. In a hierarchy the weights of each sentence sum to 1, in a flat network those of
+            the document.
         sentence_weights: (S,) or longer; None for a flat network.
-        predicted: the label that the network gives; several are joined by commas.
+        predicted: the predicted label; several are joined by commas.
         probability: of that label.
         label: the true label, if it is known.
 
@@ -48,7 +48,7 @@ class WeightedDocument:
     def __post_init__(self) -> None:
         sizes = [len(sentence) for sentence in self.sentences]
         if any(isinstance(sentence, str) for sentence in self.sentences):
-            raise ShapeError("sentences must be lists of words; got a text. Split it first, for example by .split().")
+            raise ShapeError("sentences must be lists of words; got a text. Split it, for example by text.split().")
         rows = [_numbers(row) for row in _listed(self.word_weights)]
         if len(rows) < len(sizes) or any(len(row) < size for row, size in zip(rows, sizes, strict=False)):
             raise ShapeError(
@@ -63,16 +63,16 @@ class WeightedDocument:
         object.__setattr__(self, "weights", None if weights is None else weights[: len(sizes)])
 
     def emphasis(self, kind: Emphasis = "root") -> list[NDArray[np.float64]]:
-        """How strongly each word is shown: √p_s · p_w, of its sentence's weight p_s and its own weight p_w.
+        """The strength with which each word is shown: √p_s · p_w of the weights of sentence and word.
 
-        The product p_s · p_w is what a word contributes to the document's vector; its root in p_s keeps the important
-        words of unimportant sentences visible. In a flat network it is p_w.
+        The product p_s · p_w is the word's share of the document's vector; the root of p_s keeps important words of
+        unimportant sentences visible. In a flat network the strength is p_w.
 
         Args:
             kind: root or product.
 
-        Yang et al. 2016 (aclanthology N16-1174) show words and sentences in one picture; that they show this root is
-        said from memory and could not be verified in the paper.
+        Yang et al. 2016 (aclanthology N16-1174) show words and sentences in one picture; it could not be verified that
+        they show this root.
         """
         if kind not in get_args(Emphasis):
             raise RegardError(f"emphasis must be 'root' or 'product'; got {kind!r}.")
@@ -86,6 +86,14 @@ def largest_emphasis(documents: Sequence[WeightedDocument], kind: Emphasis) -> f
     """The strongest finite emphasis of a word, 1 if there is none above 0."""
     rows = [row[np.isfinite(row)] for item in documents for row in item.emphasis(kind)]
     return max((float(row.max()) for row in rows if row.size), default=0.0) or 1.0
+
+
+def scale_labels(documents: Sequence[WeightedDocument], kind: Emphasis, highest: float) -> list[str]:
+    """The labels of the scale of colours of words and, in a hierarchy, of that of sentences."""
+    if all(item.weights is None for item in documents):
+        return [f"0 to {highest:.3g}: word weight"]
+    name = {"root": "√sentence weight × word weight", "product": "sentence weight × word weight"}[kind]
+    return [f"0 to {highest:.3g}: {name}", "0 to 1: sentence weight"]
 
 
 def _listed(values: Any) -> list[Any]:

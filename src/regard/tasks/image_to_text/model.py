@@ -52,8 +52,7 @@ from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import AbstractWriter, size_of_field
 from regard.tasks.text_generation.source import InputSource, Loaded, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
-from regard.viz.files import numbered_files, suffix_of
-from regard.viz.plot import PICTURES
+from regard.viz.files import PICTURES, numbered_files, suffix_of
 
 KEPT_BYTES = 1 << 30
 """Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
