@@ -25,12 +25,13 @@ from regard import tasks
 from regard.attention import RECIPES
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
-from regard.config import describe, presets
+from regard.config import presets
 from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
 from regard.config.search import Search
 from regard.interop import variants
 from regard.tasks.listing import PARTS
 from support.compositions import accepted, judged, refusals
+from support.configuration_reference import describe
 
 project = "regard"
 author = "the regard developers"

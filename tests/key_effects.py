@@ -25,7 +25,7 @@ from regard import tasks
 from regard.config import load
 from regard.config.description import is_listed
 from regard.config.keys import Key, keys
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS
 from regard.errors import ConfigError, RegardError
 from task_cases import LOOP, TASK_CASES
 

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from regard.data.text import synthetic
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 
 if TYPE_CHECKING:
     import pytest  # benchmarks do without

@@ -16,8 +16,7 @@ from regard.cli import run
 from regard.cli.options import _told
 from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, SectionPlace, keys_of, places
-from regard.config.schema import TrainingConfig
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS, TrainingConfig
 from regard.errors import ConfigError
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
@@ -256,7 +255,7 @@ def test_a_training_of_python_takes_a_file_nested_dicts_or_a_configuration(tmp_p
     assert len(texts) == 1
     for wrong, message in (
         ({"data": {"trian": "train.tsv"}}, r"^the configuration: data.trian: unknown key; did you mean 'train'\?$"),
-        ({**values, "seed": object()}, "the configuration has a value that no file can have"),
+        ({**values, "seed": object()}, "the configuration has a value that YAML cannot express"),
         ("train.tsv", "the file has data, not a configuration"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -10,8 +10,8 @@ import yaml
 
 import regard.config as config
 from regard.config import Configuration, from_preset
-from regard.config.changed import changed
 from regard.config.reading import preset_text
+from regard.config.search import changed
 from regard.errors import ConfigError
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 

@@ -13,9 +13,10 @@ import regard.config as config
 from regard.config.description import key_list
 from regard.config.keys import keys, keys_of, places
 from regard.config.reading import preset_text
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS
 from regard.errors import ConfigError
 from regard.tasks.text_to_text.config import TextToTextConfig
+from support.configuration_reference import describe
 
 PRESETS = [
     "autoencoder",
@@ -108,7 +109,7 @@ def test_differences_name_the_keys_that_differ():
 
 
 def test_every_key_has_a_meaning_and_stands_in_the_description():
-    text = config.describe()
+    text = describe()
     for schema in SCHEMAS.values():
         for place in places(schema):
             for key in keys_of(place.section, place.path):
@@ -119,7 +120,7 @@ def test_every_key_has_a_meaning_and_stands_in_the_description():
 
 
 def test_the_description_says_what_a_task_has_of_its_own_and_shared_sections_once():
-    text = config.describe()
+    text = describe()
     for task in SCHEMAS:
         assert text.count(f"## `task: {task}`\n") == 1
     headings = [line for line in text.splitlines() if line.startswith("#")]
@@ -149,7 +150,7 @@ def test_keys_of_converted_models_are_listed_on_request_only():
     assert path not in key_list("model.encoder")
     assert path in key_list(path)
     assert path in key_list("model", converted=True)
-    before, _, chapter = config.describe().partition("## Keys of converted models")
+    before, _, chapter = describe().partition("## Keys of converted models")
     assert "| `norm_epsilon` |" not in before
     assert "| `norm_epsilon` |" in chapter
 

@@ -13,7 +13,7 @@ import regard
 from regard.cli import run
 from regard.config import from_preset, json_schema, load
 from regard.config.combinations import METHODS, READ_BY
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS
 from regard.config.search import Search
 from regard.decoding import Search as SearchOfDecoding
 from regard.errors import ConfigError

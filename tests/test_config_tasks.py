@@ -10,8 +10,7 @@ from pydantic import Field
 
 from regard.config import load
 from regard.config.keys import keys
-from regard.config.schema import Config, Section, TrainingConfig
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS, Config, Section, TrainingConfig
 from regard.errors import ConfigError
 
 

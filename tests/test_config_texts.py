@@ -92,7 +92,7 @@ def test_a_task_that_a_later_setting_names_decides_the_types(tmp_path):
         ("data.label_separator=", "expected text or null; got ''; write null"),
         ("data.dev=", "expected a file name; got ''; write null, or leave the key out"),
         ("data.text_field=[a", "a list ends with ]; put a text that begins with [ in quotes"),
-        ("data.text_field=[a,,b]", "an entry of the list is empty, or goes on after its quotes; separate entries by "
+        ("data.text_field=[a,,b]", "an entry of the list is empty, or continues after its quotes; separate entries by "
          "commas"),
         ("data.label_separator=\x07", "the character U+0007 is not allowed in YAML; remove it"),
         ("training.epochs=3 #4", "'#4' is a comment in YAML, which ends the value; leave it out, or put the value in "

@@ -18,8 +18,8 @@ from regard.data.pictures import write_synthetic_pictures
 from regard.data.speech import read_ljspeech
 from regard.data.text import open_pairs
 from regard.errors import DataError
+from regard.runs.contract import task_of
 from regard.runs.material import check_all, read_and_check
-from regard.runs.table import task_of
 
 INK = (
     '<ink xmlns="http://www.w3.org/2003/InkML"><annotation type="truth">{}</annotation>'

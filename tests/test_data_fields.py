@@ -258,7 +258,7 @@ def damaged(folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 2}, r"source.json: format 2 is newer than this version of regard reads \(1\)"),
+        ({"format": 2}, r"source.json: format 2 is newer than 1, the latest that this version of regard reads"),
         ({"format": None}, "no format number"),
         ({"symbols": "ab"}, "expected `symbols` to be a list of texts"),
         ({"symbols": ["a", 1]}, "expected `symbols` to be a list of texts"),

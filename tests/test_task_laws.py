@@ -21,11 +21,11 @@ from regard import weights
 from regard.cli import run
 from regard.config import load as read_config
 from regard.config.keys import keys
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
 from regard.runs.automatic_settings import is_set, value_of
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 from regard.tasks import ImageToText, TextToText, load, train
 from task_cases import TASK_CASES, configured, interrupt, near
 

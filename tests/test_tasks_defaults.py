@@ -16,8 +16,8 @@ from regard.config import load as load_configuration
 from regard.config.keys import keys
 from regard.data import bucket
 from regard.runs.automatic_settings import adopt, is_set
+from regard.runs.contract import TASKS
 from regard.runs.plan import FEW_STEPS
-from regard.runs.table import TASKS
 from regard.tasks import train
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
@@ -65,7 +65,7 @@ def test_what_is_given_stays_even_if_it_is_the_default() -> None:
     given = {"epochs": 30, "batch_tokens": 4096, "warmup_steps": 0, "validate_every": None}
     resolved = resolve(opened(**given), *words(3_600))
     assert {key: getattr(resolved.config.training, key) for key in given} == given
-    assert not any(key.startswith("training.") for key in resolved.open.chosen)
+    assert not any(key.startswith("training.") for key in resolved.automatic.chosen)
     assert any("steps are few" in warning for warning in resolved.warnings)
 
 

@@ -24,7 +24,7 @@ from regard.data.text import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.fingerprints import fingerprint
 from regard.runs.store import save
-from regard.runs.training import closing
+from regard.runs.training import summary
 from regard.tasks import load, train
 from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
@@ -323,7 +323,7 @@ def test_the_command_of_the_last_lines_has_an_input_without_quotes_if_there_is_o
     tmp_path: Path, inputs: list[str], argument: str
 ) -> None:
     outcome = Outcome(3, 1, 0.5, 3, "epochs", 1.0, {"sequence_error_rate": 0.5}, [3])
-    command = closing(outcome, tmp_path, select="sequence_error_rate", inputs=inputs).splitlines()[1]
+    command = summary(outcome, tmp_path, select="sequence_error_rate", inputs=inputs).splitlines()[1]
     assert command == f"  regard predict --model {tmp_path} {argument}"
 
 

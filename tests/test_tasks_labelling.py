@@ -13,7 +13,7 @@ from regard.data.text import PAD, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.metrics import SpanScheme
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.config import LabellingConfig, LabellingModel
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence

@@ -340,7 +340,7 @@ def test_an_ensemble_is_not_evaluated_on_what_a_member_was_trained_on(tmp_path):
 
 
 def test_losses_towards_the_diagonal_are_refused_from_right_to_left():
-    from regard.runs.table import task_of
+    from regard.runs.contract import task_of
 
     config = TextToTextConfig(
         data={"train": "x.tsv", "target": {"direction": "right_to_left"}},

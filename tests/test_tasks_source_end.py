@@ -12,7 +12,7 @@ from regard.config.search import Search
 from regard.data import Pair
 from regard.data.text import EOS, Field
 from regard.errors import ConfigError, UnsupportedError
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 from regard.tasks import TextToText
 from regard.tasks.text_generation.ensembles import ensemble_of
 from regard.tasks.text_to_text.config import TextToTextConfig

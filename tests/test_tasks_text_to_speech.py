@@ -37,10 +37,10 @@ from regard.data.text import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.layers import items
 from regard.metrics.speech import reading_errors
+from regard.runs.contract import TASKS
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import check_data
 from regard.runs.material import check_all
-from regard.runs.table import TASKS
 from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
@@ -1087,7 +1087,7 @@ def test_a_vocoder_makes_the_sounds_of_models_whose_spectrograms_have_its_form(
     assert "this vocoder is for other spectrograms than the model's (data.front_end: regard)" in error
     assert "sample_rate: 22050 here, 16000 there" in error
     assert run(["predict", "-m", str(trained), "a", "--vocoder", str(folder)]) == 2
-    assert "--vocoder makes sounds; say where they go: --files FOLDER" in capsys.readouterr().err
+    assert "--vocoder is for sound files: add --files FOLDER" in capsys.readouterr().err
 
 
 def test_pictures_are_numbered_and_a_page_has_all_sentences(trained: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from regard.cli import run
 from regard.config import from_preset
 from regard.config import load as load_configuration
 from regard.errors import DataError
+from regard.runs.contract import TASKS
 from regard.runs.store import save
-from regard.runs.table import TASKS
 from regard.runs.trained_items import DataItem, TrainedItems
 from regard.tasks import load, train
 from task_cases import TASK_CASES

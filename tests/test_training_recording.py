@@ -21,7 +21,7 @@ from regard.layers.cells.layer import GRU, LSTM, run_in_torch
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.layers.packing import RightPadding
 from regard.ops.recording import MOST, Recordings
-from regard.runs.table import task_of
+from regard.runs.contract import task_of
 from regard.shapes import trusted
 from regard.tasks import explain
 from regard.training.accumulation import LocalBatch

@@ -321,7 +321,7 @@ def test_a_checkpoint_of_a_newer_format_or_another_model_is_refused(tmp_path: Pa
     (tmp_path / "run/outcome.json").unlink()
     other = ToyTrainee(config())
     other.module.output = torch.nn.Linear(12, 5)
-    with pytest.raises(RegardError, match="Has the model changed since"):
+    with pytest.raises(RegardError, match="has the model changed"):
         run(tmp_path / "run", other, epochs=1)
     path = tmp_path / "run/checkpoints/step-00000007/trainer_state.pt"
     torch.save({**torch.load(path, weights_only=True), "version": 99}, path)

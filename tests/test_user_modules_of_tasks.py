@@ -24,7 +24,7 @@ from torch.nn.utils import parametrizations, parametrize
 
 from regard.config import load as read_config
 from regard.layers import Linear
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 from task_cases import LOOP, TASK_CASES
 
 SEED = 5

@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.data.text import PAD
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS
 from regard.tasks.labelling.config import LabellingConfig
 from regard.tasks.labelling.network import CHARACTER_SIZE
 from regard.training.accumulation import LocalBatch

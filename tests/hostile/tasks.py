@@ -71,7 +71,7 @@ def flags(verb: str) -> tuple[tuple[str, str], ...]:
 def _fitting(verb: str, task: str) -> tuple[tuple[str, str], ...]:
     """The options of a verb without those that are settings of other tasks only."""
     from regard.config.keys import keys
-    from regard.config.schemas import SCHEMAS
+    from regard.config.schema import SCHEMAS
 
     of_task = {
         other: {str(path[1]) for path in keys(schema) if path[0] == "decoding" and len(path) > 1}
@@ -161,7 +161,7 @@ def _setting(random: Random, task: str, values: dict[str, Any]) -> tuple[tuple[s
     """A key of a configuration with another value than it has."""
     from key_effects import other_values
     from regard.config.keys import keys
-    from regard.config.schemas import SCHEMAS
+    from regard.config.schema import SCHEMAS
 
     known = [key for key in keys(SCHEMAS[task], values).values() if key.section is None and key.path[0] != "task"]
     while True:

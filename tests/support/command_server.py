@@ -20,10 +20,10 @@ import matplotlib.backends.backend_agg
 import numba
 import torch._dynamo  # torch's optimisers import it
 
-import regard.runs.table
+import regard.runs.contract
 from regard.cli import main
 
-IMPORTED = (matplotlib.backends.backend_agg, numba, torch._dynamo, regard.runs.table)
+IMPORTED = (matplotlib.backends.backend_agg, numba, torch._dynamo, regard.runs.contract)
 """What commands import where they need it."""
 
 CLIENT = """\

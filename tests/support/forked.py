@@ -16,7 +16,7 @@ from regard import cli
 IS_LINUX = sys.platform.startswith("linux")  # other systems have libraries that do not bear forks, or no forks
 CONTEXT: Any = multiprocessing.get_context("forkserver" if IS_LINUX else "spawn")
 if IS_LINUX:
-    CONTEXT.set_forkserver_preload(["torch._dynamo", "torch.distributed.fsdp", "regard.runs.table"])
+    CONTEXT.set_forkserver_preload(["torch._dynamo", "torch.distributed.fsdp", "regard.runs.contract"])
 
 
 class Ended(NamedTuple):

@@ -167,9 +167,9 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
 
 
 def _check(configuration: Configuration) -> int:
+    from regard.runs.contract import task_of
     from regard.runs.fingerprints import fingerprints
     from regard.runs.material import check_all
-    from regard.runs.table import task_of
     from regard.runs.trained_items import TrainedItems
     from regard.runs.warm_start import WarmStart
 

@@ -21,16 +21,15 @@ if TYPE_CHECKING:
     from regard.config.keys import Key
 
 PREFIX = "decoding_"
-"""Begins the names of the parameters of flags, which may otherwise equal those of the command's own parameters."""
+"""The prefix of the parameters of these flags, which distinguishes them from the command's own parameters."""
 HELP, EVERYTHING = ("-h", "--help"), "--help-all"
 WIDTH = 100
 
 
 def with_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes the flags, such as `--max-length 20` for `decoding.max_length`, beside its own parameters.
+    """A command with the flags, such as `--max-length 20` for `decoding.max_length`, in addition to its own.
 
-    It finds the values of those that are given by `regard.cli.options.settings`. `--help` does not list them: its end
-    is `settings_help`.
+    `regard.cli.options.settings` returns their values. `--help` ends with `settings_help` instead of listing them.
     """
     names = list(_keys())
 
@@ -95,7 +94,7 @@ def _panel(name: str, task: str | None) -> str:
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]], left: int, width: int) -> list[str]:
-    """The lines of a panel; the first sign keeps them from being filled like a paragraph."""
+    """The lines of a panel; the first character prevents that they are filled like a paragraph."""
     lines = ["\b", f"{title}:"]
     for flag, meaning in rows:
         text = textwrap.wrap(meaning, width - left) or [""]
@@ -106,7 +105,7 @@ def _section(title: str, rows: Sequence[tuple[str, str]], left: int, width: int)
 
 
 def _task(words: Sequence[str]) -> str | None:
-    """The task of the model that a command names; None if it names none that is there."""
+    """The task of the model that a command names; None without an existing model."""
     named = [after for word, after in zip(words, [*words[1:], ""], strict=True) if word in ("--model", "-m")]
     named += [word.removeprefix("--model=") for word in words if word.startswith("--model=")]
     named += [word for word in words[1:] if not word.startswith("-")]  # commands that take it as an argument
@@ -115,15 +114,11 @@ def _task(words: Sequence[str]) -> str | None:
         for folder in (Path(name), Path(name) / "best", shipped / name):
             file = folder / "config.yaml"
             if file.is_file():
-                found = re.search(r"^task: *(\w+)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-                return found[1] if found and found[1] in _tasks() else None
+                from regard.config.schema import TASKS
+
+                match = re.search(r"^task: *(\w+)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+                return match[1] if match and match[1] in TASKS else None
     return None
-
-
-def _tasks() -> Sequence[str]:
-    from regard.config.schemas import SCHEMAS
-
-    return list(SCHEMAS)
 
 
 @cache
@@ -136,15 +131,15 @@ def _keys() -> Mapping[str, Key]:
 def _keys_by_task() -> Mapping[str, Mapping[str, Key]]:
     """The keys of `decoding` by name, and then by the tasks that have them."""
     from regard.config.keys import keys
-    from regard.config.schemas import SCHEMAS
+    from regard.config.schema import SCHEMAS
 
-    found: dict[str, dict[str, Key]] = {}
+    by_name: dict[str, dict[str, Key]] = {}
     for task, schema in SCHEMAS.items():
         for path, key in keys(schema).items():
             section, name = str(path[0]), str(path[-1])
             if len(path) == 2 and section == "decoding" and not name.startswith("validation_"):
-                found.setdefault(name, {})[task] = key
-    return found
+                by_name.setdefault(name, {})[task] = key
+    return by_name
 
 
 def _flag(name: str, key: Key) -> inspect.Parameter:
@@ -161,7 +156,7 @@ def _is_switch(key: Key) -> bool:
 
 
 def _declaration(name: str) -> str:
-    """A flag with what stands for its value."""
+    """A flag with the placeholder of its value."""
     key = _keys()[name]
     kinds = [member.type for member in key.members]
     if _is_switch(key):
@@ -172,7 +167,7 @@ def _declaration(name: str) -> str:
 
 
 def _meaning(name: str, task: str | None) -> str:
-    """What a key means in a task, or in each that has it with another meaning."""
+    """The meaning of a key in a task; without a task, also its other meanings."""
     keys = _keys_by_task()[name]
     meaning = (keys[task] if task else _keys()[name]).field.description or ""
     lines = [f"{meaning[:1].upper()}{meaning[1:]}."]
@@ -183,7 +178,7 @@ def _meaning(name: str, task: str | None) -> str:
 
 
 def check_repeated(command: Any, words: Sequence[str]) -> None:
-    """Refuses an option that is given twice though only one value counts."""
+    """Raises ConfigError for a repeated option that has one value only."""
     rest = list(words)
     while (inner := getattr(command, "commands", None)) is not None:
         name = next((word for word in rest if not word.startswith("-")), "")
@@ -191,7 +186,7 @@ def check_repeated(command: Any, words: Sequence[str]) -> None:
             return
         command, rest = inner[name], rest[rest.index(name) + 1 :]
     by_name = {name: option for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    given: dict[str, list[str]] = {}
+    used: dict[str, list[str]] = {}
     while rest and (word := rest.pop(0)) != "--":
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         option = by_name.get(name) if word.startswith("-") else None
@@ -200,8 +195,8 @@ def check_repeated(command: Any, words: Sequence[str]) -> None:
         if word == name and not option.is_flag:
             del rest[:1]
         if not option.multiple:
-            given.setdefault(option.name, []).append(name)
-    for parameter, names in given.items():
+            used.setdefault(option.name, []).append(name)
+    for parameter, names in used.items():
         if len(names) > 1:
             key = _keys().get(parameter.removeprefix(PREFIX)) if parameter.startswith(PREFIX) else None
             is_list = key is not None and any(member.items for member in key.members)

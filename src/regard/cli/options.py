@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SETTINGS = "regard.settings"
 SMALL_WORK = 2000
-"""The most source symbols times hypotheses that are decoded without loading compiled kernels, about a tenth of the work
-from which on loading them saves time."""
+"""The most source symbols times hypotheses that are decoded without loading compiled kernels: about a tenth of the work
+for which loading them saves time."""
 Model = Annotated[
     str, typer.Option("--model", "-m", metavar="MODEL", help="A run folder, or a name from `regard list models`.")
 ]
@@ -53,13 +53,13 @@ Output = Annotated[
 
 
 def settings(context: typer.Context) -> Mapping[str, str]:
-    """The flags of `regard.cli.flags` that are given: by key of `decoding`, a text, or in YAML what is none."""
-    given: dict[str, str] = context.meta[SETTINGS]
-    return given
+    """The flags of `regard.cli.flags` on the command line, as texts by key of `decoding`."""
+    values: dict[str, str] = context.meta[SETTINGS]
+    return values
 
 
 def dashed(name: str) -> str:
-    """The name of a key as that of a flag."""
+    """The name of the flag of a key."""
     return name.replace("_", "-")
 
 
@@ -77,19 +77,19 @@ def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType
 
     loaded: AbstractModel[Any] = tasks.load(model, device=device)
     if settings:
-        loaded.config = _told(loaded.config, settings)
+        loaded.config = _with_settings(loaded.config, settings)
     if loaded.device.type == "cpu":
         keep_memory()
-    gc.freeze()  # else garbage collection visits all objects of torch, an eighth of the time of a long prediction
+    gc.freeze()  # otherwise garbage collection visits all objects of torch, an eighth of the time of a long prediction
     return loaded
 
 
-def _told(config: Any, settings: Mapping[str, str]) -> Any:
+def _with_settings(config: Any, settings: Mapping[str, str]) -> Any:
     """The configuration with other values of `decoding`."""
-    from regard.config.changed import changed
     from regard.config.conditions import unread
     from regard.config.document import parse_value
     from regard.config.keys import keys
+    from regard.config.search import changed
 
     section, values = config.decoding, {}
     by_name = keys(type(section))
@@ -98,28 +98,28 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
             raise ConfigError(_not_for(f"--{dashed(name)}", config.task, map(dashed, type(section).model_fields)))
         origin = f"--{dashed(name)} {text}"
         values[name] = parse_value(text, by_name[name,], origin=origin, folder=Path.cwd()).values
-    told = config.model_copy(update={"decoding": changed(section, "decoding", values)})
-    for path, what in unread(told, lambda path: path[0] == "decoding" and path[-1] in values):
+    result = config.model_copy(update={"decoding": changed(section, "decoding", values)})
+    for path, what in unread(result, lambda path: path[0] == "decoding" and path[-1] in values):
         raise ConfigError(f"--{dashed(str(path[-1]))}: {what}", path)
-    return told
+    return result
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that are given, by the names of the method's parameters.
+    """The keyword arguments of a method from the flags on the command line.
 
     Args:
-        flags: by flag, the parameter and its value, None if the flag is not given.
+        flags: by flag, the parameter and its value, None without the flag.
+
+    Raises:
+        ConfigError: for a flag that the method has no keyword-only parameter for.
     """
-    kinds = inspect.signature(getattr(model, method)).parameters
-    have = [
-        flag
-        for flag, (name, _) in flags.items()
-        if name in kinds and kinds[name].kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    for flag, (_, value) in flags.items():
-        if value is not None and flag not in have:
-            raise ConfigError(_not_for(flag, model.config.task, (each.removeprefix("--") for each in have)))
-    return {flags[flag][0]: flags[flag][1] for flag in have if flags[flag][1] is not None}
+    parameters = inspect.signature(getattr(model, method)).parameters.values()
+    names = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    for flag, (name, value) in flags.items():
+        if value is not None and name not in names:
+            others = (other.removeprefix("--") for other, (name, _) in flags.items() if name in names)
+            raise ConfigError(_not_for(flag, model.config.task, others))
+    return {name: value for name, value in flags.values() if value is not None}
 
 
 def _not_for(flag: str, task: str, others: Iterable[str]) -> str:
@@ -129,12 +129,12 @@ def _not_for(flag: str, task: str, others: Iterable[str]) -> str:
 
 @contextmanager
 def kernels_for(model: AbstractModel[Any], inputs: Sequence[Any]) -> Iterator[None]:
-    """Inside the block, compiled kernels are not loaded for a few texts only, as loading takes most of a second.
+    """Inside the block, compiled kernels are not loaded for a few texts, since loading takes most of a second.
 
-    They are for weights of 8 bits, which nothing else multiplies.
+    Weights of 8 bits need the kernels.
 
     Args:
-        inputs: all inputs that this process handles.
+        inputs: all inputs of this process.
     """
     from regard.ops.eligibility import only_loaded_kernels
 
@@ -152,9 +152,9 @@ def described(name: str) -> str | None:
 
 
 def hint_of(name: str) -> str:
-    """The recipe, part or preset with the most similar name, or where the names are."""
+    """The recipe, part or preset with the most similar name, or the command that lists them."""
     from regard import tasks
     from regard.config.spelling import did_you_mean, nearest
 
     similar = nearest(name, [known for _, known, _ in tasks.catalogue()])
-    return did_you_mean(similar).capitalize() if similar else "`regard list` has the recipes, parts and presets, too."
+    return did_you_mean(similar).capitalize() if similar else "`regard list` lists recipes, parts and presets."

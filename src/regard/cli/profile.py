@@ -1,6 +1,6 @@
-"""`regard predict --profile`: where the time of a command went, and which paths it took.
+"""`regard predict --profile`: the time of each stage of a command, and the implementations of its operations.
 
-A stopwatch is put around the functions of `STAGES` while the command runs. Nothing of it is there without the flag.
+While the command runs, the functions of `STAGES` are replaced by timed ones; without the flag nothing changes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,9 @@ STAGES = {
         "regard.models.encoder_decoder:EncoderDecoder.prepare",
         "regard.models.vision.encoder:ImageEncoder.encode",
     ),
-    "steps: recurrent cells": (
-        "layers",
-        "regard.layers.recurrent:RecurrentStack.step",
-    ),
-    "steps: attention": (
-        "attention",
-        "regard.attention.mechanism:Mechanism.step",
-    ),
-    "steps: output layer": (
-        "layers",
-        "regard.layers.tokens:TokenHead.forward",
-    ),
+    "steps: recurrent cells": ("layers", "regard.layers.recurrent:RecurrentStack.step"),
+    "steps: attention": ("attention", "regard.attention.mechanism:Mechanism.step"),
+    "steps: output layer": ("layers", "regard.layers.tokens:TokenHead.forward"),
     "steps: all else": (
         "models",
         "regard.models.recurrent_decoder:RecurrentDecoder.step",
@@ -48,18 +39,18 @@ STAGES = {
     ),
     "search": ("decoding", "regard.decoding.search:exhausted"),
 }
-"""By stage: the room, a folder of regard, and the functions whose time it is, without that of other stages inside."""
+"""By stage: the room, a folder of regard, and the functions that it times, without the stages inside."""
 SYMBOLS = "inputs to symbols and back"
 """The stage of `predict` of a task's models, without the stages inside."""
 ROOMS = {START: "", IMPORTS: "", WRITING: "cli", SYMBOLS: "data"} | {
     stage: room for stage, (room, *_) in STAGES.items()
 }
-NEEDED = ("regard.tasks", "regard.runs.table", "regard.training.allocator", "regard.training.processes")
-"""What a command imports in any case."""
+NEEDED = ("regard.tasks", "regard.runs.contract", "regard.training.allocator", "regard.training.processes")
+"""Modules that every command imports."""
 
 
 class Stopwatch:
-    """The seconds of stages that may be inside each other, each without those inside."""
+    """The seconds of nested stages, each without those inside."""
 
     def __init__(self, stage: str, begun: float, clock: Callable[[], float] = perf_counter) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -103,7 +94,7 @@ class Stopwatch:
 
 @contextmanager
 def profiled() -> Iterator[None]:
-    """Prints on stderr where the time of what is done within it went, and which paths were taken."""
+    """Prints the profile of the block on stderr."""
     watch, paths = Stopwatch(START, perf_counter() - process_age()), Paths()
     with ExitStack() as patches:
         try:
@@ -142,7 +133,7 @@ def report(seconds: dict[str, float], paths: Iterable[str]) -> str:
 
 
 class Paths:
-    """Which implementations of operations were taken, and why not the others."""
+    """The implementations of operations that were taken, with the reasons against the others."""
 
     def __init__(self) -> None:
         self.operations: Counter[tuple[str, str]] = Counter()
@@ -150,7 +141,7 @@ class Paths:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Within it, everything that is taken is noted."""
+        """Inside the block, choices of implementations are recorded."""
         from regard import ops
         from regard.ops import choose as table
 
@@ -181,7 +172,7 @@ class Paths:
 
 @contextmanager
 def _replaced(target: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Within it, a function or method has become what is made of it."""
+    """Inside the block, a function or method is replaced by `make` of it."""
     module, _, path = target.partition(":")
     owner: Any = import_module(module)
     *owners, name = path.split(".")
@@ -196,7 +187,7 @@ def _replaced(target: str, make: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def process_age() -> float:
-    """The seconds since this process began, where the system tells."""
+    """The seconds since the start of this process; 0 where the system does not report them."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         up = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])

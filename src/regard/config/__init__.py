@@ -1,4 +1,4 @@
-"""Configuration: one YAML file; errors in it have file, line and column."""
+"""Configurations: YAML files that are checked against a schema; errors have file, line and column."""
 
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,12 @@ if TYPE_CHECKING:
     from regard.config.configuration import ABSENT, Configuration, differences, dump, save
     from regard.config.description import json_schema
     from regard.config.reading import from_preset, from_values, load, presets
-    from regard.config.reference import describe
     from regard.config.schema import Config
 
 __all__ = [
     "ABSENT",
     "Config",
     "Configuration",
-    "describe",
     "differences",
     "dump",
     "from_preset",
@@ -26,13 +24,12 @@ __all__ = [
     "save",
 ]
 
-__getattr__ = on_demand(  # the settings of searches are read without what reads files
+__getattr__ = on_demand(  # `regard.config.search` is used without the modules that read files
     __name__,
     {
         "configuration": ["ABSENT", "Configuration", "differences", "dump", "save"],
         "description": ["json_schema"],
         "reading": ["from_preset", "from_values", "load", "presets"],
-        "reference": ["describe"],
         "schema": ["Config"],
     },
 )

@@ -1,8 +1,7 @@
-"""Which settings of a search combine: the table that validation refuses from and the documentation shows.
+"""Settings of a search that do not combine: tables for validation and documentation.
 
-`READ_BY` has the methods that read a key, for keys that not all methods read, `READ_WITH` keys that are read together
-with another one. `EXCLUSIONS` has what has no meaning
-together for another reason. Everything that neither refuses combines.
+`READ_BY` has the methods that read a key, for keys that not all methods read; `READ_WITH` keys that are read only with
+a value of another one; `EXCLUSIONS` settings that have no meaning together for other reasons.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("ensemble_weights", "ensemble_average", "ensemble_alignment"), ("ensemble", ())),
     "reranker_weight": ("reranker", ()),
 }
-"""By key, another one without which it is not read, and the values of that one: if none, all but its default. Keys that
-only some tasks have are judged there."""
+"""By key, another key and the values of it with which the key is read; if there are none, all but its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,9 @@ class Exclusion:
 
     Args:
         key: the key whose value an error names.
-        first, second: what does not combine, as the documentation names it.
+        first, second: the two settings, as the documentation names them.
         applies: whether settings have both.
-        harmless_with: a key that a caller may change alone, where the value of `key` that is there changes nothing.
+        harmless_with: another key; if only that one is set by the caller, the exclusion is ignored.
     """
 
     key: str
@@ -213,21 +211,20 @@ STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
         "leave it out",
     ),
 )
-"""What streaming refuses beside."""
+"""What streaming refuses in addition."""
 
 
 def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key and the reason of the first refusal of settings; None if they combine."""
-    if (refused := next(unread_keys(search, judged, defaults), None)) is not None:
-        return refused
-    return excluded(search, [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged])
+    exclusions = [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged]
+    return next(unread_keys(search, judged, defaults), None) or excluded(search, exclusions)
 
 
 def unread_keys(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The keys that nothing reads, and why.
+    """The keys that nothing reads, with the reasons.
 
     Args:
-        judged: the keys that are refused if the method does not read them.
+        judged: the keys that are refused if nothing reads them.
         defaults: by key, the value that is never refused.
     """
     for name, reason in search.never_read.items():
@@ -247,7 +244,7 @@ def unread_keys(search: Any, judged: Collection[str], defaults: Mapping[str, Any
 
 
 def _shown(value: Any) -> str:
-    """A value as a configuration has it."""
+    """A value in YAML."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     return "null" if value is None else str(value)

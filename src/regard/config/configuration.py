@@ -1,4 +1,4 @@
-"""A checked configuration with the place of each of its values; writing configurations, and their differences."""
+"""Checked configurations with the places of their values; writes configurations, and compares them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Configuration:
-    """A whole configuration, with the places that it was read from, for messages.
+    """A whole configuration, with the places of its values for messages.
 
-    Two configurations are equal if their values are equal, wherever these were read.
+    Two configurations are equal if their values are equal.
 
     Args:
         config: the values, defaults included; paths are absolute.
         name: a short name: the stem of the file, or the name of the preset.
         origin: the path of the file, or `preset …`; None for values made in Python.
         entries: the place of each key.
-        unread: the keys that were set though nothing reads them in this configuration.
+        unread: the keys that were set but that nothing reads in this configuration.
 
     >>> from regard.tasks.text_to_text.config import TextToTextConfig
     >>> Configuration(TextToTextConfig(data={"train": "pairs.tsv"})).config.training.epochs
@@ -41,7 +41,7 @@ class Configuration:
     unread: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
     def check_unread(self) -> None:
-        """Refuses keys that were set though nothing reads them. A run that has begun with them is continued."""
+        """Raises ConfigError for keys that were set but that nothing reads; only new runs call it."""
         if self.unread:
             raise error_of(list(self.unread))
 
@@ -49,8 +49,8 @@ class Configuration:
         """The same error, with a text that begins with the place and the name of the key.
 
         The place is, for example, `g2p.yaml:3:5` or `--set training.epochs=3`; for a default, `origin`. This is for
-        errors that are noticed after loading, such as an option that an attention recipe does not have. An error
-        without a key, or one that has its place already, is returned unchanged.
+        errors after loading, such as an option that an attention recipe does not have. An error without a key, or with
+        its place, is returned unchanged.
         """
         if not error.path:
             return error
@@ -69,11 +69,11 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""The value in `differences` of a key that one side does not have, such as an option of another recipe."""
+"""The value in `differences` of a key that one side lacks, such as an option of another recipe."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that regard's or another YAML 1.1 reader would take for something else."""
+    """Quotes every text that a YAML 1.1 reader, that of regard or another, would not read as a text."""
 
 
 for _first, _resolvers in Loader.yaml_implicit_resolvers.items():
@@ -82,7 +82,6 @@ for _first, _resolvers in Loader.yaml_implicit_resolvers.items():
 _Dumper.add_representer(
     list, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
 )
-
 _Dumper.add_representer(  # unquoted, line breaks other than \n would be read as \n
     str,
     lambda dumper, text: dumper.represent_scalar(

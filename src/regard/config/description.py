@@ -1,4 +1,4 @@
-"""Descriptions of the schema, for people and for editors."""
+"""Descriptions of the schema: a list of keys, and a JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pydantic_core import PydanticUndefined
 
 from regard.config.keys import Key, keys_of, places
 from regard.config.place import cut, dotted
-from regard.config.schema import Config
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS, Config
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError
 
@@ -28,13 +27,13 @@ def json_schema() -> dict[str, Any]:
 def key_list(section: str | None = None, *, task: str | None = None, converted: bool = False) -> str:
     """Every key with its possible values, its default and its meaning, as plain text.
 
-    A key that not all tasks have, or not all with this description, says whose it is.
+    A key that not all tasks have with this description is listed with its tasks.
 
     Args:
         section: a section or a key; only its keys are listed.
         task: only the keys of this task are listed.
-        converted: whether keys are listed, too, that exist so that a model of another program is a configuration. One
-            that `section` names is always.
+        converted: also lists keys that exist so that a model of another program is a configuration. Without it such a
+            key is listed only if `section` is its name.
     """
     if task is not None and task not in SCHEMAS:
         raise ConfigError(f"There is no task {cut(task)!r}; {suggestion(task, SCHEMAS)}", ("task",))
@@ -64,8 +63,8 @@ def _entries(schema: type[Config], named: str | None, *, converted: bool) -> lis
     every: set[str] = set()
     for place in places(schema):
         every |= {place.kind} - {""}
-        for key in filter(is_listed, keys_of(place.section, place.path)):
-            if key.is_of_converted_models and not converted and dotted(key.path) != named:
+        for key in keys_of(place.section, place.path):
+            if not is_listed(key, converted=converted or dotted(key.path) == named):
                 continue
             text = f"{key.expected}; default {default(key).strip('`')}\n    {key.field.description or ''}"
             kinds.setdefault((dotted(key.path), text), []).append(place.kind)
@@ -76,9 +75,14 @@ def _entries(schema: type[Config], named: str | None, *, converted: bool) -> lis
     ]
 
 
-def is_listed(key: Key) -> bool:
-    """Whether a key is more than a section that is always there."""
-    return not key.section or any(member.section is None for member in key.members)
+def is_listed(key: Key, *, converted: bool = False) -> bool:
+    """Whether lists have a key: one that may have a value other than a section.
+
+    Args:
+        converted: includes keys that exist so that a model of another program is a configuration.
+    """
+    has_value = not key.section or any(member.section is None for member in key.members)
+    return has_value and (converted or not key.is_of_converted_models)
 
 
 def default(key: Key) -> str:

@@ -1,10 +1,10 @@
 """Reads YAML into plain values, with the place of every key and value.
 
-Scalars follow YAML 1.1, except where that would surprise: `1e-3` is a number, `010` is ten, `12:30` and dates are text.
-Anchors and aliases work; tags, merge keys and repeated keys are errors.
+Scalars follow YAML 1.1, with three exceptions: `1e-3` is a number, `010` is ten, `12:30` and dates are text. Anchors
+and aliases work; tags, merge keys and repeated keys are errors.
 
-A value on a command line (`--set`, a flag of `predict`) is YAML only where its key holds numbers or sections: at a key
-of the schema that holds texts it is the text as it stands, whatever YAML would make of it.
+A value on a command line (`--set`, a flag of `predict`) is YAML if its key has numbers or sections; if the key has
+texts, the value is that text itself.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ def parse_value(
 ) -> YamlDocument:
     """Reads the value of one key from a command line.
 
-    At a key that holds texts, names of files or one of several words, the value is the text itself, also where it is
-    `#`, `|`, `NO` or `12:30`; `null` is null if the key may be, a text in quotes is what YAML reads, and `[a, b]` is a
-    list if the key may hold one. At any other key the value is YAML.
+    For a key of texts, names of files or one of several words, the value is the text itself, even `#`, `|`, `NO` or
+    `12:30`; `null` is null if the key may be null, a text in quotes is read as YAML, and `[a, b]` is a list if the key
+    may have one. For any other key the value is YAML.
 
     Args:
-        text: the value as it was given.
-        key: the key of the schema; None if it has no such key.
+        text: the value.
+        key: the key of the schema; None for an unknown key.
         origin, folder, order, override: as in `parse`.
 
     Raises:
@@ -166,7 +166,7 @@ def _text_value(text: str, members: Sequence[Member]) -> Any:
 
 
 def is_integer(text: str) -> bool:
-    """Whether a text is a whole number as people write it, and nothing that could also be a name."""
+    """Whether a text is a whole number in its usual form, without leading zeros or signs that names may have."""
     return re.fullmatch(r"-?(?:0|[1-9][0-9]{0,17})", text) is not None
 
 
@@ -178,7 +178,7 @@ def _entries(text: str) -> Iterator[str]:
     while position < len(inside):
         item = _ITEM.match(inside, position)
         if item is None or not item[1]:
-            raise ValueError("an entry of the list is empty, or goes on after its quotes; separate entries by commas")
+            raise ValueError("an entry of the list is empty, or continues after its quotes; separate entries by commas")
         yield item[1]
         position = item.end()
 
@@ -244,7 +244,7 @@ class _YamlReader:
         return None
 
     def written(self, node: yaml.Node) -> str | None:
-        """The text of a plain scalar; of an empty value, what stands there in its place, such as a comment or `|`."""
+        """The text of a plain scalar; for an empty value, a comment, tag, anchor or `|` in its place."""
         if not isinstance(node, yaml.ScalarNode) or (node.style and (node.value or node.style not in "|>")):
             return None
         sign = self.source[node.start_mark.index :].partition("\n")[0].strip()

@@ -68,16 +68,16 @@ class Key:
 
     @property
     def sections(self) -> tuple[type[BaseModel], ...]:
-        """The sections of which the key may hold one, the first if nothing says which."""
+        """The sections that the key may have; the first is the default."""
         return tuple(member.section for member in self.members if member.section)
 
     @property
     def section(self) -> type[BaseModel] | None:
-        """The section that the key may hold, or None; the first of several."""
+        """The section that the key may have, or None; the first of several."""
         return next(iter(self.sections), None)
 
     def section_for(self, value: Any) -> type[BaseModel] | None:
-        """The one of several sections that a value chooses by its discriminator (`architecture: transformer`)."""
+        """The section that a value selects by its discriminator (`architecture: transformer`)."""
         name = self.field.discriminator
         kind = value.get(name) if isinstance(name, str) and isinstance(value, Mapping) else None
         return next((section for section in self.sections if kind in kinds(section, name)), self.section)
@@ -89,7 +89,7 @@ class Key:
 
     @property
     def is_common(self) -> bool:
-        """Whether the key is among those that the help of a command shows first."""
+        """Whether the help of a command has the key without `--help-all`."""
         return bool(self._mark("common"))
 
     @property
@@ -116,7 +116,7 @@ class Key:
 
     @property
     def expected(self) -> str:
-        """The possible values, in words.
+        """The possible values as text.
 
         >>> from regard.config.schema import TrainingConfig
         >>> keys(TrainingConfig)["max_steps",].expected
@@ -160,7 +160,7 @@ def _inner(annotation: Any) -> Any:
 
 
 def kinds(section: type[BaseModel], discriminator: object) -> tuple[Any, ...]:
-    """The values of its discriminator with which a section is meant."""
+    """The values of the discriminator that select a section."""
     field = section.model_fields.get(discriminator) if isinstance(discriminator, str) else None
     return get_args(field.annotation) if field is not None else ()
 
@@ -169,7 +169,7 @@ def keys(schema: type[BaseModel], values: Any = None) -> dict[KeyPath, Key]:
     """All keys of a schema by path, in its order; a section comes before its keys.
 
     Args:
-        values: nested dicts. Where a key may hold one of several sections, they choose; without them it is the first.
+        values: nested dicts, which select among several sections of a key; the first sections if None.
     """
     return dict(_first_keys(schema) if values is None else ((key.path, key) for key in _keys(schema, (), values)))
 
@@ -189,12 +189,11 @@ def _keys(section: type[BaseModel], path: tuple[str, ...], values: Any) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class SectionPlace:
-    """A place of a schema that holds a section, such as `model` with `architecture: transformer`.
+    """A section at a place of a schema, such as `model` with `architecture: transformer`.
 
     Args:
-        path: the key that holds it; empty for the whole configuration.
-        kind: what chooses it among the sections that the key may hold; empty if it is the only one.
-        section: what it holds.
+        path: the key of the section; empty for the whole configuration.
+        kind: the discriminator that selects it among the sections of the key; empty if it is the only one.
     """
 
     path: tuple[str, ...]
@@ -203,7 +202,7 @@ class SectionPlace:
 
 
 def places(schema: type[BaseModel]) -> Iterator[SectionPlace]:
-    """Every section of a schema, those of all kinds, each before the sections within it.
+    """Every section of a schema, of all kinds, each before the sections within it.
 
     >>> from regard.tasks.documents.config import DocumentsConfig
     >>> [place.kind for place in places(DocumentsConfig) if place.path == ("model",)]
@@ -222,6 +221,6 @@ def _places(section: type[BaseModel], path: tuple[str, ...], kind: str) -> Itera
 
 
 def keys_of(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Key]:
-    """The keys of a section itself, not those of sections within it."""
+    """The keys of a section, without those of sections within it."""
     for name, field in section.model_fields.items():
         yield Key((*path, name), tuple(_members(field.annotation, field.metadata)), field)

@@ -9,12 +9,12 @@ from regard.errors import ConfigError, one_line
 
 KeyPath = tuple[str | int, ...]
 MAX_SHOWN = 120
-"""The most characters of a user's text that a message shows."""
+"""The most characters of a user's text in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A position in a file, or a whole override (line 0); places are sorted in the order of reading."""
+    """A position in a file, or a whole override (line 0); places are ordered as they are read."""
 
     order: int
     line: int
@@ -55,7 +55,7 @@ class Problem:
 
 
 def dotted(path: KeyPath) -> str:
-    """The path as it is written after `--set`.
+    """The path in the form of `--set`.
 
     >>> dotted(("model", "encoder", "size"))
     'model.encoder.size'
@@ -64,7 +64,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def legible(text: str, limit: int = MAX_SHOWN) -> str:
-    """A text as messages show it: on one line, without control characters, and cut if it is long.
+    """A text for messages: on one line, without control characters, and cut if it is long.
 
     >>> print(legible("a" + chr(27) + "[31m" + 100 * "b", 20))
     a\\x1b[31mbbbbbbbbbb…

@@ -1,7 +1,7 @@
-"""Reads a configuration: a file or a preset, then overrides, which are then checked against the schema.
+"""Reads a configuration from a file or a preset and overrides, and checks it against the schema.
 
-Relative paths in a file start from the folder of the file, those in overrides from the working directory. In the
-configuration all paths are absolute.
+Relative paths in a file start from the folder of the file, those in overrides from the working directory; the
+configuration has absolute paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.config.configuration import Configuration, written
 from regard.config.document import YamlDocument, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, error_of, legible
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import unread_settings, validate, value_at
 from regard.errors import ConfigError
@@ -28,7 +28,7 @@ MAX_BYTES = 16 << 20
 DATA = (".tsv", ".tab", ".jsonl", ".ndjson", ".csv", ".txt")
 """Suffixes of files of pairs, which cannot be configurations."""
 SAVED = ("run.json", "model.safetensors")
-"""Files beside the configuration of a run or of a saved model, or above it."""
+"""Files in the folder of the configuration of a run or of a saved model, or in the folder above."""
 _PRESETS = resources.files("regard.config") / "presets"
 
 
@@ -36,8 +36,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
     """Reads a YAML file.
 
     Args:
-        overrides: texts `section.key=value`; later ones win, and a section replaces a section. At a key that holds
-            texts the value is the text as it stands (`parse_value`), at any other it is YAML.
+        overrides: texts `section.key=value`; later ones win, and a section replaces a section. Values are read by
+            `parse_value`.
 
     Raises:
         ConfigError: for all problems at once, one per line, for example
@@ -57,8 +57,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
 def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     """Reads a preset by its name; an override has to set `data.train`.
 
-    An override that names another recipe of attention than the preset takes that recipe with its own defaults: the
-    preset's options belong to the preset's recipe.
+    An override with another recipe of attention drops the preset's options of its recipe.
 
     Raises:
         ConfigError: if there is no such preset, or as in `load`.
@@ -89,7 +88,7 @@ def from_values(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Con
     try:
         document = parse(written(values), origin=origin, folder=Path.cwd(), lines=False)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{origin} has a value that no file can have: {str(error).splitlines()[0]}") from None
+        raise ConfigError(f"{origin} has a value that YAML cannot express: {str(error).splitlines()[0]}") from None
     return _build(document, overrides, name="configuration", origin=origin, inherited=False)
 
 
@@ -129,7 +128,7 @@ def _override(base: YamlDocument, text: str, order: int, task: object) -> YamlDo
     key = _key(path, base.values, task)
     document = parse_value(written, key, origin=origin, folder=Path.cwd(), order=order, override=path)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
-    start = min([path, *plain], key=len)  # a value above the key that is no section is replaced by one
+    start = min([path, *plain], key=len)  # a value above the key that is not a section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
     problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
     values = _with(base.values, path, document.values)
@@ -137,7 +136,7 @@ def _override(base: YamlDocument, text: str, order: int, task: object) -> YamlDo
 
 
 def _key(path: KeyPath, values: object, task: object) -> Key | None:
-    """The key of the schema that an override names: of the section that the values choose, or else of another kind."""
+    """The key of the schema that an override names: of the sections that the values select, or of another kind."""
     schema = SCHEMAS[task if isinstance(task, str) and task in SCHEMAS else next(iter(SCHEMAS))]
     if (key := keys(schema, values).get(path)) is not None:
         return key
@@ -146,9 +145,9 @@ def _key(path: KeyPath, values: object, task: object) -> Key | None:
 
 
 def _divided(override: str) -> tuple[KeyPath, str, str]:
-    """The path of an override's key, its equals sign, which may be missing, and its value as it is written.
+    """The path of an override's key, its equals sign, which may be missing, and its value as text.
 
-    Of `key = value` the blanks around the equals sign do not count.
+    The blanks around the equals sign of `key = value` are removed.
     """
     name, equals, written = override.partition("=")
     written = written.strip() if name.endswith(" ") else written
@@ -156,7 +155,7 @@ def _divided(override: str) -> tuple[KeyPath, str, str]:
 
 
 def _without_options(preset: YamlDocument, override: str) -> YamlDocument:
-    """The preset without its options of a recipe of attention, if the override names another recipe."""
+    """The preset without the options of its recipe of attention, if the override names another recipe."""
     path, _, written = _divided(override)
     section = value_at(path[:-1], preset.values)
     if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == written.strip():
@@ -166,7 +165,7 @@ def _without_options(preset: YamlDocument, override: str) -> YamlDocument:
 
 
 def _with(values: object, path: KeyPath, value: object) -> object:
-    """The values with one replaced, and sections added where the path needs them."""
+    """The values with one of them replaced, and new sections where the path needs them."""
     if not path:
         return value
     section = values if isinstance(values, dict) else {}

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, Validation
 from regard.config.conditions import both, only_with, unread
 from regard.config.place import KeyPath, cut
 from regard.errors import ConfigError
+from regard.lazy import OnDemand
 
 File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -18,17 +19,17 @@ HeldOut = Annotated[float, Field(gt=0.0, lt=0.5)]
 """A share of the training data that is held out: less than what remains."""
 Size = Annotated[int, Field(ge=1)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
-"""How many layers stand on one another; more are not built in any useful time."""
+"""The number of stacked layers; more would take too long to build."""
 Threads = Annotated[int, Field(ge=1, le=1024)]
 Weight = Annotated[float, Field(ge=0.0)]
 LARGEST = 2**31
 """Whole numbers are below it, so that counts and sizes of tensors do not overflow."""
 
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
-"""Marks keys that follow from the data if they are not set (a task's `resolve`); the defaults here are for programs
+"""Marks keys that follow from the data if they are not set (`AbstractTask.resolve`); their defaults are for programs
 without data."""
 COMMON: dict[str, JsonValue] = {"common": True}
-"""Marks settings of predictions that the help of a command shows first."""
+"""Marks settings of predictions that the help of a command has without `--help-all`."""
 CONVERTED: dict[str, JsonValue] = {"of_converted_models": True}
 """Marks keys that exist so that a model of another program is a configuration; lists have them only on request."""
 
@@ -41,7 +42,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_kinds(cls, values: Any) -> Any:
-        """A key that may hold one of several sections holds the first where its discriminator is left out."""
+        """Sets a missing discriminator to that of the first of several sections."""
         for name, field in cls.model_fields.items():
             kind, value = field.discriminator, values.get(name) if isinstance(values, dict) else None
             if isinstance(kind, str) and isinstance(value, dict) and kind not in value:
@@ -61,7 +62,7 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _settings_are_read(self, info: ValidationInfo) -> Self:
-        """Refuses what is set and read by nothing; of files, `validation` does, which knows who has set a key."""
+        """Refuses keys that are set but that nothing reads; for files, `unread_settings` does this."""
         judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context
         for path, message in unread(self, lambda path: path[0] in judged, deep=False):
             raise ConfigError(message, path)
@@ -73,8 +74,8 @@ class DataSection(Section):
 
     on_error: Literal["stop", "skip"] = Field(
         default="stop",
-        description="what happens to items that cannot be read (lines, rows, pictures, recordings): `stop` at the "
-        "first; `skip` leaves them out of the training and says how many they were",
+        description="for items that cannot be read (lines, rows, pictures, recordings): `stop` at the first; `skip` "
+        "leaves them out of the training and reports their number",
     )
 
 
@@ -137,7 +138,7 @@ class DecoderConfig(Section):
     readout: Literal["tanh", "linear", "context", "state", "deep"] = Field(
         default="tanh",
         description="what the output layer reads: an attention layer, tanh(W [state; context]) or without tanh (where "
-        "attention comes first, W [state; input; context]); the context or the state alone; or the sum of the embedded "
+        "attention comes first, W [state; input; context]); only the context or the state; or the sum of the embedded "
         "input and maps of state and context, the deep output of Xu 2015",
     )
     layer_size: Size | None = Field(
@@ -197,7 +198,7 @@ class TransformerLayersConfig(Section):
     activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
         default="relu",
         description="of the feed-forward sublayers; `swiglu` multiplies two linear maps, one of them through `silu`, "
-        "and so has three matrices in place of two (Shazeer 2020)",
+        "with three matrices instead of two (Shazeer 2020)",
     )
     norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
     norm_epsilon: Annotated[float, Field(gt=0.0)] = Field(
@@ -236,7 +237,7 @@ class AttentionConfig(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of the recipe other than the sizes that follow from encoder and decoder."""
+        """The arguments of the recipe, without the sizes that follow from encoder and decoder."""
         return dict(self.model_extra or {})
 
 
@@ -255,8 +256,8 @@ class TrainingConfig(Section):
     max_steps: Size | None = Field(default=None, description="the most optimiser steps, whatever `epochs` is")
     start_from: File | None = Field(
         default=None,
-        description="a run folder or a shipped model's name; training starts with its weights, as far as they fit, and "
-        "knows its symbols and labels; for few new data, steps and learning rate follow from it",
+        description="a run folder or a shipped model's name; training starts with its weights of equal shapes, and "
+        "with its symbols and labels; for few new data, steps and learning rate follow from it",
     )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
     optimizer: Literal["adam", "adamw"] = Field(
@@ -314,8 +315,8 @@ class TrainingConfig(Section):
     )
     allow_trained_dev: bool = Field(
         default=False,
-        description="validate on held-out items most of which are training items, to see whether a model can learn "
-        "data by heart; else such `data.dev` are refused",
+        description="accepts `data.dev` with mostly training items, to see whether a model can memorise data; "
+        "otherwise they are refused",
     )
     early_stopping: Size | None = Field(
         default=None, description="validations without improvement before training stops; null: never"
@@ -389,15 +390,15 @@ class FeedbackConfig(Section):
 
     @property
     def feeds_back(self) -> bool:
-        """Whether the decoder ever gets its own output."""
+        """Whether the decoder is ever fed its own output."""
         return self.scheduled_sampling > 0 or self.sequence_teacher_forcing < 1
 
 
 class AlignmentLossConfig(Section):
-    """Losses on the alignments of a training, each with the weight with which it is added to the loss."""
+    """Losses on the alignments of a training, with their weights in the loss."""
 
     settings: ClassVar[tuple[str, ...]] = ("guided_attention_width", "doubly_stochastic_rate")
-    """The keys that are no weights."""
+    """The keys that are not weights."""
 
     guided_attention: Weight = Field(
         default=0.0,
@@ -432,7 +433,7 @@ class AlignmentLossConfig(Section):
 
 
 class ReinforceConfig(Section):
-    """Learning where hard attention looks, from the log-probability of the outputs that follow a drawn position."""
+    """The REINFORCE estimator for hard attention: the log-probability of the outputs rewards the drawn positions."""
 
     weight: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="λ_r, the factor of the estimated gradient; 1: that of the expected log-probability"
@@ -443,7 +444,7 @@ class ReinforceConfig(Section):
 
 
 class AlignmentTrainingConfig(Section):
-    """What trains the alignments of a decoder beside its outputs."""
+    """Training of the alignments of a decoder."""
 
     alignment_losses: AlignmentLossConfig = Field(
         default=AlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
@@ -495,17 +496,25 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_are_read(self, info: ValidationInfo) -> Self:
-        """Refuses what is set and read by nothing because of another section."""
+        """Refuses keys that are set but that nothing reads because of another section."""
         for path, message in unread(self, lambda path: is_set(self, path)) if info.context is None else ():
             raise ConfigError(message, path)
         return self
 
 
 def is_set(config: Section, path: KeyPath) -> bool:
-    """Whether the file, the preset, an override or the caller has the key, so that its value is not the default."""
+    """Whether the file, the preset, an override or the caller has set the key."""
     section: Any = config
     for name in path:
         if not isinstance(section, Section) or name not in section.model_fields_set:
             return False
         section = getattr(section, str(name))
     return True
+
+
+TASKS = (
+    "text_to_text", "documents", "forecasting", "language_modelling", "labelling", "text_to_speech", "image_to_text",
+)  # fmt: skip
+"""The values of `task`, of which the first is the default."""
+SCHEMAS: OnDemand[type[Config]] = OnDemand({name: f"regard.tasks.{name}.config:CONFIG" for name in TASKS})
+"""The configuration of each task."""

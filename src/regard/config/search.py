@@ -1,4 +1,4 @@
-"""The settings of a search for symbols, said once: keys of configurations, a Python class, flags of commands."""
+"""The settings of a search for symbols: keys of configurations, a Python class, and flags of commands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
-from regard.config.changed import checked, refusal
 from regard.config.combinations import Method, refusal_of, unread_keys
+from regard.config.keys import keys
+from regard.config.place import KeyPath, cut
 from regard.config.schema import COMMON, Section
+from regard.config.spelling import suggestion
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _Called(ModelMetaclass):
-    """Makes `Search(beam=0)` raise the errors of the library. Where a file is checked, pydantic's keep their places."""
+    """Makes `Search(beam=0)` raise a ConfigError; checks of files keep pydantic's errors, which have places."""
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
         if arguments:
@@ -39,15 +41,14 @@ class _Called(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise refusal(error, cast("type[Search]", cls), values, ("decoding",)) from None
+            raise _refusal(error, cast("type[Search]", cls), values, ("decoding",)) from None
 
 
 class Search(Section, metaclass=_Called):
     """The search: beam search, greedy search (`beam=1`), sampling, or minimum Bayes risk over samples.
 
-    A key that the method does not read is refused (`regard.config.combinations`). Temperature and what cuts
-    the distribution (`top_k`, `top_p`, `min_p`, `typical_p`) change the draws only, never the log-probabilities that
-    are returned.
+    A key that the method does not read is refused (`regard.config.combinations`). `temperature`, `top_k`, `top_p`,
+    `min_p` and `typical_p` change the draws only, not the returned log-probabilities.
 
     Raises:
         ConfigError: for a value out of its range, or values that contradict each other.
@@ -60,7 +61,7 @@ class Search(Section, metaclass=_Called):
     """
 
     never_read: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """By key, why the searches of a task never read it."""
+    """By key, the reason why the searches of a task never read it."""
 
     method: Method = Field(
         default="beam",
@@ -90,19 +91,19 @@ class Search(Section, metaclass=_Called):
     )
     coverage_penalty: Coverage = Field(
         default="none",
-        description="what is added to the score for the weights that each source position got in all: gnmt: beta times "
-        "the sum of log min(weight, 1) (Wu 2016); summary: minus beta times the sum of what exceeds 1 (Gehrmann 2018); "
-        "tfa: as gnmt, for outputs that have ended only, and a position without any weight costs nothing",
+        description="added to the score, from the total weight of each source position: gnmt: beta times the sum of "
+        "log min(weight, 1) (Wu 2016); summary: minus beta times the sum of the excess over 1 (Gehrmann 2018); tfa: as "
+        "gnmt, for finished outputs only, and a position without any weight costs nothing",
     )
     beta: Annotated[float, Field(ge=0.0)] = Field(default=0.2, description="strength of the coverage penalty")
     num_groups: Count = Field(
         default=1,
-        description="diverse beam search (Vijayakumar 2018): the beam is divided into so many groups, each of which "
-        "avoids the symbols that those before it have chosen at the same step",
+        description="the number of groups of the beam (diverse beam search, Vijayakumar 2018), each of which avoids "
+        "the symbols that the groups before it have chosen at the same step",
     )
     diversity: Annotated[float, Field(ge=0.0)] = Field(
         default=0.5,
-        description="of groups: what a symbol's log-probability loses for each hypothesis that has chosen it",
+        description="of groups: the penalty of a symbol's log-probability for each hypothesis that has chosen it",
     )
     stop: Criterion = Field(
         default="optimal",
@@ -117,20 +118,20 @@ class Search(Section, metaclass=_Called):
     )
     keep_finished: bool = Field(
         default=False,
-        description="an output that has ended keeps its place in the beam and is ranked with those that go on, and the "
-        "search of an input ends when its whole beam has ended (tensorflow-addons); else every hypothesis may end at "
-        "every step, and what has ended is kept beside the beam",
+        description="finished hypotheses keep their places in the beam and are ranked with the others, and the search "
+        "of an input ends when its whole beam is finished (tensorflow-addons); otherwise finished hypotheses leave the "
+        "beam",
     )
     min_length: Natural = Field(default=0, description="the fewest symbols of an output")
     eos_threshold: Annotated[float, Field(gt=0.0)] | None = Field(
         default=None,
-        description="an output ends only where the end symbol's log-probability is above so many times that of the "
+        description="an output ends only if the end symbol's log-probability is above this factor times that of the "
         "most probable other symbol (Hannun 2019); null: anywhere",
     )
     attention_stop: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="an output ends when its attention has been strongest at the last source position for so many "
-        "steps in a row; null: it need not",
+        description="an output ends when its attention has been strongest at the last source position for this number "
+        "of steps in a row; null: no such end",
     )
     no_repeat_ngram_size: Natural = Field(
         default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
@@ -141,13 +142,13 @@ class Search(Section, metaclass=_Called):
     )
     unknown_penalty: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,
-        description="what the log-probability of the unknown symbol is lowered by; with 1000 it is written only where "
+        description="subtracted from the log-probability of the unknown symbol, which with 1000 is chosen only where "
         "nothing else is possible",
     )
     num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")
     utility: UtilityName = Field(
         default="chrf",
-        description="of mbr: what is expected of an output, if a sample is right: chrF of the texts, BLEU of the "
+        description="of mbr: the utility of an output if a sample is the reference: chrF of the texts, BLEU of the "
         "symbols, 1 for an equal output, or minus the edit distance of the symbols",
     )
     temperature: Temperature = Field(
@@ -166,7 +167,7 @@ class Search(Section, metaclass=_Called):
     )
     min_p: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
-        description="of sampling: only symbols at least so many times as probable as the most probable one are drawn "
+        description="of sampling: only symbols are drawn whose probability is at least this share of the largest one "
         "(Nguyen 2024)",
     )
     typical_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
@@ -200,19 +201,19 @@ class Search(Section, metaclass=_Called):
         return {name: field.default for name, field in type(self).model_fields.items()}
 
     def unread(self, judged: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Those of some keys that nothing reads in this search, and why."""
+        """The keys among `judged` that nothing reads in this search, with the reasons."""
         return unread_keys(self, judged, self._defaults)
 
     @property
     def width(self) -> int:
-        """How many hypotheses or samples of an input are decoded at once."""
+        """The number of hypotheses or samples of an input that are decoded together."""
         return {"beam": self.beam, "sampling": self.num_best, "mbr": self.num_samples}[self.method]
 
     def replace(self, **values: Any) -> Self:
         """The same settings with other values.
 
         Raises:
-            ConfigError: as for a new `Search`. Of the keys of other methods, only given ones are refused.
+            ConfigError: as for a new `Search`; keys of other methods are refused only if they are among `values`.
         """
         return checked(self, values, ("decoding",), judged=frozenset(values))
 
@@ -223,18 +224,64 @@ def another(name: str, default: Any) -> Any:
     return Field(default=default, description=field.description, json_schema_extra=field.json_schema_extra)
 
 
+S = TypeVar("S", bound=Section)
 SearchT = TypeVar("SearchT", bound=Search)
 
 
-def told(decoding: SearchT, search: Search | None) -> SearchT:
-    """What predictions use: a task's `decoding`, or `search` in its place.
-
-    Args:
-        decoding: the section of a task, which may have keys of its own, such as limits.
-        search: of the task's own class, it replaces all; a `Search` replaces the keys that it has.
+def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
+    """A copy of the section with other values.
 
     Raises:
-        ConfigError: for a search that contradicts the keys that stay.
+        ConfigError: for values outside their range, or that contradict each other.
+
+    >>> changed(Search(), "decoding", {"beam": 3}).beam
+    3
+    """
+    return checked(section, values, (name,), judged=frozenset(values)) if values else section
+
+
+def checked(section: S, values: Mapping[str, Any], path: KeyPath, *, judged: frozenset[str]) -> S:
+    """A checked copy of the section with other values.
+
+    Args:
+        path: the place of the section in the configuration, for errors.
+        judged: the names of the keys that the caller has set, which are refused if nothing reads them.
+
+    Raises:
+        ConfigError: as in `changed`.
+    """
+    try:
+        return type(section).model_validate({**dict(section), **values}, context=judged)
+    except ValidationError as error:
+        raise _refusal(error, type(section), values, path) from None
+
+
+def _refusal(error: ValidationError, schema: type[BaseModel], values: Mapping[str, Any], path: KeyPath) -> ConfigError:
+    """Pydantic's error as a ConfigError, with a line for each problem."""
+    lines: dict[str, KeyPath] = {}
+    for detail in error.errors():
+        key = str(detail["loc"][0]) if detail["loc"] else None
+        if key is None:
+            cause = detail["ctx"]["error"]
+            lines.setdefault(str(cause), getattr(cause, "path", ()))
+        elif (known := keys(schema).get((key,))) is None:
+            hint = suggestion(key, schema.model_fields)
+            lines.setdefault(f"{key}={cut(repr(values.get(key)))}: unknown key; {hint}", (key,))
+        else:
+            meaning = f" ({known.field.description})" if known.field.description else ""
+            lines.setdefault(f"{key}={cut(repr(values.get(key)))}: expected {known.expected}{meaning}", (key,))
+    return ConfigError("\n".join(lines), (*path, *next(iter(lines.values()))))
+
+
+def with_search(decoding: SearchT, search: Search | None) -> SearchT:
+    """A task's `decoding` with the settings of `search`, for predictions.
+
+    Args:
+        decoding: the section of a task, which may have further keys, such as limits.
+        search: of the task's class, it replaces the section; a `Search` replaces the keys that it has.
+
+    Raises:
+        ConfigError: for a search that contradicts the remaining keys.
     """
     if not isinstance(search, Search | None):
         raise TypeError(f"search: expected a Search, as in search=Search(beam=3); got {search!r:.60}.")

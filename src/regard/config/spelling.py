@@ -18,10 +18,10 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, candidates: Iterable[str], otherwise: str | None = None) -> str:
-    """What to write instead of a word that is not among the candidates: a similar one, or a list of what there is.
+    """The advice for a word that is not among the candidates: a similar one, or a list of them.
 
     Args:
-        otherwise: what is said if none is similar, if that is not a list of the candidates.
+        otherwise: the text instead of the list.
 
     >>> suggestion("LSTMs", ["lstm", "gru"]), suggestion("cnn", ["lstm", "gru"])
     ("did you mean 'lstm'?", 'there are lstm, gru')

@@ -1,4 +1,4 @@
-"""Sections that tasks share whose outputs are texts: their symbols, their decoders, and how they are searched for."""
+"""Sections of tasks whose outputs are texts: their symbols, decoders, training and search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ParallelFiles(Section):
 
 
 class SideConfig(Section):
-    """How the text of one side becomes symbols."""
+    """The symbols of the texts of one side."""
 
     units: Units | Annotated[tuple[Units, ...], Strict(False)] = Field(
         default="character",
@@ -68,18 +68,18 @@ class SideConfig(Section):
 
 
 class TargetConfig(SideConfig):
-    """How the text of outputs becomes symbols, and in which order they are written."""
+    """The symbols of outputs, and the order in which they are predicted."""
 
     direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
-        description="the order in which the symbols of an output are learned and predicted; what is predicted from "
-        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`). "
+        description="the order in which the symbols of an output are learned and predicted; outputs that are predicted "
+        "from right to left are reversed again. Such a model reranks the outputs of others (`decoding.reranker`). "
         "`both`: one decoder learns every output in both orders (`decoding.direction`, `decoding.joint`)",
     )
 
 
 class RecurrentKind(Section):
-    """What chooses a recurrent encoder or decoder."""
+    """The kind of a recurrent encoder or decoder."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     positions: Literal["sinusoidal", "blocked_sinusoidal"] | None = Field(
@@ -91,7 +91,7 @@ class RecurrentKind(Section):
 
 
 class WritingConfig(Section):
-    """What the decoders of texts have in common."""
+    """Keys of all decoders of texts."""
 
     specials: Literal["excluded", "forbidden"] = Field(
         default="excluded",
@@ -113,13 +113,13 @@ class MultiHeadConfig(AttentionConfig):
 
 
 class TransformerKind(Section):
-    """What chooses the encoder or decoder of a Transformer."""
+    """The kind of the encoder or decoder of a Transformer."""
 
     architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
 
 
 class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
-    """What the encoder and the decoder of a Transformer have in common."""
+    """Keys of both the encoder and the decoder of a Transformer."""
 
     layers: Layers = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
     positions: (
@@ -139,9 +139,8 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     ) = Field(
         default="sinusoidal",
         description="vectors that are added to embeddings (the first five; of `half_sinusoidal` and "
-        "`blocked_sinusoidal` all sines stand before all cosines, as in Marian and, with other frequencies, in "
-        "fairseq), or how self-attention knows distances "
-        "(`regard info multi_head`); null: none",
+        "`blocked_sinusoidal` all sines precede all cosines, as in Marian and, with other frequencies, in fairseq), or "
+        "the distances in self-attention (`regard info multi_head`); null: none",
     )
     max_positions: Size | None = Field(
         default=None,
@@ -150,7 +149,7 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     )
     self_attention: MultiHeadConfig = Field(
         default=MultiHeadConfig(),
-        description="how symbols of one side attend to one another: a recipe that is not recurrent",
+        description="the self-attention of the symbols of one side: a recipe that is not recurrent",
     )
     like: TransformerName | None = Field(
         default=None,
@@ -187,7 +186,7 @@ class RefinementConfig(Section):
         if self.kernel_size % 2 == 0:
             raise ConfigError(f"kernel_size is {self.kernel_size}; it must be odd", ("kernel_size",))
         if not (self.own or self.previous):
-            raise ConfigError("own and previous are false, so there is nothing to read; leave one out", ("own",))
+            raise ConfigError("own and previous are both false; leave one of them out", ("own",))
         return self
 
 
@@ -203,7 +202,7 @@ class TransformerDecoderConfig(TransformerSideConfig, WritingConfig):
 
 
 class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrainingConfig, TrainingConfig):
-    """The training of models that write texts."""
+    """The training of models whose outputs are texts."""
 
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,
@@ -219,7 +218,7 @@ class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrai
 
 
 class TextDecodingConfig(Search):
-    """The search of predictions that are texts, and of validations with a beam of their own."""
+    """The search for outputs that are texts, in predictions and, with `validation_beam`, in validations."""
 
     max_length: Size | None = Field(
         default=None, description="the most symbols of an output; null: it follows from the input"
@@ -260,10 +259,10 @@ class TextDecodingConfig(Search):
     reranker: File | None = Field(
         default=None,
         description="a second model that helps to rank the hypotheses of the beam, or the samples: a run folder or the "
-        "name of a shipped model, mostly one that writes from right to left (`data.target.direction`)",
+        "name of a shipped model, usually one that predicts from right to left (`data.target.direction`)",
     )
     reranker_weight: Probability = Field(
-        default=0.5, description="of a reranker: its share of the score, beside that of the search"
+        default=0.5, description="of a reranker: its share of the score; the search has the rest"
     )
     direction: Literal["left_to_right", "right_to_left"] | None = Field(
         default=None,
@@ -324,7 +323,7 @@ class TextDecodingConfig(Search):
 
 
 def check_directions(direction: str, decoding: TextDecodingConfig, training: AlignmentTrainingConfig | None) -> None:
-    """Refuses searches in a direction that a model has not learned, and losses that want one direction."""
+    """Refuses searches in a direction that a model has not learned, and losses that require one direction."""
     for name in ("joint", "direction"):
         if direction != "both" and (value := getattr(decoding, name)):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Checks plain values against the schema, and turns pydantic's errors into problems with a place."""
+"""Checks plain values against the schema, and converts pydantic's errors to problems with places."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from regard.config.conditions import unread
 from regard.config.document import holds_text, is_integer
 from regard.config.keys import Key, keys, kinds
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, error_of
-from regard.config.schema import Config
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS, Config
 from regard.config.search import Search
 from regard.config.spelling import did_you_mean, nearest
 
@@ -22,18 +21,16 @@ _SIGNS = ("#", "!", "&")
 
 
 def misreadings(key: Key, value: Any, entries: Mapping[KeyPath, Entry]) -> Iterator[Problem]:
-    """The problems of a value: a comment in its place, or a number, a switch or null among texts."""
+    """The problems of values that YAML reads as comments, numbers, switches or null where a text is expected."""
     if not holds_text(key):
         return
-    types = {member.type for member in key.members}
-    if not isinstance(value, list):
-        found: list[tuple[KeyPath, Any, set[Any]]] = [(key.path, value, types)]
-    else:
-        inner = {item.type for member in key.members for item in member.items}
-        found = [((*key.path, index), item, inner) for index, item in enumerate(value)]
-    for path, item, allowed in found:
+    values, types = {key.path: value}, {member.type for member in key.members}
+    if isinstance(value, list):
+        values = {(*key.path, index): item for index, item in enumerate(value)}
+        types = {item.type for member in key.members for item in member.items}
+    for path, item in values.items():
         entry = entries.get(path) or entries[key.path]
-        if what := _misreading(item, allowed, entry.written or "", in_list=path != key.path):
+        if what := _misreading(item, types, entry.written or "", in_list=path != key.path):
             yield Problem(entry.value, key.path, what, entry.override)
 
 
@@ -70,7 +67,7 @@ _FAMILIAR = {
 UNKNOWN, MISSING = "unknown key", "missing"
 """Beginnings of messages."""
 LISTED = 20
-"""Sections of so many keys at most are listed when an unknown key of theirs is similar to none of them."""
+"""The most keys of a section that are listed for an unknown key without a similar one."""
 Keys = Mapping[KeyPath, Key]
 
 
@@ -122,7 +119,7 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
 
 
 def unread_settings(config: Config, entries: Mapping[KeyPath, Entry], inherited: str | None) -> tuple[Problem, ...]:
-    """The keys that the user has set and that nothing reads.
+    """The keys that the user has set but that nothing reads.
 
     Args:
         inherited: the origin of values that the user has not set: a preset, or the configuration of a saved model.
@@ -131,18 +128,18 @@ def unread_settings(config: Config, entries: Mapping[KeyPath, Entry], inherited:
     def is_set(path: KeyPath) -> bool:
         return path in entries and entries[path].key.origin != inherited
 
-    found = [*unread(config, is_set)]
+    keys_unread = [*unread(config, is_set)]
     if isinstance(search := config.decoding, Search):
         names = [name for name in type(search).model_fields if is_set(("decoding", name))]
-        found += [(("decoding", name), what) for name, what in search.unread(names)]
-    return tuple(Problem(entries[path].key, path, what, entries[path].override) for path, what in found)
+        keys_unread += [(("decoding", name), what) for name, what in search.unread(names)]
+    return tuple(Problem(entries[path].key, path, what, entries[path].override) for path, what in keys_unread)
 
 
 def _task(values: dict[str, Any], entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> str:
-    """The task whose keys the values are judged by; for an unknown name, the nearest.
+    """The task of the values; for an unknown name, the most similar one, so that the other keys are checked.
 
     Raises:
-        ConfigError: for a name that is near none: nothing can be said about the other keys.
+        ConfigError: for a name that is similar to none.
     """
     task = values.get("task", next(iter(SCHEMAS)))
     if isinstance(task, str) and task in SCHEMAS:
@@ -161,7 +158,7 @@ def _task(values: dict[str, Any], entries: Mapping[KeyPath, Entry], problems: li
 
 
 def _is_meant(path: KeyPath, misspelt: list[Problem]) -> bool:
-    """Whether a key is missing because an unknown one is a misspelling of it."""
+    """Whether a missing key is among the suggestions for an unknown one."""
     return any(
         repr(dotted(path)) in problem.what or (problem.path[:-1] == path[:-1] and repr(path[-1]) in problem.what)
         for problem in misspelt
@@ -169,7 +166,7 @@ def _is_meant(path: KeyPath, misspelt: list[Problem]) -> bool:
 
 
 def place_of(path: KeyPath, entries: Mapping[KeyPath, Entry]) -> Entry | None:
-    """The entry of the key or of the nearest section around it; None if none of these was written."""
+    """The entry of the key or of the nearest section around it; None if there is none."""
     return next((entries[path[:n]] for n in range(len(path), 0, -1) if path[:n] in entries), None)
 
 
@@ -181,7 +178,7 @@ def value_at(path: KeyPath, values: Any) -> Any:
 
 
 def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry], known: Keys) -> dict[str, Any]:
-    """Makes paths absolute, and turns an empty section (`training:` without keys) into one of defaults."""
+    """Makes paths absolute, and replaces an empty section (`training:` without keys) by one of defaults."""
     result = {}
     for name, value in values.items():
         key_path = (*path, name)
@@ -198,7 +195,7 @@ def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, E
 
 
 def _absolute(value: Any, folder: Path) -> Any:
-    """A path that is written as text, from a folder; other values as they are."""
+    """The absolute path of a text, relative to a folder; other values are returned unchanged."""
     return Path(os.path.abspath(folder / os.path.expanduser(value))) if isinstance(value, str) else value
 
 
@@ -242,7 +239,7 @@ def _problem(
 
 
 def _wrong_kind(key: Key, value: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem:
-    """A section that is none of those that the key may hold."""
+    """The problem of a section with an unknown discriminator."""
     name = str(key.field.discriminator)
     path = (*key.path, name)
     entry, names = entries[path], [str(kind) for section in key.sections for kind in kinds(section, name)]
@@ -257,7 +254,7 @@ def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
 
 
 def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
-    """What is said of an unknown key: who else has it, a key of that name elsewhere, a similar key, or all keys."""
+    """The advice for an unknown key: tasks that have it, the same name elsewhere, a similar key, or all keys."""
     section, name = path[:-1], str(path[-1])
     if (kinds_with := _kinds_with(path, known)) is not None:
         return kinds_with
@@ -288,7 +285,7 @@ def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
 
 
 def _kinds_with(path: KeyPath, known: Keys) -> str | None:
-    """The other sections that a key above may hold and that have this key, by the values that choose them."""
+    """The kinds of a section above with this key, if it has others."""
     for n in range(len(path) - 1, 0, -1):
         key = known.get(path[:n])
         if key is None or not isinstance(name := key.field.discriminator, str):

@@ -1,4 +1,4 @@
-"""Keys that a configuration leaves open: their values follow from the data, and a continued run adopts them."""
+"""Settings that follow from the data where a configuration does not set them; a continued run keeps their values."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 @dataclass(frozen=True)
-class OpenKeys(Generic[ConfigT]):
-    """The values that are chosen for the open keys of a configuration.
+class AutomaticSettings(Generic[ConfigT]):
+    """A configuration and the values that are chosen for keys that it does not set.
 
     Args:
-        given: the configuration as it was read: a key is set if the file, the preset or an override has it.
+        original: the configuration as it was read: a key is set if the file, the preset or an override has it.
         chosen: the values, by dotted key.
     """
 
-    given: ConfigT
+    original: ConfigT
     chosen: dict[str, Any] = field(default_factory=dict)
 
     def choose(self, key: str, value: Any) -> Any:
         """The value of the configuration if it sets the key, else this value."""
         path = tuple(key.split("."))
-        if is_set(self.given, path):
-            return value_of(self.given, path)
+        if is_set(self.original, path):
+            return value_of(self.original, path)
         self.chosen[key] = value
         return value
 
     @property
     def config(self) -> ConfigT:
         """The configuration with the chosen values."""
-        return replaced(self.given, self.chosen)
+        return replaced(self.original, self.chosen)
 
     def __str__(self) -> str:
-        """A line with the values, or nothing."""
+        """A line with the values, or an empty text."""
         values = ", ".join(f"{key}={_text(value)}" for key, value in self.chosen.items())
-        return f"plan: left open by the configuration and chosen for these data: {values}" * bool(values)
+        return f"plan: not set in the configuration, chosen for these data: {values}" * bool(values)
 
 
 def _text(value: Any) -> str:
@@ -56,8 +56,8 @@ def _text(value: Any) -> str:
     return f"{value:g}"
 
 
-def open_keys(config: Config) -> list[KeyPath]:
-    """The keys that follow from the data and are not set.
+def automatic_keys(config: Config) -> list[KeyPath]:
+    """The keys that follow from the data because they are not set.
 
     Among them are the held-out share if there is no held-out file, and the number of pieces that are learned.
     """
@@ -76,13 +76,9 @@ def open_keys(config: Config) -> list[KeyPath]:
     return paths
 
 
-def adopt(config: ConfigT, resolved: ConfigT) -> ConfigT:
-    """A configuration whose open keys have the values that a former run resolved them to."""
-    return adopted(config, resolved, open_keys(config))
-
-
-def adopted(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath]) -> ConfigT:
-    """The configuration with the values that a resolved one has for some keys."""
+def adopt(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath] | None = None) -> ConfigT:
+    """The configuration with the values of a resolved one for some keys; for all its automatic keys if None."""
+    paths = automatic_keys(config) if paths is None else paths
     return replaced(config, {dotted(path): value_of(resolved, path) for path in paths})
 
 

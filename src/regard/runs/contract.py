@@ -1,4 +1,4 @@
-"""What a task is: all that run folders, the training loop and the command line ask of it."""
+"""The interface of tasks, which run folders, the training loop and the command line use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import torch
 from torch import nn
 
 from regard.config import Config
+from regard.config.schema import SCHEMAS
 from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
+from regard.lazy import OnDemand
 from regard.runs.fingerprints import fingerprint, training_files
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
@@ -49,9 +51,9 @@ class DataFile:
 
     Args:
         key: the key of the configuration.
-        name: what its fingerprint is called; files named `train` or `alignments`, or `train.0`, may not be evaluated.
-        path: the file, or a folder, all of whose files count.
-        members: of a folder, the files that count; all if None.
+        name: the name of its fingerprint; files named `train` or `alignments`, or `train.0`, may not be evaluated.
+        path: the file, or a folder.
+        members: the files of the folder; all if None.
     """
 
     key: str
@@ -61,11 +63,11 @@ class DataFile:
 
 
 class AnyPrediction(Protocol):
-    """What `predict` returns for an input."""
+    """The result of `predict` for an input."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why the input could not be handled as it is; empty for most."""
+        """The reasons for which the input was changed or refused; empty for most inputs."""
 
 
 class AnyScored(Protocol):
@@ -73,11 +75,11 @@ class AnyScored(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the item is from, such as `test.tsv:3`."""
+        """The place of the item, such as `test.tsv:3`."""
 
     @property
     def prediction(self) -> AnyPrediction:
-        """What was predicted for it."""
+        """Its prediction."""
 
     def record(self) -> dict[str, Any]:
         """The item as a JSON object."""
@@ -96,15 +98,15 @@ class AnyEvaluation(Protocol):
 
     @property
     def worst(self) -> Sequence[AnyScored]:
-        """The items that are not right, the worst first."""
+        """The items with errors, the worst first."""
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What else `regard evaluate --json` prints, such as the signatures of metrics or a confusion matrix."""
+        """Further entries of `regard evaluate --json`, such as the signatures of metrics or a confusion matrix."""
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What of the file the model cannot answer, such as labels or symbols that it does not know, with counts."""
+        """Warnings about parts of the file that the model cannot answer, such as unknown labels, with counts."""
 
 
 ConfigT = TypeVar("ConfigT", bound=Config)
@@ -116,7 +118,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
     `regard.load` returns one from a run folder. Several threads may call it at once.
 
-    The command line gives a flag to `predict`, `evaluate` or `plot` under the name of a keyword-only parameter, and
+    The command line passes a flag to `predict`, `evaluate` or `plot` as a keyword-only parameter of its name, and
     refuses it for a model whose method has none. Flags of the search are keys of the configuration's `decoding`.
 
     Args:
@@ -137,21 +139,21 @@ class AbstractModel(ABC, Generic[ConfigT]):
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
     input_kind: ClassVar[Literal["text", "file"]] = "text"
-    """What an argument of `regard predict` and `regard plot` is: a text, or a file that `read` reads."""
+    """The kind of an argument of `regard predict` and `regard plot`: a text, or a file that `read` reads."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl", "csv")
-    """What `regard predict` can print; the first is the default."""
+    """The formats of `regard predict`; the first is the default."""
     column_names: ClassVar[tuple[str, ...]] = ("prediction", "score")
-    """What the columns of `rows` are called in a header."""
+    """The names of the columns of `rows` in a header."""
     file_formats: ClassVar[tuple[str, ...]] = ()
-    """The suffixes of the files that `write` may make of a prediction; none for most."""
+    """The suffixes of the files that `write` may write for a prediction; none for most."""
     folder_suffixes: ClassVar[tuple[str, ...]] = ()
-    """Of models whose inputs are files: the suffixes of those that a folder may hold; none if `inputs` reads it."""
+    """Of models whose inputs are files: the suffixes of inputs in a folder; none if `inputs` reads folders."""
     most_inputs: ClassVar[int] = 0
-    """Of models whose inputs are files: how many are predicted before their results are printed; 0: all."""
+    """Of models whose inputs are files: the number of predictions between two outputs; 0: all."""
     shown_sections: ClassVar[tuple[str, ...]] = ("model", "decoding")
     """The sections of the configuration that `information` shows."""
     line_end: ClassVar[str] = " "
-    """What stands for the end of a line within an output that is printed in one line."""
+    """The replacement of line ends within an output that is printed in one line."""
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -163,7 +165,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
     @property
     def num_parameters(self) -> int:
-        """The number of weights, those with several names counted once."""
+        """The number of weights; tied ones are counted once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     def __repr__(self) -> str:
@@ -171,11 +173,11 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def save_assets(self, folder: Path) -> None:
-        """Writes what belongs to the model beside weights and configuration, such as vocabularies; no code."""
+        """Writes the files of the model other than weights and configuration, such as vocabularies; no code."""
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """What `information` has beside the name, the number of weights and the configuration, such as vocabularies."""
+        """The entries of `information` that depend on the task, such as vocabularies."""
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""
@@ -184,15 +186,15 @@ class AbstractModel(ABC, Generic[ConfigT]):
         return {**named, **self.description(), **sections}
 
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
-        """The vocabularies by name, each with the beginning of the names of the weights with a row for each symbol."""
+        """The vocabularies by name, each with the prefix of the names of weights that have a row for each symbol."""
         return {}
 
     def named_rows(self) -> Mapping[str, Sequence[str]]:
-        """The names of the rows of weights that are no rows of vocabularies, by the weight's name."""
+        """By weight, the names of its rows, other than symbols of vocabularies: labels."""
         return {}
 
     def unlike(self, other: Any) -> Sequence[str]:
-        """What a model that starts from the weights of another one does otherwise: a line each."""
+        """Lines about differences from another model from whose weights this one starts."""
         return ()
 
     @property
@@ -201,46 +203,45 @@ class AbstractModel(ABC, Generic[ConfigT]):
         return (0,)
 
     def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
-        """How `regard predict` and `regard plot` read a file in the form of the training files, of models of texts.
+        """The table of a file in the form of the training files, for `regard predict` and `regard plot` of texts.
 
-        None: the form is none of the task's own. The file is then read by its suffix, with `input_fields` as its
-        columns or fields, or has one input per line.
+        None: the file has another form. It is then read by its suffix, with `input_fields` as its columns or fields, or
+        has one input per line.
 
         Args:
             name: the file's name; `stdin` for the standard input.
             head: its first lines, or all if there are only a few.
-            is_table: whether the user says that the file has the form of the training files; else the name and the
-                lines have to show it.
+            is_table: whether the file must have the form of the training files; else name and lines decide.
 
         Raises:
-            DataError: if the user says so, and it has not.
+            DataError: for a file of another form that must have this one.
         """
         return None
 
     def folder_inputs(self, folder: Path) -> Iterable[InputRow]:
-        """The inputs of a folder, of models of texts that are trained on folders.
+        """The inputs of a folder, for models of texts that are trained on folders.
 
         Raises:
-            DataError: if they are not.
+            DataError: for other models.
         """
         raise DataError(f"{folder} is a folder; models of {self.config.task} read a file in it.")
 
     def read(self, argument: str) -> Any:
-        """The input that an argument of the command line means, of models whose inputs are files."""
+        """The input of an argument of the command line, for models whose inputs are files."""
         return argument
 
     def inputs(self, argument: str) -> Iterable[tuple[str, Any]]:
-        """The inputs that an argument of the command line means, with their names: one, or those of a table."""
+        """The inputs of an argument of the command line, with their names: one, or those of a table."""
         return [(argument, self.read(argument))]
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:
-        """The `AnyPrediction` of every input, in order; what an input holds affects no other one.
+        """The `AnyPrediction` of every input, in order; predictions are independent of each other.
 
         Args:
-            inputs: texts, or what `read` returns.
+            inputs: texts, or results of `read`.
             alignment: whether predictions have their alignments.
-            strict: raises an error for an input that cannot be handled, in place of a warning.
+            strict: raises an error for an input that cannot be handled, instead of a warning.
         """
 
     @abstractmethod
@@ -252,38 +253,38 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
 
     def evaluated_items(self, evaluation: Any, path: Path | str) -> Iterable[DataItem]:
-        """The items of an evaluation of a file, as those of the training are recorded; none of models without."""
+        """The items of an evaluation, in the form of the recorded training items; none for tasks without items."""
         return ()
 
     def seen(self, evaluation: Any, path: Path | str) -> SeenItems | None:
-        """Which items of an evaluation the model was trained on; None if it is not known."""
+        """The items of an evaluation that the model was trained on; None if they are not known."""
         if self.trained_items is None:
             return None
         seen = self.trained_items.seen(self.evaluated_items(evaluation, path))
         return seen if seen.count else None
 
     def pairs(self, *arguments: Any, **options: Any) -> Sequence[Any]:
-        """The pairs of a file, of models that align them, as `TextToText.pairs`.
+        """The pairs of a file, for models that align them, as `TextToText.pairs`.
 
         Raises:
-            UnsupportedError: for models that do not.
+            UnsupportedError: for other models.
         """
         raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
 
     def align(self, *arguments: Any, **options: Any) -> Sequence[Any]:
-        """The `AlignedPair` of each pair, in order, of models that align given pairs, as `TextToText.align`.
+        """The `AlignedPair` of each pair, in order, for models that align them, as `TextToText.align`.
 
         Raises:
-            UnsupportedError: for models that do not.
+            UnsupportedError: for other models.
         """
-        raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
+        return self.pairs()
 
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A prediction in rows of columns, which follow those of the input: mostly one row."""
+        """The rows of a prediction, usually one: columns that follow those of the input."""
         raise NotImplementedError
 
     def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
-        """The lines before those of `lines`, of models whose inputs are files."""
+        """The lines before those of `lines`, for models whose inputs are files."""
         return ()
 
     def has_failed(self, prediction: Any) -> bool:
@@ -291,37 +292,37 @@ class AbstractModel(ABC, Generic[ConfigT]):
         return False
 
     def formatted(self, prediction: Any, kept: Any, format: str, *, scores: bool = False) -> str:
-        """A prediction in one of `formats` other than tsv, text and jsonl, without the end of its last line.
+        """A prediction in one of `formats` other than tsv, text and jsonl, without the last line end.
 
         Args:
-            kept: what stands beside the input (`InputRow.kept`); None if nothing does.
+            kept: the columns of the input (`InputRow.kept`); None if there are none.
             scores: whether scores or probabilities are printed.
         """
         raise NotImplementedError
 
     @abstractmethod
     def record(self, prediction: Any) -> dict[str, Any]:
-        """A prediction as a JSON object; it has alignments if the prediction has them."""
+        """A prediction as a JSON object, with alignments if the prediction has them."""
 
     def write(self, prediction: Any, stem: Path) -> Sequence[Path]:
-        """Writes a prediction into files, of models with `file_formats`; each appears whole.
+        """Writes a prediction into files, for models with `file_formats`; each appears whole.
 
         Args:
             stem: the path of each file without its suffix.
 
         Returns:
-            The files; none of a prediction in which there is nothing.
+            The files; none for an empty prediction.
         """
         raise NotImplementedError
 
     def lines(
         self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
     ) -> Iterable[str]:
-        """All that `regard predict` prints, of models whose inputs are files."""
+        """The output of `regard predict`, for models whose inputs are files."""
         raise NotImplementedError
 
     def can_plot(self, prediction: Any) -> bool:
-        """Whether there is something to draw."""
+        """Whether a prediction can be drawn."""
         return True
 
     @abstractmethod
@@ -330,18 +331,18 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
         Args:
             predictions: those that `can_plot` accepts.
-            path: its suffix says what is drawn: .png, .svg, .pdf or .html.
+            path: ends in .png, .svg, .pdf or .html.
         """
 
     def check_trained(self, *paths: Path | str) -> None:
-        """Refuses files that the model was trained on."""
+        """Raises DataError for files that the model was trained on."""
         trained = training_files(self.fingerprints)
         if path := next((path for path in paths if fingerprint(path) in trained), None):
             raise DataError(f"{path}: {self.name} was trained on this file; metrics need data that it has not seen.")
 
 
 def check_texts(inputs: object) -> None:
-    """Refuses what is no list of texts."""
+    """Raises TypeError for an argument that is not a list of texts."""
     if isinstance(inputs, str) or not isinstance(inputs, Sequence):
         raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
     if others := [text for text in inputs if not isinstance(text, str)]:
@@ -349,45 +350,45 @@ def check_texts(inputs: object) -> None:
 
 
 class AbstractTask(ABC, Generic[ConfigT]):
-    """A task: how its data are read and checked, its model, and its training. It has no state."""
+    """A task: reads and checks its data, builds its model and its trainee. It has no state."""
 
     summary: ClassVar[str]
-    """What the task is, in a line."""
+    """A description of the task, in one line."""
     metrics: ClassVar[tuple[Metric, ...]]
     """The metrics of validations, for `select`."""
 
     @abstractmethod
     def draft(self, config: ConfigT) -> nn.Module:
-        """A module as the configuration describes it, before the data are read.
+        """The module of a configuration, before the data are read.
 
         Raises:
-            ConfigError: for what the model does not allow; its path names the key.
+            ConfigError: for a setting that the model does not allow; its path names the key.
         """
 
     def files(self, config: ConfigT) -> Sequence[DataFile]:
-        """The files that the configuration names and that are there; their fingerprints are saved."""
+        """The files that the configuration names, whose fingerprints are saved."""
         data: Any = config.data
         named = (("train", data.train), ("dev", data.dev))
         return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
 
     @abstractmethod
     def read(self, config: ConfigT) -> Any:
-        """The material: the data, and what is learned from them, such as vocabularies."""
+        """The material: the data, and objects that are learned from them, such as vocabularies."""
 
     @abstractmethod
     def check(self, config: ConfigT, material: Any) -> Findings:
         """Checks the data."""
 
     def items(self, material: Any) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
-        """The items that are trained on and those that are held out; none of a task whose data are no items."""
+        """The training items and the held-out items; none for tasks whose data are not items."""
         return (), ()
 
     def continued(self, config: ConfigT, material: Any, base: Any) -> Any:
-        """The material of a training that starts from a model, whose symbols and labels stay known."""
+        """The material of a training that starts from a model, with the model's symbols and labels."""
         return material
 
     def checked(self, config: ConfigT, material: Any) -> Findings:
-        """`check`, and held-out items that are trained on: an error if a file has many, unless they are allowed."""
+        """The findings of `check` and about trained held-out items, which are an error if a file has many of them."""
         report = self.check(config, material)
         refused = getattr(config.data, "dev", None) is not None and not config.training.allow_trained_dev
         shared = shared_items(*self.items(material), refused=refused)
@@ -395,11 +396,11 @@ class AbstractTask(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def resolve(self, config: ConfigT, material: Any, report: Any) -> Plan[ConfigT]:
-        """The configuration with values for the keys that it leaves open."""
+        """The plan, with the settings that follow from the data."""
 
     @abstractmethod
     def build(self, config: ConfigT, material: Any, *, name: str) -> AbstractModel[ConfigT]:
-        """An untrained model; its weights are drawn from torch's global generator."""
+        """An untrained model, with weights from torch's global generator."""
 
     @abstractmethod
     def trainee(self, model: Any, material: Any) -> AbstractTrainee:
@@ -407,4 +408,13 @@ class AbstractTask(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def restore(self, config: ConfigT, folder: Path, *, name: str) -> AbstractModel[ConfigT]:
-        """The model from what `save_assets` wrote; its weights come afterwards."""
+        """The model from the files of `save_assets`, without its weights."""
+
+
+TASKS: OnDemand[AbstractTask[Any]] = OnDemand({name: f"regard.tasks.{name}.task:TASK" for name in SCHEMAS})
+"""The tasks by name."""
+
+
+def task_of(config: Config) -> AbstractTask[Any]:
+    """The task of a configuration."""
+    return TASKS[config.task]

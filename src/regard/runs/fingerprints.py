@@ -1,4 +1,4 @@
-"""SHA-256 of files: which ones a model was trained on, so that no metric is computed on them."""
+"""SHA-256 of the files that a model is trained on, so that no metric is computed on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.runs.contract import DataFile
 
 TRAINED = {"train", "alignments"}
-"""Names of files that a model learns from, as a whole or before or after a point."""
+"""Names of files that a model learns from, alone or as a part of a dotted name."""
 DAMAGED = "If it is damaged, copy it again from its origin, or train again."
 
 
@@ -52,7 +52,7 @@ def fingerprints(files: Iterable[DataFile]) -> dict[str, str]:
 
 
 def _of_members(folder: Path, members: Iterable[Path]) -> str:
-    """As the fingerprint of a folder that has only these files."""
+    """The fingerprint of a folder with only these files."""
     try:
         return _of_folder(folder, sorted(set(members)))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a run folder holds: a run of this configuration, a run of another one, or other files."""
+"""Run folders: whether a training begins, continues or replaces the run in a folder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from regard.config.place import cut
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
 from regard.runs.automatic_settings import adopt
-from regard.runs.contract import AbstractModel
+from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.store import FINGERPRINTS, load_fingerprints, save_fingerprints
-from regard.runs.table import task_of
 from regard.runs.trained_items import ITEMS
 from regard.training import Outcome, archive, lock, read_state
 from regard.training.checkpoint import Checkpoints
@@ -24,9 +23,9 @@ from regard.training.outcome import reopen
 from regard.training.progress import say
 
 CONFIG, RECORD = "config.yaml", "checkpoints/config.yaml"
-"""The configuration of the model, which the user may edit, and the one that the run began with."""
+"""The configuration of the model, which the user may edit, and that of the beginning of the run."""
 WHOLE = "# end\n"
-"""The last line of the record, because half a configuration file can be a valid configuration."""
+"""The last line of the record, since half a configuration file can be a valid configuration."""
 FREE = (
     "training.device",
     "training.sharding",
@@ -39,9 +38,9 @@ FREE = (
     "decoding.batch_pixels",
     "decoding.batch_sentences",
 )
-"""Keys that may change when a run continues, as their defaults may: they do not change what is learned."""
+"""Keys that may change when a run continues, since they have no influence on the weights."""
 EXTENDING = ("training.epochs", "training.max_steps", "training.early_stopping")
-"""Keys that may be raised when a run continues: it only ends later. Each has the name of its stop reason."""
+"""Keys that may be raised when a run continues, which then ends later; each is named like its stop reason."""
 START = "training.start_from"
 """The key of the model whose weights a run starts from."""
 Change = tuple[str, Any, Any]
@@ -49,15 +48,15 @@ Change = tuple[str, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a training will do with a folder.
+    """What a training does with a folder.
 
     Args:
-        config: the configuration; its open keys have the values that the run in the folder chose.
-        begins: whether a run begins; else the run in the folder continues.
+        config: the configuration, with the automatic settings of the run in the folder.
+        begins: whether a run begins, instead of continuing the run in the folder.
         replaces: whether the run in the folder is set aside first.
-        finished: the outcome, if the run is finished and stays so.
-        extended: the keys that let the run end later than before.
-        edited: whether the user has changed `config.yaml` since the run wrote it, so that it is not replaced.
+        finished: the outcome, if the run is finished and is not extended.
+        extended: the raised keys with which the run ends later.
+        edited: whether the user has changed `config.yaml`, which then is not replaced.
     """
 
     config: Config
@@ -69,7 +68,7 @@ class Decision:
 
 
 def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
-    """What a training will do with a folder; nothing is changed here.
+    """Decides what a training does with a folder, and changes nothing.
 
     Raises:
         ConfigError: for a folder with a run of another configuration (the text has the keys that differ); for one with
@@ -116,9 +115,9 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
 
 
 def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
-    """Prepares the folder as `inspect` decided; only the process that holds the lock may call this.
+    """Prepares the folder as `inspect` decided, in the process that holds the lock.
 
-    A run that is replaced is kept in `.replaced/` until the new one has a model.
+    A replaced run is moved to `.replaced/` until the new one has a model.
     """
     if decision.replaces:
         archive.set_aside(folder)
@@ -138,7 +137,7 @@ def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
 
 
 def check_data(folder: Path, current: dict[str, str]) -> None:
-    """Refuses to continue a run on other data than it began with."""
+    """Raises DataError if the data changed since the run began."""
     before = load_fingerprints(folder)
     if changed := [name for name in before if before[name] != current.get(name)]:
         raise DataError(
@@ -157,7 +156,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _edited(folder: Path) -> bool:
-    """Whether `config.yaml` is not what the run wrote."""
+    """Whether `config.yaml` differs from the one that the run wrote."""
     path, record = folder / CONFIG, folder / RECORD
     if not path.is_file():
         return False
@@ -186,7 +185,7 @@ def _before(folder: Path) -> Config | None:
 
 
 def _same_file(key: str, config: Config, folder: Path) -> bool:
-    """Whether a key names the file that the run began with, perhaps at another place."""
+    """Whether a key names a file with the same content as at the beginning of the run."""
     before = load_fingerprints(folder)
     if key == START:  # its weights were copied, so the file is no longer needed
         return "start_from" in before
@@ -209,12 +208,12 @@ def _refusal(folder: Path, changed: list[Change]) -> str:
 
 
 def _announce(decision: Decision, folder: Path) -> None:
-    """Prints what the later end means for the learning rate."""
+    """Prints the raised keys and their effect on the learning rate."""
     changes = ", ".join(f"{key} is now {_shown(now)} (before: {_shown(was)})" for key, was, now in decision.extended)
     if decision.config.training.schedule == "cosine":
         rate = (
             "The cosine now spans the new length, so the learning rate rises above its last value and then falls "
-            "again, a warm restart. The saved model changes only if a better one is found."
+            "again, a warm restart. The saved model changes only if a later one is better."
         )
     else:
         rate = "The learning rate continues as if this end had been planned from the start."

@@ -1,4 +1,4 @@
-"""Reading and checking the data of a configuration, with what becomes of items that cannot be read."""
+"""Reads and checks the data of a configuration; items that cannot be read are errors or are left out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class CheckedData(Generic[ConfigT]):
     """The data of a configuration after the check.
 
     Args:
-        material: what the task read, without the items that cannot be read; None if the others cannot be read for
-            them, or without them.
+        material: the task's material without the items that cannot be read; None if there is none without them.
         report: the findings, those about items that cannot be read first.
-        num_left_out: how many items cannot be read.
+        num_left_out: the number of items that cannot be read.
     """
 
     material: Any
@@ -57,7 +56,7 @@ def read_and_check(task: AbstractTask[ConfigT], config: ConfigT, base: Any = Non
 
 
 def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) -> CheckedData[ConfigT]:
-    """Reads all data of a configuration and checks them; no defect keeps the check from finding the next.
+    """Reads all data of a configuration and checks them, beyond the first defect.
 
     Defects are errors in the report, or warnings if `data.on_error` is skip.
 
@@ -70,11 +69,11 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) ->
             material = _material(task, config, base)
         except DataError as error:
             fatal = error
-    found = defects.findings(left_out=config.data.on_error == "skip")
+    findings = defects.findings(left_out=config.data.on_error == "skip")
     if fatal is not None:
-        return CheckedData(None, Findings((*found, Finding.of_message("error", str(fatal)))), len(defects))
+        return CheckedData(None, Findings((*findings, Finding.of_message("error", str(fatal)))), len(defects))
     report = task.checked(config, material)
-    return CheckedData(material, replace(report, findings=(*found, *report.findings)), len(defects))
+    return CheckedData(material, replace(report, findings=(*findings, *report.findings)), len(defects))
 
 
 def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The plan of a training: how many steps it has, and what followed from the data."""
+"""The plan of a training: the number of its steps, and the settings that follow from the data."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.config.schema import is_set
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys
+from regard.runs.automatic_settings import AutomaticSettings
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""
 VALIDATION_SHARE, LEAST_VALIDATIONS = 0.1, 5
-"""Validations that follow from the data take at most this share of the time of a training, but there are so many, in a
-training of `FEW_STEPS` or more; in a shorter one there may be only the one at the end."""
+"""The largest share of the time of a training that automatic validations take, and their least number in a training of
+`FEW_STEPS` or more; a shorter one may have only the one at its end."""
 SLOW_VALIDATIONS = 0.25
-"""From this share on, the plan warns."""
+"""The share of the time of validations from which on the plan warns."""
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 
@@ -26,18 +26,18 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ConfigT]):
-    """A configuration in which no key is open, and the figures it follows from.
+    """A complete configuration, and the figures that it follows from.
 
     Args:
-        open: the values that follow from the data.
-        amount: how much data there is: `3,600 pairs, 32,000 symbols`.
-        batch: what a batch has: `of up to 512 symbols`.
-        batch_key: the key that says so, such as `training.batch_tokens`.
+        automatic: the settings that follow from the data.
+        amount: the amount of data, such as `3,600 pairs, 32,000 symbols`.
+        batch: the size of a batch, such as `of up to 512 symbols`.
+        batch_key: the key of this size, such as `training.batch_tokens`.
         few_steps: with fewer optimiser steps most models stay untrained.
         validation_cost: the time of a validation, in epochs of training (`choose_steps`).
     """
 
-    open: OpenKeys[ConfigT]
+    automatic: AutomaticSettings[ConfigT]
     amount: str
     batch: str
     batch_key: str
@@ -49,7 +49,7 @@ class Plan(Generic[ConfigT]):
     @property
     def config(self) -> ConfigT:
         """The configuration with the chosen values."""
-        return self.open.config
+        return self.automatic.config
 
     @property
     def steps(self) -> int:
@@ -60,7 +60,7 @@ class Plan(Generic[ConfigT]):
     def warnings(self) -> list[str]:
         """Warnings about settings with which the training will probably fail."""
         training, lines = self.config.training, []
-        if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # as many epochs as come nearest are enough
+        if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # the nearest number of epochs is enough
             lines.append(
                 f"warning: {counted(self.steps, 'step|steps is|are few')}; most models need {self.few_steps:,} or "
                 f"more. {self._remedy()}"
@@ -69,7 +69,7 @@ class Plan(Generic[ConfigT]):
         cost = validations * self.validation_cost * self.steps_per_epoch
         if (share := cost / max(self.steps + cost, 1)) >= SLOW_VALIDATIONS:
             remedy = "Fewer held-out items are enough to choose the best weights"
-            if is_set(self.open.given, ("training", "validate_every")):
+            if is_set(self.automatic.original, ("training", "validate_every")):
                 remedy = "Raise training.validate_every; left out, it follows from the data"
             lines.append(
                 f"warning: {counted(validations, 'validation|validations takes|take')} about {share:.0%} of the "
@@ -87,11 +87,11 @@ class Plan(Generic[ConfigT]):
         accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
         per_epoch = f"{counted(self.steps_per_epoch, 'step|steps')} per epoch, {self.batch}{accumulated}"
         lines = [f"plan: {self.amount}; {per_epoch}; {self._length()}"]
-        chosen = [shown] if (shown := str(self.open)) else []
+        chosen = [shown] if (shown := str(self.automatic)) else []
         return "\n".join([*lines, *chosen, *self.notes, *self.warnings])
 
     def _length(self) -> str:
-        """How long the training is, and by which key."""
+        """The length of the training, and the key that limits it."""
         training, steps = self.config.training, counted(self.steps, "step|steps")
         epochs = counted(training.epochs, "epoch|epochs")
         if self.steps < training.epochs * self.steps_per_epoch:
@@ -106,47 +106,45 @@ class Plan(Generic[ConfigT]):
         return text
 
     def _remedy(self) -> str:
-        """Which of the keys that are set makes the training short, and what to do."""
+        """What to do about a short training: the keys that make it short, with their change."""
         if self.steps < self.config.training.epochs * self.steps_per_epoch:
             return "Raise training.max_steps, or leave it out"
-        changes = {"training.epochs": "raise", self.batch_key: "lower"}
-        remedies = [
-            f"{change} {key}" for key, change in changes.items() if is_set(self.open.given, tuple(key.split(".")))
-        ]
+        changes, original = {"training.epochs": "raise", self.batch_key: "lower"}, self.automatic.original
+        remedies = [f"{change} {key}" for key, change in changes.items() if is_set(original, tuple(key.split(".")))]
         text = " or ".join(remedies or ["raise training.epochs"])
         left_out = "; left out, both follow" if len(remedies) == 2 else "; left out, it follows"
         return f"{text[0].upper()}{text[1:]}{left_out} from the data"
 
 
 def choose_steps(
-    open_keys: OpenKeys[Any], *, batches: int, steps: float, validations: int, validation_cost: float = 0.0
+    settings: AutomaticSettings[Any], *, batches: int, steps: float, validations: int, validation_cost: float = 0.0
 ) -> int:
     """Chooses epochs, warm-up and the time between validations, and returns the steps per epoch.
 
     Args:
-        batches: of an epoch.
-        steps: how many the training should have; as many as `max_steps` if that is more.
-        validations: how often it should be validated, at most: fewer times if that took more than a tenth of the time.
-        validation_cost: the time of a validation, in epochs of training. It is estimated from the number of items, and
-            not measured, so that it is the same in every run.
+        batches: the number of batches of an epoch.
+        steps: the desired number of steps; `max_steps` if that is more.
+        validations: the largest number of validations; fewer if they took more than a tenth of the time.
+        validation_cost: the time of a validation, in epochs of training, estimated from the number of items so that it
+            is the same in every run.
     """
-    config = open_keys.given
+    config = settings.original
     steps_per_epoch = max(1, math.ceil(batches / config.training.accumulation))
     enough = math.ceil((config.training.max_steps or 0) / steps_per_epoch)
-    open_keys.choose("training.epochs", max(1, round(steps / steps_per_epoch), enough))
-    planned = planned_steps(open_keys.config, steps_per_epoch)
-    open_keys.choose("training.warmup_steps", round(WARMUP * planned))
-    if config.training.schedule == "noam" and (size := size_of(open_keys.config.model)) is not None:
-        open_keys.choose("training.noam_size", size)
+    settings.choose("training.epochs", max(1, round(steps / steps_per_epoch), enough))
+    planned = planned_steps(settings.config, steps_per_epoch)
+    settings.choose("training.warmup_steps", round(WARMUP * planned))
+    if config.training.schedule == "noam" and (size := size_of(settings.config.model)) is not None:
+        settings.choose("training.noam_size", size)
     affordable = planned * VALIDATION_SHARE / (1 - VALIDATION_SHARE) / max(validation_cost * steps_per_epoch, 1e-9)
     least = LEAST_VALIDATIONS if planned >= FEW_STEPS else 1
     validations = min(validations, max(int(affordable), least))
-    open_keys.choose("training.validate_every", max(1, round(planned / validations)))
+    settings.choose("training.validate_every", max(1, round(planned / validations)))
     return steps_per_epoch
 
 
 def size_of(model: Any) -> int | None:
-    """The width of a network, that of its decoder if it has one; None where no key says it."""
+    """The width of a network, that of its decoder if it has one; None if it has no such key."""
     for section in (getattr(model, "decoder", None), model, getattr(model, "encoder", None)):
         if isinstance(size := getattr(section, "size", None), int):
             return size
@@ -160,10 +158,10 @@ def planned_steps(config: Config, steps_per_epoch: int) -> int:
 
 
 def falling_dropout(size: float, *, at_one: float, decay: float, least: float, most: float) -> float:
-    """Dropout that falls by `decay` for ten times as much data, within limits, in steps of 0.05.
+    """Dropout that falls by `decay` for each tenfold amount of data, within limits, in steps of 0.05.
 
     Args:
-        size: how much data there is, relative to what the numbers were tuned on.
+        size: the amount of data, relative to that on which the numbers were tuned.
         at_one: dropout at size 1.
     """
     return round(20 * min(max(at_one - decay * math.log10(size), least), most)) / 20

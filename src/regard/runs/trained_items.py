@@ -1,8 +1,8 @@
-"""Which items a model was trained on: 40 bits of a hash of each, so that an evaluation can count those it has seen.
+"""Records the items that a model was trained on as hashes of 40 bits, so that an evaluation can count them.
 
-A model folder has them in `trained.npy`: two hashes of five bytes for an item, one of what is read and one of what is
-read together with what is right; 3 MB for 300,000 items. Of 200 files of 10,000 new items, one has an item whose
-hash is by chance that of a trained one.
+A model folder has them in `trained.npy`: two hashes of five bytes for an item, one of its input and one of its input
+with its output; 3 MB for 300,000 items. Of 200 files of 10,000 new items, one has by chance an item with the hash of a
+trained one.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from regard.files import read_array
 ITEMS = "trained.npy"
 BYTES = 5
 HEAD = 1 << 16
-"""Bytes at the beginning of a file, such as a picture, that stand for it, together with its size."""
+"""The number of bytes at the beginning of a file, such as a picture, that identify it together with its size."""
 MOST_SHARED = 0.5
-"""From this share of trained items on, held-out data are refused."""
+"""The share of trained items from which on held-out data are refused."""
 
 
 class DataItem(NamedTuple):
     """An item of the data.
 
     Args:
-        place: where it is from, such as `test.tsv:3`.
-        read: what a model reads, normalised.
-        right: what is right, of several references each.
+        place: its place in the data, such as `test.tsv:3`.
+        read: the input of the model, normalised.
+        right: the right outputs, one for each reference.
     """
 
     place: str
@@ -44,12 +44,12 @@ class DataItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SeenItems:
-    """Which of some items were trained on.
+    """The items of an evaluation that were trained on.
 
     Args:
-        count: how many items there are.
+        count: the number of all items.
         items: the places of those that were trained on with the same output.
-        inputs: the places of further ones, whose input was trained on with another output.
+        inputs: the places of those whose input was trained on with another output.
     """
 
     count: int
@@ -82,7 +82,7 @@ class TrainedItems:
 
     @classmethod
     def of(cls, items: Iterable[DataItem]) -> TrainedItems:
-        """Those of some items."""
+        """The record of some items."""
         hashes = (_hash(*texts) for item in items for texts in _keys(item))
         return cls(np.unique(np.fromiter(hashes, dtype=np.uint64)))
 
@@ -90,7 +90,7 @@ class TrainedItems:
         return self if other is None else TrainedItems(np.union1d(self.hashes, other.hashes))
 
     def seen(self, items: Iterable[DataItem]) -> SeenItems:
-        """Which of some items are among them; of several right outputs one is enough."""
+        """The items that were trained on, with at least one of their right outputs or with their input only."""
         count, whole, inputs = 0, [], []
         for item in items:
             count += 1
@@ -130,7 +130,7 @@ class TrainedItems:
 
 
 def content(path: Path) -> str:
-    """What stands for a file: its size and its first 64 KiB; its name, if it cannot be read."""
+    """A text that identifies a file: its size and a hash of its first 64 KiB; its name, if it cannot be read."""
     try:
         with path.open("rb") as file:
             return f"{path.stat().st_size} {hashlib.blake2b(file.read(HEAD), digest_size=8).hexdigest()}"
@@ -139,10 +139,10 @@ def content(path: Path) -> str:
 
 
 def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, refused: bool) -> Iterator[Finding]:
-    """Held-out items that are trained on, and those whose input is; with the places of both.
+    """Findings about held-out items, or inputs of held-out items, that are trained on; with the places of both.
 
     Args:
-        refused: whether it is an error if half of the held-out items or more are training items.
+        refused: reports an error, not a warning, if half of the held-out items or more are training items.
     """
     held_out = [(item.place, [_hash(*texts) for texts in _keys(item)]) for item in dev]
     wanted = {key for _, keys in held_out for key in keys}
@@ -166,7 +166,7 @@ def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, refused:
         if is_error:
             text += (
                 "; name another file in data.dev, or leave it out, and a part of the training data is held out. To see "
-                "whether a model can learn data by heart, set training.allow_trained_dev=true"
+                "whether a model can memorise data, set training.allow_trained_dev=true"
             )
         yield Finding("error" if is_error else "warning", text, len(same), tuple(same[:NUM_EXAMPLES]))
     if others:

@@ -1,4 +1,4 @@
-"""What the trainees of all tasks share: a model with the data that it is trained on, for the training loop."""
+"""Base classes of the trainees of all tasks: a model with its training data, for the training loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.training.feedback import feedback_program
 from regard.training.grid import padded
 
 WORD_DROPOUT = 0x3012D5
-"""The place of draws by item that are not of a module."""
+"""The number of this place in draws by item, where modules have their own numbers."""
 
 
 class AbstractTrainee(Trainee):
@@ -41,7 +41,7 @@ class AbstractTrainee(Trainee):
     @property
     @abstractmethod
     def examples(self) -> Iterable[str]:
-        """Held-out inputs, as they are given to `regard predict`."""
+        """Held-out inputs, as arguments of `regard predict`."""
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
@@ -58,7 +58,7 @@ class AbstractArrayTrainee(AbstractTrainee):
     """The letters of the axes of a batch's tensors that are not rows alone (`regard.training.grid.padded`)."""
 
     def program(self, step: int) -> Hashable:
-        """What decides whether, and how often, the decoder is fed its own outputs; else nothing."""
+        """The form of scheduled sampling at a step; None for tasks without it."""
         training = self.config.training
         return feedback_program(training, step) if isinstance(training, FeedbackConfig) else None
 
@@ -84,15 +84,17 @@ class AbstractArrayTrainee(AbstractTrainee):
 def without_words(
     ids: Int[Tensor, "B S *W"], mask: Bool[Tensor, "B S *W"], probability: float, generator: torch.Generator
 ) -> Int[Tensor, "B S *W"]:
-    """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
+    """Ids in which each word is replaced by the unknown one with this probability.
+
+    Where layers draw by item, so does this function.
+    """
     if probability == 0:
         return ids
-    # the draws of an item are of its words in order, wherever padding stands between them
+    # the draws of an item follow the order of its words, wherever there is padding between them
     places = mask.flatten(1).cumsum(1).sub_(1).clamp_(min=0)
     draws = items.current()
     if draws is None:
         dropped = torch.rand(places.shape, generator=generator, device=generator.device) < probability
     else:
         dropped = draws.chance(places.shape[1], probability, WORD_DROPOUT).to(mask.device)
-    spread = dropped.gather(1, places).view_as(mask) & mask
-    return ids.masked_fill(spread, UNKNOWN)
+    return ids.masked_fill(dropped.gather(1, places).view_as(mask) & mask, UNKNOWN)

@@ -19,12 +19,11 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
-from regard.runs.contract import AbstractTask, Metric
+from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.material import read_and_check
 from regard.runs.store import load_fingerprints
-from regard.runs.table import task_of
 from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.runs.warm_start import WarmStart
 from regard.training import Outcome, processes, read_state
@@ -44,16 +43,16 @@ def train(
     """Trains a model in a run folder, or continues the run in it.
 
     The folder gets `config.yaml`, the best model with its vocabularies, `metrics.jsonl`, `pictures/`, the
-    checkpoints that a killed run resumes from, and `run.json`, the list of the files that the run wrote. Files that
-    the run did not write are never replaced or deleted.
+    checkpoints from which a killed run resumes, and `run.json`, the list of the files that the run wrote. Other files
+    are never replaced or deleted.
 
     Args:
         configuration: the path of a YAML file, nested dicts with its keys, or what `regard.config.load` and
             `from_preset` return.
         folder: the run folder. A run of the same configuration is continued, or reported as finished; so is one that
             only ends later (with `training.epochs`, `max_steps` or `early_stopping` raised).
-        overwrite: replaces the run in the folder, after everything about the new one is checked. The old run is kept
-            in `.replaced/` until the new one has a model.
+        overwrite: replaces the run in the folder after all checks of the new one. The old run is moved to `.replaced/`
+            until the new one has a model.
 
     Raises:
         ConfigError: for a folder with a run of another configuration (the text has the keys that differ), or a setting
@@ -69,18 +68,17 @@ def train(
         raise configuration.located(error) from None
 
 
-def _configuration(given: Configuration | Config | Mapping[str, Any] | Path | str) -> Configuration:
-    """The configuration that `train` was given."""
-    if isinstance(given, Configuration):
-        return given
-    if isinstance(given, Config):
-        return Configuration(given)
-    if isinstance(given, Mapping):
-        return from_values(given)
-    if isinstance(given, str | Path):
-        return load(given)
+def _configuration(argument: Configuration | Config | Mapping[str, Any] | Path | str) -> Configuration:
+    if isinstance(argument, Configuration):
+        return argument
+    if isinstance(argument, Config):
+        return Configuration(argument)
+    if isinstance(argument, Mapping):
+        return from_values(argument)
+    if isinstance(argument, str | Path):
+        return load(argument)
     raise TypeError(
-        f"configuration: expected a YAML file, nested dicts, or what regard.config.load returns; got {given!r:.60}."
+        f"configuration: expected a YAML file, nested dicts, or a result of regard.config.load; got {argument!r:.60}."
     )
 
 
@@ -91,8 +89,8 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     for file in task.files(config):
         if file.path.exists() and not (file.path.is_file() or file.path.is_dir()):
             raise ConfigError(
-                f"{file.path} is a pipe or a device, and a training needs files, which it reads again when it is "
-                "continued; write the data into a file first.",
+                f"{file.path} is a pipe or a device; a training reads its data again when it continues, so write them "
+                "into a file first.",
                 tuple(file.key.split(".")),
             )
     with within_memory(config.training.device):
@@ -149,14 +147,14 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
             larger_is_better=metric.larger_is_better,
             lock=lock,
         )
-    say(closing(outcome, folder, select=metric.name, inputs=trainee.examples))
+    say(summary(outcome, folder, select=metric.name, inputs=trainee.examples))
     if outcome.stop_reason == "interrupted" and overwrite:
         say("To continue this run, leave out --overwrite, which would begin anew.")
     return outcome
 
 
 def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) -> TrainedItems | None:
-    """The training items, and of a run that goes on those of the model that it started from, as its folder has them."""
+    """The training items; of a continued run those of its folder, with the items of the model that it started from."""
     if folder is not None and (folder / ITEMS).is_file():
         return TrainedItems.load(folder / ITEMS)
     items = TrainedItems.of(task.items(material)[0])
@@ -164,12 +162,12 @@ def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) 
 
 
 def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:
-    """Reports that a run is finished, and why raising another limit does not continue it."""
+    """Reports that a run is finished, and which limit to raise to continue it."""
     say(f"{folder}: {outcome.ended}")
     if decision.extended:
         keys = ", ".join(key for key, *_ in decision.extended)
         say(f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.")
-    say(closing(outcome, folder, select=select))
+    say(summary(outcome, folder, select=select))
     return outcome
 
 
@@ -192,12 +190,12 @@ MAX_SHOWN = 40
 """The most characters of an input that is shown in a command."""
 
 
-def closing(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str] = ()) -> str:
-    """The lines after a training.
+def summary(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str] = ()) -> str:
+    """The last messages of a training.
 
     Args:
-        select: the metric that chose the best model; it is shown first.
-        inputs: held-out inputs, one of which is shown in a command.
+        select: the metric that selected the best model, which comes first.
+        inputs: held-out inputs, one of which is the example in a command.
     """
     if not outcome.weights:
         return f"{folder}: there is no model yet; the first validation saves one."
@@ -224,20 +222,17 @@ def _argument(inputs: Iterable[str]) -> str:
 
 
 COPIES = 4
-"""A training has every weight with its gradient and the two means of the optimiser."""
+"""The copies of every weight in a training: the weight, its gradient and the two means of the optimiser."""
 SIGNS = ("allocate memory", "bad_alloc", "overflow", "invalid storage size", "too large")
-"""Parts of torch's messages about tensors that cannot be made."""
+"""Parts of torch's messages about tensors that cannot be allocated."""
 
 
 @contextmanager
 def within_memory(device: str) -> Iterator[None]:
-    """Inside the block, a module whose weights the machine cannot hold is refused while it is built.
+    """Raises ConfigError when a module that is built inside the block has more weights than the memory holds.
 
     Args:
-        device: `training.device`; on the CPU a training needs more than the weights.
-
-    Raises:
-        ConfigError: with the sizes, for a module that is too large.
+        device: `training.device`; on the CPU a training needs `COPIES` times the weights.
     """
     limit = _physical_memory()
     copies = COPIES if choose(device).type == "cpu" else 1
@@ -254,7 +249,7 @@ def within_memory(device: str) -> Iterator[None]:
     except (MemoryError, OverflowError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not any(sign in str(error).lower() for sign in SIGNS):
             raise
-        raise _refusal("needs a tensor larger than what is left", limit) from None
+        raise _refusal("needs a tensor larger than the rest", limit) from None
     finally:
         handle.remove()
 

@@ -1,4 +1,4 @@
-"""Initial weights from a saved model, as far as they fit."""
+"""Initial weights from a saved model: those of the same name and shape."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from regard.data.text.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead
-from regard.runs.automatic_settings import OpenKeys, adopted, open_keys, value_of
+from regard.runs.automatic_settings import AutomaticSettings, adopt, automatic_keys, value_of
 from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import training_files
-from regard.runs.loading import find_named, load_of_task
 from regard.runs.plan import WARMUP, Plan, planned_steps
-from regard.runs.store import WEIGHTS
+from regard.runs.store import WEIGHTS, find_named, load_of_task
 from regard.runs.trained_items import TrainedItems
 
 KEY_PATH = ("training", "start_from")
 SMALL_SHARE = 0.5
-"""New data with fewer than this share of the items of the former data are a small change."""
+"""New data with at most this share of the items of the former data are a small change."""
 STEPS_SHARE, RATE_SHARE, LEAST_VALIDATIONS = 0.25, 0.25, 5
-"""Shares of the steps and of the learning rate of a training from scratch that suit a small change (`docs/log.md`)."""
+"""The shares of steps and learning rate of a training from scratch for a small change (`docs/log.md`)."""
 WRAPPED = ("core", "content")
-"""The names under which a pointer has its decoder, and a score with coverage or locations that of contents."""
+"""The attributes of the decoder in a pointer, and of the content score in a score with coverage or locations."""
 SHOWN = 10
 """The most symbols or weights that a message lists."""
 
@@ -44,7 +43,7 @@ class WarmStart:
     """The model that a training starts from.
 
     Args:
-        base: the model; of a run that goes on, the run's own model, which knows the same symbols.
+        base: the model; in a continued run, the run's own model, which has the same symbols.
     """
 
     folder: Path
@@ -55,7 +54,7 @@ class WarmStart:
         """The model that a configuration names; None if it names none.
 
         Args:
-            run: the folder of a run that goes on; its own model is read, if it has one.
+            run: the folder of a continued run, whose own model is read if there is one.
 
         Raises:
             ConfigError: if there is no such model, or it is one of another task.
@@ -69,41 +68,42 @@ class WarmStart:
         return cls(folder, load_of_task(folder, KEY_PATH, task=config.task, device="cpu"))
 
     def config(self, config: ConfigT) -> ConfigT:
-        """The configuration in which sizes that it leaves open are those of the model."""
+        """The configuration with the model's sizes where it does not set them."""
         base = self.base.config
-        paths = [path for path in open_keys(config) if path[0] == "model" and _has(base, path)]
-        return adopted(config, base, paths)
+        paths = [path for path in automatic_keys(config) if path[0] == "model" and _has(base, path)]
+        return adopt(config, base, paths)
 
     def plan(self, plan: Plan[Any], trained: TrainedItems | None) -> Plan[Any]:
-        """The plan with fewer steps and a lower learning rate where they follow from the data, if those are a small
-        change to the model: fewer than half of the items that it was trained on, or nobody knows how many those were.
+        """The plan with fewer automatic steps and a lower automatic learning rate if the data are a small change.
+
+        They are if they have at most half as many items as the model was trained on, or if that number is not known.
         """
-        chosen, given = dict(plan.open.chosen), plan.open.given
-        notes = [f"start: {self.folder}; open sizes of the network are those of this model"]
-        known, training = self.base.trained_items, given.training
+        chosen, original = dict(plan.automatic.chosen), plan.automatic.original
+        notes = [f"start: {self.folder}; sizes of the network that are not set are those of this model"]
+        known, training = self.base.trained_items, original.training
         if known is not None and trained is not None and len(trained.hashes) > SMALL_SHARE * len(known.hashes):
-            notes.append("start: with so many items, steps and learning rate are those of a training from scratch")
+            notes.append("start: with that many items, steps and learning rate are those of a training from scratch")
         else:
             _lower(plan, chosen)
             former = self.base.config.training.learning_rate
-            if is_set(given, ("training", "learning_rate")) and training.learning_rate >= former:
+            if is_set(original, ("training", "learning_rate")) and training.learning_rate >= former:
                 notes.append(
                     f"warning: training.learning_rate={training.learning_rate:g} is as high as in the training of "
-                    f"{self.folder}, so the model may forget what it knows. Lower it, or leave it out"
+                    f"{self.folder}, so the model may forget what it has learned. Lower it, or leave it out"
                 )
             notes.append(
                 "start: held-out figures are about the new data only; to see what the model forgets, evaluate it on "
                 "held-out items of the former data"
             )
-        chosen_plan = replace(plan, open=OpenKeys(given, chosen), few_steps=0)
-        return replace(chosen_plan, notes=(*plan.notes, *notes))
+        settings = AutomaticSettings(original, chosen)
+        return replace(plan, automatic=settings, few_steps=0, notes=(*plan.notes, *notes))
 
     def begin(self, model: AbstractModel[Any]) -> str:
-        """Copies weights into an untrained model, and says which were copied and which were not.
+        """Copies weights into an untrained model, and returns a text about copied and other weights.
 
-        A weight is copied if its name and shape agree; a pointer or coverage may be new, or gone. Rows that belong to
-        symbols or labels are copied by name; those of other names keep their initial values. From then on the model
-        counts as trained on the data of both.
+        A weight is copied if its name and shape agree, with or without a pointer or coverage around it. Rows that
+        belong to symbols or labels are copied by name; those of other names keep their initial values. The model's
+        records of training data then include those of the saved model.
         """
         folder, base = self.folder, self.base
         held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}
@@ -128,7 +128,7 @@ class WarmStart:
 
 
 def _lower(plan: Plan[Any], chosen: dict[str, Any]) -> None:
-    """A quarter of the steps and of the learning rate, where they were chosen or are open."""
+    """Lowers steps and learning rate, where they are not set, to `STEPS_SHARE` and `RATE_SHARE` of them."""
     config = plan.config
     if "training.epochs" in chosen:
         chosen["training.epochs"] = max(1, round(STEPS_SHARE * chosen["training.epochs"]))
@@ -138,7 +138,7 @@ def _lower(plan: Plan[Any], chosen: dict[str, Any]) -> None:
         chosen["training.warmup_steps"] = round(WARMUP * steps)
     if "training.validate_every" in chosen:
         chosen["training.validate_every"] = max(1, min(chosen["training.validate_every"], steps // LEAST_VALIDATIONS))
-    if config.training.schedule != "noam" and not is_set(plan.open.given, ("training", "learning_rate")):
+    if config.training.schedule != "noam" and not is_set(plan.automatic.original, ("training", "learning_rate")):
         chosen["training.learning_rate"] = RATE_SHARE * config.training.learning_rate
 
 
@@ -151,7 +151,7 @@ def _has(config: Config, path: KeyPath) -> bool:
 
 
 def _named(model: AbstractModel[Any], base: AbstractModel[Any]) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
-    """The names of symbols and labels here, and in the saved model, by what they are of."""
+    """By side, or `labels`: the names of symbols or labels of the model and of the saved one."""
     saved = base.vocabularies()
     named: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         side: (vocabulary.symbols, saved[side][1].symbols if side in saved else ())
@@ -165,7 +165,7 @@ def _named(model: AbstractModel[Any], base: AbstractModel[Any]) -> dict[str, tup
 
 
 def _names(side: str, names: Sequence[str], saved: Sequence[str]) -> str:
-    """Which symbols or labels the saved model knows, and which are new."""
+    """A line about symbols or labels: the number of those in the saved model, and those that are new."""
     added, noun = [name for name in names if name not in set(saved)], "" if side == "labels" else " symbols"
     note = f"; new: {_listed(added)}" if added else ""
     return f"  {side}: {len(names) - len(added):,} of {len(names):,}{noun} are known{note}"
@@ -173,7 +173,7 @@ def _names(side: str, names: Sequence[str], saved: Sequence[str]) -> str:
 
 @torch.no_grad()
 def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int, list[str]]:
-    """How many weights were copied, and why each of the others was not."""
+    """Copies weights; returns the number of copied ones and the reasons for the others."""
     source, symbolic = base.module.state_dict(), _symbolic(model.module)
     named, saved_named = model.named_rows(), base.named_rows()
     names = Counter(map(_unwrapped, source))
@@ -205,7 +205,7 @@ def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int,
 
 
 def _unwrapped(name: str) -> str:
-    """The name that a weight has without the parts that wrap it.
+    """The name of a weight without the parts of modules that wrap it.
 
     >>> _unwrapped("decoder.core.attention.score.content.v")
     'decoder.attention.score.v'

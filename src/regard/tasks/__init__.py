@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.runs.contract import AbstractModel, AbstractTask, DataFile, Metric
-    from regard.runs.loading import load
-    from regard.runs.table import TASKS
+    from regard.runs.contract import TASKS, AbstractModel, AbstractTask, DataFile, Metric
+    from regard.runs.store import load
     from regard.runs.training import train
     from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
     from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
@@ -22,14 +21,13 @@ __getattr__ = on_demand(
     __name__,
     {
         "listing": ["catalogue", "describe", "explain"],
-        "regard.runs.contract": ["AbstractModel", "AbstractTask", "DataFile", "Metric"],
+        "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "DataFile", "Metric"],
         "documents": ["DocumentEvaluation", "DocumentModel", "DocumentPrediction"],
         "forecasting": ["FileForecasts", "ForecastEvaluation", "Forecaster"],
         "image_to_text": ["ImagePrediction", "ImageToText"],
         "language_modelling": ["LanguageModel"],
-        "regard.runs.loading": ["load"],
+        "regard.runs.store": ["load"],
         "regard.runs.training": ["train"],
-        "regard.runs.table": ["TASKS"],
         "text_to_speech": ["Speech", "SpeechEvaluation", "SpeechModel"],
         "text_to_text": ["TextToText"],
         "text_generation": ["Evaluation", "ensemble"],

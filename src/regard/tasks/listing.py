@@ -17,9 +17,8 @@ from regard.decoding import recorded
 from regard.models import Decoder
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
-from regard.runs.contract import AbstractModel
-from regard.runs.loading import shipped
-from regard.runs.table import TASKS
+from regard.runs.contract import TASKS, AbstractModel
+from regard.runs.store import shipped
 from regard.training.step import unrecorded
 
 PARTS = {

@@ -186,3 +186,6 @@ class DocumentsConfig(Config):
         description="the validation metric that chooses the best weights: error_rate, accuracy (exact_match), "
         "macro_f1, micro_f1, loss",
     )
+
+
+CONFIG = DocumentsConfig

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.data import bucket
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.documents.config import DocumentsConfig
 
@@ -52,7 +52,7 @@ def resolve(
     num_words = int(words.sum())
     size = max(num_words, 1) / REFERENCE
     dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
-    open_ = OpenKeys(config, dict(chosen))
+    open_ = AutomaticSettings(config, dict(chosen))
     open_.choose("model.dropout", dropout)
     batch_words = open_.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
     batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))

@@ -259,3 +259,6 @@ class ForecastingConfig(Config):
         description="the validation metric that chooses the best weights: mean_squared_error (mse), "
         "mean_absolute_error (mae), pinball_loss, teacher_forced_loss (loss)",
     )
+
+
+CONFIG = ForecastingConfig

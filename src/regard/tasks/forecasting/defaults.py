@@ -15,7 +15,7 @@ import math
 
 from regard.data.series.checks import counted_targets
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.config import ForecastingConfig
@@ -33,9 +33,9 @@ VALIDATED = 0.6
 """The time in which a window is validated in that in which it is trained on (measured: 0.62)."""
 
 
-def with_sizes(config: ForecastingConfig, material: SeriesData) -> OpenKeys[ForecastingConfig]:
+def with_sizes(config: ForecastingConfig, material: SeriesData) -> AutomaticSettings[ForecastingConfig]:
     """The configuration with the sizes of its windows."""
-    open_ = OpenKeys(config)
+    open_ = AutomaticSettings(config)
     history, horizon = suggested_sizes(material.table, material.split)
     open_.choose("data.history", history)
     open_.choose("data.horizon", horizon)

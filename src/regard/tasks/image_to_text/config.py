@@ -332,3 +332,6 @@ class ImageToTextConfig(Config):
     select: str = Field(
         default="sequence_error_rate", description=f"the validation metric that chooses the best weights: {METRICS}"
     )
+
+
+CONFIG = ImageToTextConfig

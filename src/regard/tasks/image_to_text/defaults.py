@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from regard.config.texts import TransformerDecoderConfig
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.image_to_text.batches import bucket_pictures
 from regard.tasks.image_to_text.config import ImageToTextConfig
@@ -54,7 +54,7 @@ def resolve(
     """
     count = len(lengths)
     growth = max(count, 1) / REFERENCE
-    open_ = OpenKeys(config, dict(chosen))
+    open_ = AutomaticSettings(config, dict(chosen))
     decoder = config.model.decoder
     is_transformer = isinstance(decoder, TransformerDecoderConfig)
     open_.choose("model.encoder.dropout", falling_dropout(growth, at_one=0.2, decay=0.1, least=0.1, most=0.3))

@@ -115,3 +115,6 @@ class LabellingConfig(Config):
         description="the validation metric that chooses the best weights: token_error_rate (error_rate), "
         "sentence_error_rate, macro_f1, span_f1 and span_f1_strict (of labels that mark spans), loss",
     )
+
+
+CONFIG = LabellingConfig

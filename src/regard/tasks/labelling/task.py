@@ -11,7 +11,7 @@ import numpy as np
 from regard.data import Findings, bucket
 from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, Metric
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
@@ -69,7 +69,7 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         lengths = np.array([len(each.tokens) for each in material.train])
         lengths = lengths[lengths <= config.data.max_length]
         growth = (max(int(lengths.sum()), 1) / REFERENCE) ** 0.5
-        keys = OpenKeys(config)
+        keys = AutomaticSettings(config)
         scheme = material.spans.scheme
         keys.choose("data.span_scheme", "none" if scheme is None else scheme.name)
         if scheme is None and config.select in SPAN_METRICS:

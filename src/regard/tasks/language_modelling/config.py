@@ -175,3 +175,6 @@ class LanguageModellingConfig(Config):
         description="the validation metric that chooses the best weights: perplexity (of a token), "
         "bits_per_character, loss (nats of a token)",
     )
+
+
+CONFIG = LanguageModellingConfig

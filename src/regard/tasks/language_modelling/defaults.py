@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.language_modelling.build import parts_of
 from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
@@ -42,7 +42,7 @@ def resolve(
 ) -> Plan[LanguageModellingConfig]:
     """Chooses values for the keys that the configuration leaves open."""
     growth = max(num_tokens, 1) / REFERENCE
-    open_ = OpenKeys(config, dict(chosen))
+    open_ = AutomaticSettings(config, dict(chosen))
     choose = open_.choose
     size = next(size for least, size in reversed(SIZES) if num_tokens >= least)
     if isinstance(config.model, RecurrentLanguageConfig):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
-from regard.config.search import Search, told
+from regard.config.search import Search, with_search
 from regard.data.tally import unknown_symbols
 from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.text.running_text import decode, line_end, split_text
@@ -101,7 +101,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             DataError: for the first text with a warning, if `strict`.
         """
         prompts, warnings = self._asked(inputs, strict)
-        decoding = told(self.config.decoding, search)
+        decoding = with_search(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
         items = torch.from_numpy(numbered(ids))
@@ -125,7 +125,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         Args and Raises: as in `predict`; also a ConfigError for a search whose outputs are not certain before they are
             whole.
         """
-        decoding = told(self.config.decoding, search)
+        decoding = with_search(self.config.decoding, search)
         if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
             raise ConfigError(refused[1], ("decoding", refused[0]))
         return self._streamed(*self._asked(inputs, strict), decoding, alignment)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
-from regard.config.search import Search, told
+from regard.config.search import Search, with_search
 from regard.config.texts import TextDecodingConfig, check_directions
 from regard.data.tally import SymbolTally
 from regard.data.text import EOS, UNKNOWN, Field
@@ -311,7 +311,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     def _told(self, search: Search | None) -> TextDecodingConfig:
         """The settings of a search."""
         decoding: Any = self.config.decoding
-        settings: TextDecodingConfig = told(decoding, search)
+        settings: TextDecodingConfig = with_search(decoding, search)
         check_directions(self.trained_direction, settings, None)
         return settings
 
@@ -459,7 +459,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def _partner(self, path: Path, key: str) -> Self:
         """The model that a key of `decoding` names, which is loaded once."""
-        from regard.runs.loading import find_named, load_of_task
+        from regard.runs.store import find_named, load_of_task
 
         if (path, self.device) not in self._partners:
             place = ("decoding", key)

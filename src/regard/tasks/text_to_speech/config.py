@@ -277,3 +277,6 @@ class TextToSpeechConfig(Config):
                     ("model", "decoder", "reductions"),
                 )
         return self
+
+
+CONFIG = TextToSpeechConfig

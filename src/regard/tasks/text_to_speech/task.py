@@ -12,7 +12,7 @@ import numpy as np
 from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
@@ -113,7 +113,7 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         frames = np.array([len(item.mel) for item in material.train])
         units = np.array([len(material.field.split(item.text)) + 1 for item in material.train])
         growth = (int(frames.sum()) / REFERENCE) ** 0.5
-        keys = OpenKeys(config, dict(material.chosen))
+        keys = AutomaticSettings(config, dict(material.chosen))
         size = keys.choose("training.batch_frames", max(two_digits(BATCH_FRAMES * growth), int(frames.max())))
         batches = len(bucket(units, frames, batch_tokens=size, seed=config.seed, epoch=0))
         spoken = min(config.training.validation_sentences, len(material.dev))

@@ -293,3 +293,6 @@ class TextToTextConfig(Config):
         description="the validation metric that chooses the best weights: sequence_error_rate (wer), "
         "symbol_error_rate (per), loss, bleu, chrf",
     )
+
+
+CONFIG = TextToTextConfig

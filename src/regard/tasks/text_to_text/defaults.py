@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
 from regard.errors import counted
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.text_to_text.config import TextToTextConfig
 
@@ -144,7 +144,7 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     growth = max(num_symbols, 1) / REFERENCE
     numbers = _numbers(config, config.model.decoder)
-    open_ = OpenKeys(config, dict(chosen))
+    open_ = AutomaticSettings(config, dict(chosen))
     for name in ("encoder", "decoder"):
         _choose_size(open_, name, num_symbols)
         limits = {"least": numbers.least_dropout, "most": numbers.most_dropout}
@@ -171,10 +171,10 @@ def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
     return PIECES_TRANSFORMER if config.data.target.units in ("sentencepiece", ("sentencepiece",)) else TRANSFORMER
 
 
-def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, num_symbols: int) -> None:
+def _choose_size(open_: AutomaticSettings[TextToTextConfig], name: str, num_symbols: int) -> None:
     """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
-    side = getattr(open_.given.model, name)
-    shape = _numbers(open_.given, side).shape(num_symbols)
+    side = getattr(open_.original.model, name)
+    shape = _numbers(open_.original, side).shape(num_symbols)
     if not isinstance(side, TransformerSideConfig):
         open_.choose(f"model.{name}.size", shape.size)
         return

@@ -1,4 +1,4 @@
-"""The reference of all keys, in Markdown: each task with its sections, and once what tasks share."""
+"""The reference of all keys of configurations, in Markdown, for the documentation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from regard.config.description import default, is_listed
 from regard.config.keys import Key, SectionPlace, keys_of, places
 from regard.config.place import dotted
-from regard.config.schema import Config, Section
-from regard.config.schemas import SCHEMAS
+from regard.config.schema import SCHEMAS, Config, Section
 
 Schema = type[BaseModel]
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -37,7 +36,7 @@ def _converted() -> str:
     """The keys that exist so that a model of another program is a configuration, of all sections."""
     rows: dict[str, list[str]] = {}
     for section, uses in _uses().items():
-        for key in filter(lambda key: key.is_of_converted_models, _own(section)):
+        for key in (key for key in _own(section) if key.is_of_converted_models):
             rows.setdefault(_row(key), []).extend(place for held in uses.values() for place in held)
     lines = [f"{row} {', '.join(dict.fromkeys(held))} |" for row, held in rows.items()]
     intro = "They exist so that a model of another program is a configuration; `regard list keys --all` has them, too."
@@ -91,7 +90,7 @@ def _shared(section: Schema) -> str:
 
 
 def _table(section: Schema) -> str:
-    rows = [_row(key) for key in _own(section) if _is_shown(key)]
+    rows = [_row(key) for key in _own(section) if is_listed(key)]
     bases = [base for base in _extended(section) if _is_shared(base)]
     text = HEAD + "\n".join(rows) if rows else ""
     if bases:
@@ -104,13 +103,9 @@ def _keys(section: Schema) -> str:
     """The keys of a section by name, those of shared sections by a link."""
     if _is_shared(section):
         return _link(_title(section))
-    names = " ".join(f"`{key.path[-1]}`" for key in _own(section) if _is_shown(key))
+    names = " ".join(f"`{key.path[-1]}`" for key in _own(section) if is_listed(key))
     links = [_link(_title(base)) for base in _extended(section) if _is_shared(base)]
     return " · ".join([names] * bool(names) + links)
-
-
-def _is_shown(key: Key) -> bool:
-    return is_listed(key) and not key.is_of_converted_models
 
 
 def _own(section: Schema) -> list[Key]:
