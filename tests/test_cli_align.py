@@ -194,24 +194,27 @@ def test_a_pair_that_cannot_be_read_has_no_links_and_stops_nothing(
         (["p.tsv", "--source", "p.tsv", "--target", "p.tsv"], "Give a file of pairs"),
         (["--source", "p.tsv"], "Give a file of pairs"),
         (["--source", "p.tsv", "--target", "p.tsv", "--source-field", "1"], "parallel files have no columns"),
-        (["p.tsv", "--target-field", "1,2"], "give one column"),
+        (["p.tsv", "--target-field", "1,2"], "an output has one column only"),
         (["p.tsv", "--format", "npz"], "--format npz needs a file"),
-        (["p.tsv", "--format", "npz", "-o", "x.txt"], "x.txt: --format npz needs a file whose name ends in .npz"),
+        (["p.tsv", "--format", "npz", "-o", "x.txt"], "--format npz needs a file: give --output FILE.npz; got x.txt"),
         (["p.tsv", "--format", "jsonl", "--scores"], "--scores is for --format pharaoh"),
         (["p.tsv", "--format", "tsv", "--reverse", "b.links"], "--reverse joins links"),
         (["p.tsv", "--symmetrise", "union"], "add --reverse"),
         (["p.tsv", "--json"], "add --references"),
         (["p.tsv", "--first", "1"], "--first is for the numbers in references: add --references"),
-        (["p.tsv", "--threshold", "0.3", "-o", "x.npz"], "--threshold chooses links, and npz has all weights"),
+        (["p.tsv", "--threshold", "0.3", "-o", "x.npz"], "--threshold selects links, but npz has all weights"),
         (["p.tsv", "--references", "bad", "--scores"], "links are written to a file only: add --output"),
         (["p.tsv", "--references", "bad", "--format", "jsonl"], "links are written to a file only: add --output"),
-        (["p.tsv", "--references", "short"], "short: links of 1 lines, but p.tsv:4 needs 4"),
-        (["p.tsv", "--references", "far"], "far:3: the link 0-2, counted from 0, is not of p.tsv:3, whose input has 2"),
+        (["p.tsv", "--references", "short"], "short: has links for 1 lines; p.tsv:4 needs 4"),
+        (
+            ["p.tsv", "--references", "far"],
+            "far:3: the link 0-2, counted from 0, does not fit p.tsv:3, whose input has 2",
+        ),
         (["p.tsv", "--references", "bad"], "bad:2: expected links such as 0-0"),
-        (["p.tsv", "--reverse", "short"], "short: links of 1 lines"),
+        (["p.tsv", "--reverse", "short"], "short: has links for 1 lines"),
         (
             ["p.tsv", "--reverse", "far"],
-            "far:3: the link 0-2 is not of p.tsv:3, whose output has 2 words",
+            "far:3: the link 0-2 does not fit p.tsv:3, whose output has 2 words",
         ),
         (["missing.tsv"], "missing.tsv: no such file"),
         (["broken.tsv"], "broken.tsv:2: 1 tab-separated column"),
@@ -244,7 +247,7 @@ def test_links_of_more_lines_than_there_are_pairs_are_refused(
 ) -> None:
     Path("long").write_text("0-0\n\n0-0\n0-0\n\n0?0\n")
     assert run(["align", model, "p.tsv", flag, "long"]) == 2
-    assert "long:6: links of no pair; the last pair is p.tsv:4." in capsys.readouterr().err
+    assert "long:6: links without a pair; the last pair is p.tsv:4." in capsys.readouterr().err
     Path("blanks").write_text("0-0\n\n0-0\n0-0\n\n\n")
     assert run(["align", model, "p.tsv", flag, "blanks"]) == 0
 
@@ -259,7 +262,7 @@ def test_other_directions_with_other_words_and_models_that_do_not_align_are_refu
     fields = Field.build(config.data.source, ["ca bb"]), Field.build(config.data.target, ["abc abc"])
     save(TextToText.build(config, *fields), Path("separated"))
     assert run(["align", model, "p.tsv", "--reverse", "separated"]) == 2
-    assert "p.tsv:1: 2 words to 2 in one direction, but 1 and 2 in that of separated" in capsys.readouterr().err
+    assert "p.tsv:1: 2 words of input and 2 of output, but separated has 1 and 2" in capsys.readouterr().err
     assert run(["align", saved(Path("plain").absolute(), heads=0), "p.tsv"]) == 2
     assert "no attention" in capsys.readouterr().err
 

@@ -234,7 +234,7 @@ def test_a_text_that_names_a_file_is_told_of(model: str, capsys: pytest.CaptureF
     Path("ab").write_text("c\n")
     assert run(["predict", "-m", model, "ab", "c"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "argument 1: 'ab' is read as a text; the file of that name is read with --input.\n"
+    assert printed.err == "argument 1: 'ab' is read as a text; --input reads the file of that name.\n"
     assert len(printed.out.splitlines()) == 2
 
 

@@ -429,7 +429,7 @@ def test_a_model_that_is_not_there_is_one_message(tasks, capsys):
     tasks.refusal = RegardError("There is no model 'x'.")
     for arguments in (["predict", "-m", "x", "a"], ["info", "x"], ["plot", "-m", "x", "a", "-o", "a.html"]):
         assert run(arguments) == 2
-        hint = " `regard list` has the recipes, parts and presets, too." if arguments[0] == "info" else ""
+        hint = " `regard list` lists recipes, parts and presets." if arguments[0] == "info" else ""
         assert capsys.readouterr().err == f"There is no model 'x'.{hint}\n"
 
 

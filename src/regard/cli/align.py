@@ -91,9 +91,8 @@ def align(
     """Align the words of given pairs by what a model attends to.
 
     The model is fed the outputs of the file. Links are `source-output`, counted from 0, a line for each line of the
-    file: of each word of the output the word of the source that it attends to most. Words are what stands between
-    blanks; smaller symbols are merged, so that the weights of a word of the output are the mean of those of its
-    symbols, and sum to what these sum to.
+    file: each word of the output with the word of the source that it attends to most. Words are separated by blanks;
+    smaller symbols are merged, and the weights of a word of the output are the mean of those of its symbols.
 
     With --references only the error rate goes to stdout; links are written if there is an output file.
     """
@@ -107,7 +106,7 @@ def align(
     judge = None
     if references is not None:
         loaded.check_trained(*filter(None, (path, target, references)))
-        judge = Judge(references, pairs, first)
+        judge = ReferenceLinks(references, pairs, first)
     other = None if reverse is None else Reverse(reverse, device, pairs, symmetrise or "grow-diag-final-and")
     from regard.decoding.aligned import pairs_of
 
@@ -117,19 +116,23 @@ def align(
         for start in range(0, len(pairs), CHUNK_ROWS):
             chunk = [pairs[i] for i in range(start, min(start + CHUNK_ROWS, len(pairs)))]
             with options.kernels_for(loaded, [pair.source + pair.target for pair in chunk]):
-                found = loaded.align(chunk, layer=layer, head=head, **choices)
-            matrices = [each.hard(threshold=threshold) for each in found]
+                aligned_pairs = loaded.align(chunk, layer=layer, head=head, **choices)
+            matrices = [each.hard(threshold=threshold) for each in aligned_pairs]
             if other is not None:
-                matrices = other.joined(chunk, found, matrices, choices, threshold)
-            for pair, each, matrix in zip(chunk, found, matrices, strict=True):
+                matrices = other.joined(chunk, aligned_pairs, matrices, choices, threshold)
+            for pair, each, matrix in zip(chunk, aligned_pairs, matrices, strict=True):
                 if each.warnings:
                     say(f"{pair.place}: {'; '.join(each.warnings)}")
                 yield pair, each, pairs_of(matrix)
 
-    everything = aligned() if judge is None else judge.watch(aligned())
+    everything = aligned() if judge is None else judge.recorded(aligned())
     if kind in ("json", "npz"):
+        from regard.files import replace_file
+        from regard.viz import save_alignment
+
         assert output is not None
-        _save([each for _, each, _ in everything], output)
+        alignments = [each for _, each, _ in everything]
+        replace_file(output, lambda partial: save_alignment(alignments, partial))
     elif judge is None or output is not None:
         with results(output) as stream:
             for line in _lines(everything, kind, scores=scores, threshold=threshold):
@@ -143,15 +146,13 @@ def align(
 
 
 def _check_flags(kind: str, output: Path | None, **flags: Any) -> None:
-    """Refuses flags that have no effect."""
-    if kind in ("json", "npz") and output is None:
-        raise RegardError(f"--format {kind} needs a file: add --output FILE.{kind}.")
-    if kind in ("json", "npz") and output is not None and output.suffix.lower() != f".{kind}":
-        raise RegardError(f"{output}: --format {kind} needs a file whose name ends in .{kind}.")
+    """Raises RegardError for flags without effect."""
+    if kind in ("json", "npz") and (output is None or output.suffix.lower() != f".{kind}"):
+        raise RegardError(f"--format {kind} needs a file: give --output FILE.{kind}; got {output or 'stdout'}.")
     if flags["scores"] and kind != "pharaoh":
-        raise RegardError(f"--scores is for --format pharaoh; {kind} has log-probabilities or no room for them.")
+        raise RegardError(f"--scores is for --format pharaoh, not {kind}.")
     if flags["reverse"] is not None and kind not in ("pharaoh", "jsonl"):
-        raise RegardError(f"--reverse joins links, and {kind} has weights: use --format pharaoh or jsonl.")
+        raise RegardError(f"--reverse joins links, but {kind} has weights: use --format pharaoh or jsonl.")
     if flags["symmetrise"] is not None and flags["reverse"] is None:
         raise RegardError("--symmetrise joins links of two directions: add --reverse.")
     if flags["references"] is not None:
@@ -163,11 +164,11 @@ def _check_flags(kind: str, output: Path | None, **flags: Any) -> None:
     if flags["first"]:
         raise RegardError("--first is for the numbers in references: add --references FILE.")
     if flags["threshold"] is not None and kind in ("json", "npz"):
-        raise RegardError(f"--threshold chooses links, and {kind} has all weights: use another format.")
+        raise RegardError(f"--threshold selects links, but {kind} has all weights: use another format.")
 
 
 def _lines(everything: Iterator[Any], kind: str, *, scores: bool, threshold: float | None) -> Iterator[str]:
-    """The lines of an output; in pharaoh one for each line of the input, also for blank ones, which are no pairs."""
+    """The lines of an output; in pharaoh one for each line of the input, blank ones included."""
     from regard.decoding.aligned import pharaoh
 
     written = 0
@@ -193,29 +194,21 @@ def _rows(line: int, pair: AlignedPair, threshold: float | None) -> Iterator[str
                 yield f"{line}\t{s}\t{t}\t{columns[s]}\t{rows[t]}\t{weight:.6f}"
 
 
-def _save(pairs: Sequence[AlignedPair], path: Path) -> None:
-    """Writes arrays."""
-    from regard.files import replace_file
-    from regard.viz import save_alignment
-
-    replace_file(path, lambda partial: save_alignment(list(pairs), partial))
-
-
 def _check_count(path: Path | str, links: Sequence[Any], pairs: Sequence[Any]) -> None:
-    """Refuses a file of links with fewer lines than that of the pairs, or with links after the last pair."""
+    """Raises DataError for links with fewer lines than the pairs, or with links after the last pair."""
     last = pairs[len(pairs) - 1]
     for line, further in enumerate(links[last.line :], start=last.line + 1):
         if further.sure or further.possible:
-            raise DataError(f"{path}:{line}: links of no pair; the last pair is {last.place}.")
+            raise DataError(f"{path}:{line}: links without a pair; the last pair is {last.place}.")
     if len(links) < last.line:
-        raise DataError(f"{path}: links of {len(links):,} lines, but {last.place} needs {last.line:,}.")
+        raise DataError(f"{path}: has links for {len(links):,} lines; {last.place} needs {last.line:,}.")
 
 
 class Reverse:
-    """Links of the other direction: of a model, or from a file.
+    """Links of the other direction, from a model or from a file.
 
     Args:
-        name: a model, or a file of links that `regard align` of such a model printed.
+        name: a model, or a file of links that `regard align` has printed.
     """
 
     def __init__(self, name: str, device: str, pairs: Sequence[Any], method: Method) -> None:
@@ -235,27 +228,27 @@ class Reverse:
         choices: dict[str, Any],
         threshold: float | None,
     ) -> list[Any]:
-        """The links (T, S) of both directions; a pair that one of them cannot read has none of it."""
+        """The links (T, S) of both directions; a model that cannot read a pair has no links for it."""
         from regard.decoding import symmetrise
 
         if self.model is None:
-            found = self._of_file(pairs, aligned, matrices)
+            reversed_ = self._of_file(pairs, aligned, matrices)
         else:
             swapped = self.model.align([(pair.target, pair.source) for pair in pairs], **choices)
-            found = (
+            reversed_ = (
                 each.hard(threshold=threshold) if each.is_read else forward.new_zeros(forward.T.shape)
                 for each, forward in zip(swapped, matrices, strict=True)
             )
         joined = []
-        for pair, each, forward, backward in zip(pairs, aligned, matrices, found, strict=True):
+        for pair, each, forward, backward in zip(pairs, aligned, matrices, reversed_, strict=True):
             if not each.is_read:
                 joined.append(forward)
                 continue
             if forward.shape != backward.T.shape:
                 steps, positions = forward.shape
                 raise DataError(
-                    f"{pair.place}: {positions} words to {steps} in one direction, but {backward.shape[1]} and "
-                    f"{backward.shape[0]} in that of {self.name}; do both normalise and divide texts alike?"
+                    f"{pair.place}: {positions} words of input and {steps} of output, but {self.name} has "
+                    f"{backward.shape[1]} and {backward.shape[0]}; do both models normalise and divide texts alike?"
                 )
             joined.append(symmetrise(forward, backward, self.method))
         return joined
@@ -268,14 +261,14 @@ class Reverse:
             for first, second in self.file[pair.line - 1].sure if each.is_read else ():
                 if first >= steps or second >= positions:
                     raise DataError(
-                        f"{self.name}:{pair.line}: the link {first}-{second} is not of {pair.place}, whose output has "
-                        f"{steps} words and whose input {positions}."
+                        f"{self.name}:{pair.line}: the link {first}-{second} does not fit {pair.place}, whose output "
+                        f"has {steps} words and whose input {positions}."
                     )
                 backward[second, first] = True
             yield backward
 
 
-class Judge:
+class ReferenceLinks:
     """Compares links with those of a file."""
 
     def __init__(self, path: Path, pairs: Sequence[Any], first: int) -> None:
@@ -283,22 +276,22 @@ class Judge:
 
         self.path = path
         self.references = read_links(path, first=first, num_pairs=pairs[len(pairs) - 1].line)
-        self.found: list[list[tuple[int, int]]] = []
+        self.links: list[list[tuple[int, int]]] = []
         self.lines: list[int] = []
         _check_count(path, self.references, pairs)
 
-    def watch(self, aligned: Iterator[Any]) -> Iterator[Any]:
-        """The same pairs, whose links are noted."""
+    def recorded(self, aligned: Iterator[Any]) -> Iterator[Any]:
+        """The same pairs, while their links are recorded."""
         for pair, each, links in aligned:
             rows, columns = len(each.tokens) - each.end_symbol, len(each.source_tokens) - each.end_symbol
             reference = self.references[pair.line - 1]
             for source, target in reference.sure | reference.possible if each.is_read else ():
                 if source >= columns or target >= rows:
                     raise DataError(
-                        f"{self.path}:{pair.line}: the link {source}-{target}, counted from 0, is not of {pair.place}, "
-                        f"whose input has {columns} words and whose output {rows}."
+                        f"{self.path}:{pair.line}: the link {source}-{target}, counted from 0, does not fit "
+                        f"{pair.place}, whose input has {columns} words and whose output {rows}."
                     )
-            self.found.append(links)
+            self.links.append(links)
             self.lines.append(pair.line)
             yield pair, each, links
 
@@ -308,7 +301,7 @@ class Judge:
 
         from regard.data.text import alignment_errors
 
-        errors = alignment_errors(self.found, [self.references[line - 1] for line in self.lines])
+        errors = alignment_errors(self.links, [self.references[line - 1] for line in self.lines])
         if json_:
             return json.dumps(plain({"pairs": len(self.lines), **asdict(errors)}))
         return f"{counted(len(self.lines), 'pair|pairs')}: {errors}"

@@ -17,6 +17,7 @@ from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_h
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
 
 UNREAD = 141
+"""The exit status if the reader of stdout has closed it."""
 
 
 class Commands(TyperGroup):
@@ -55,11 +56,11 @@ COMMANDS = {
 
 
 def application(words: Sequence[str] = ()) -> typer.Typer:
-    """The commands, as typer has them.
+    """The application of typer.
 
     Args:
-        words: what follows `regard`. Only the command that they name has flags for the settings of models, so that
-            `regard --help` does without the schema; its help shows those that fit the model that they name.
+        words: the arguments. Only the command among them gets flags for the settings of models, so that `regard --help`
+            does not import the schema; its help shows those of the model among them.
     """
     result = typer.Typer(
         name="regard",
@@ -90,7 +91,7 @@ def main() -> NoReturn:
     if "--debug" not in sys.argv:
         plain_warnings()
     status = run(sys.argv[1:])
-    gc.freeze()  # else the last garbage collection visits all objects of torch, a sixth of the time of a short command
+    gc.freeze()  # otherwise the last garbage collection visits all objects of torch, a sixth of a short command's time
     sys.exit(status)
 
 
@@ -98,11 +99,11 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command.
 
     Args:
-        arguments: what follows `regard`. `--debug` may stand anywhere before `--`.
+        arguments: those after `regard`; `--debug` may be anywhere before `--`.
 
     Returns:
-        The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 the reader
-        of the output went away, 143 terminated.
+        The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 stdout closed by
+        its reader, 143 terminated.
     """
     prepare_streams()
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -121,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except Exception as error:
         if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
-            hush()  # else writing the rest to a full disk fails again when Python ends
+            hush()  # otherwise writing the rest to a full disk fails again when Python ends
         return report(error, debug=debug)
     return 0
 
@@ -138,6 +139,6 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere.")] = False,
 ) -> None:
     """Options of all commands; `run` has removed `--debug` already."""

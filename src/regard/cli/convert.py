@@ -68,12 +68,12 @@ def convert(
     say(f"{output}: {converted.model.num_parameters:,} parameters. Use it: regard predict --model {output} TEXT")
 
 
-def _pairs(flag: str, given: list[str] | None) -> dict[str, str]:
-    """The values of a flag that may be given several times, by name."""
+def _pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
+    """The values of a repeated flag NAME=VALUE, by name."""
     pairs: dict[str, str] = {}
-    for text in given or ():
-        name, found, value = text.partition("=")
-        if not found or not name:
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
             raise ConfigError(f"{flag} {text}: expected NAME=VALUE.")
         if name in pairs:
             raise ConfigError(f"{flag} {name} is given twice.")

@@ -67,8 +67,8 @@ def evaluate(
     normalisation; repeated inputs of a file of pairs are one item with several references. sacrebleu computes BLEU and
     chrF of texts; the signature after each score records how.
 
-    Speech is compared with recordings: alignments with labels if there are any, beside what is reached without
-    attention; errors of reading, also of sentences that are joined; distortion, pitch and durations.
+    Speech is compared with recordings: alignments with labels, if there are any, and with a baseline without
+    attention; errors of reading, also of joined sentences; distortion, pitch and durations.
     """
     path, fields, output_field = inputs.of_pairs(file, source, target, source_field, target_field)
     metrics = None if metric is None else [name.strip().lower() for name in metric.split(",")]

@@ -41,7 +41,7 @@ def info(
 
 
 def _training(model: str) -> dict[str, Any]:
-    """How a finished run ended, and the metrics of its saved model on the held-out data."""
+    """The outcome of a finished run, with the metrics of its saved model on the held-out data."""
     from regard.training import Outcome
 
     outcome = Outcome.read(Path(model))

@@ -1,4 +1,4 @@
-"""The inputs of a prediction: texts, lines, or columns and fields that are written beside the output."""
+"""The inputs of a prediction: texts, lines of files, or columns and fields of tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 STDIN = Path("-")
 CHUNK_ROWS = 2000
-"""The most inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
+"""The most inputs that are decoded before their outputs are written; on a terminal it is one line."""
 FIRST_ROWS = 250
 CHUNK_SECONDS = 5.0
 CHUNK_CHARACTERS = 1 << 20
 LONGEST_NAME = 200
 HEAD_LINES = 100
-"""Lines of a file that show whether it has the form of the training files."""
+"""The number of lines from which the form of a file is recognised."""
 FormName = Literal["auto", "lines", "tsv", "csv", "jsonl", "training"]
 
 
@@ -33,8 +33,8 @@ class Inputs:
     """The inputs of a file.
 
     Args:
-        table: how they are read; None: they are arguments of the command.
-        is_json: whether they are fields of JSON objects.
+        table: the form of the file; None for arguments of the command.
+        is_json: whether the inputs are fields of JSON objects.
     """
 
     rows: Iterator[InputRow]
@@ -45,7 +45,7 @@ class Inputs:
 def opened(
     model: AbstractModel[Any], lines: Iterator[str], path: Path, *, fields: Fields | None, form: FormName, peek: bool
 ) -> Inputs:
-    """The inputs of a file, or of stdin, as its form says; that of tables is said on stderr.
+    """The inputs of a file or of stdin. A message on stderr names the form of a table.
 
     Args:
         path: the file; `STDIN` is stdin.
@@ -55,16 +55,14 @@ def opened(
 
     name = "stdin" if path == STDIN else str(path)
     if form == "training" and fields is not None:
-        raise ConfigError("--source-field names columns of a table; of the form of the training files they are known.")
+        raise ConfigError("--source-field is for tables of other forms than that of the training files.")
     head = list(islice(lines, HEAD_LINES)) if peek else []
     table, kind = None, None
     if peek and fields is None and form in ("auto", "training"):
         table = model.input_table(name, head, is_table=form == "training")
     if table is None:
-        if form == "auto" or form == "training":
-            kind = format_of(path, fields, num_columns=len(model.input_fields))
-        else:
-            kind = form
+        is_open = form in ("auto", "training")
+        kind = format_of(path, fields, num_columns=len(model.input_fields)) if is_open else form
         table = input_table(head, name, kind, fields, model.input_fields, say)
     if kind not in ("lines", "jsonl") and fields is None and head:
         say(f"{name}: {table.description}" + " (--input-format lines: each line is an input)" * (form == "auto"))
@@ -72,10 +70,7 @@ def opened(
 
 
 def file_of(arguments: Sequence[str]) -> Path | None:
-    """The file, if the only argument is the name of one, such as test.tsv, and not a word that happens to name one.
-
-    It is said on stderr that it is read.
-    """
+    """The file whose name, with a suffix, is the only argument; a message on stderr says that it is read."""
     if len(arguments) != 1 or len(arguments[0]) >= LONGEST_NAME:
         return None
     path = Path(arguments[0])
@@ -86,12 +81,12 @@ def file_of(arguments: Sequence[str]) -> Path | None:
 
 
 def named_inputs(
-    model: AbstractModel[Any], arguments: Sequence[str], unsupported_reason: Callable[[DataError], object] | None
+    model: AbstractModel[Any], arguments: Sequence[str], refuse: Callable[[DataError], object] | None
 ) -> list[tuple[str, Any]]:
     """The inputs of arguments that are files or folders, with their names.
 
     Args:
-        refuse: is told of a file that cannot be read, which does not stop the others.
+        refuse: called for a file that cannot be read, if there are several; the error is raised if it is None.
     """
     from regard.data.pictures.tables import natural
 
@@ -105,22 +100,22 @@ def named_inputs(
         if not files:
             raise DataError(f"{folder}: the folder has no files {' or '.join(model.folder_suffixes)}.")
         names += map(str, sorted(files, key=natural))
-    given: list[tuple[str, Any]] = []
+    named: list[tuple[str, Any]] = []
     for name in names:
         try:
-            given += model.inputs(name)
+            named += model.inputs(name)
         except DataError as error:
-            if unsupported_reason is None or len(names) == 1:
+            if refuse is None or len(names) == 1:
                 raise
-            unsupported_reason(error)
-    if not given:
+            refuse(error)
+    if not named:
         raise DataError("None of the files can be read.")
-    return given
+    return named
 
 
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> InputFormat:
-    """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
-    have numbers or the model's inputs have several columns."""
+    """The format of a file by its suffix; for other suffixes JSONL if fields have names, TSV if they have numbers or
+    the model's inputs have several columns, and otherwise lines."""
     from regard.data.text.readers import by_suffix
 
     if fields is not None and any(isinstance(field, str) for field in fields):
@@ -143,7 +138,7 @@ def parse_fields(text: str | None, option: str = "--source-field") -> Fields | N
 def of_pairs(
     file: Path | None, source: Path | None, target: object, source_field: str | None, target_field: str | None
 ) -> tuple[Path, Fields | None, str | int | None]:
-    """The file of pairs, or that of the sources, and the columns of both sides, of the options that name them."""
+    """The file of pairs or of sources, and the columns of both sides, from the options of a command."""
     path = file or source
     if path is None or (file is None) != bool(source and target) or (file and (source or target)):
         raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
@@ -151,7 +146,7 @@ def of_pairs(
     if file is None and (fields or output_fields):
         raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
     if output_fields is not None and len(output_fields) > 1:
-        raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
+        raise RegardError(f"--target-field {target_field}: an output has one column only.")
     return path, fields, output_fields[0] if output_fields else None
 
 
@@ -163,15 +158,15 @@ def texts(arguments: Sequence[str]) -> Iterator[InputRow]:
 
 
 def is_full(chunk: Sequence[InputRow]) -> bool:
-    """Whether a chunk has reached the limits of the first one, so that more rows may follow."""
+    """Whether a first chunk has reached its limits, so that more rows may follow."""
     return len(chunk) >= min(FIRST_ROWS, CHUNK_ROWS) or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
 
 
 def chunks(rows: Iterable[InputRow], *, one_by_one: bool) -> Iterator[list[InputRow]]:
     """Rows that are decoded together, limited in number and in characters.
 
-    There are few in the first chunk, and more in the next ones as long as these are done in `CHUNK_SECONDS`, so that a
-    slow model too shows how far it is, and can be stopped without losing much.
+    Chunks begin small and grow while they take less than `CHUNK_SECONDS`, so that a slow model shows its progress, too,
+    and loses little if it is stopped.
     """
     limit = min(FIRST_ROWS, CHUNK_ROWS)
     chunk: list[InputRow] = []

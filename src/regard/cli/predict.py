@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli import inputs, options
-from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Inputs
-from regard.cli.progress import Meter, ProgressLine, Unfinished, terminable
-from regard.cli.standard import BLANKS, FAILED, check_output, format_of_output, plain, results, safe, say
+from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of
+from regard.cli.progress import Meter, Unfinished
+from regard.cli.standard import BLANKS, check_output, format_of_output, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.data.input_rows import InputRow, InputTable
+    from regard.data.input_rows import InputRow
     from regard.runs.contract import AbstractModel, AnyPrediction
 
 
@@ -92,9 +91,9 @@ def predict(
 ) -> None:
     """Print the outputs of texts, a line each: input, tab, output.
 
-    A .tsv file, and any file with --source-field, keeps its columns, and the output is one more. A .jsonl file keeps
-    its fields beside a new one, `prediction`. Any other file has one input per line. A model whose inputs have several
-    columns reads them from columns, too. A model whose inputs are files prints a table.
+    A .tsv file, and any file with --source-field, keeps its columns and gets a new one. A .jsonl file keeps its fields
+    and gets a new one, `prediction`. Any other file has one input per line. A model whose inputs have several columns
+    reads them from columns, too. A model whose inputs are files prints a table.
 
     With --constraints FIELD, each line of a .jsonl file may say how its output begins and which texts it contains and
     does not contain: {"prefix": "Das", "include": ["Haus"], "exclude": []}.
@@ -110,7 +109,7 @@ def predict(
 
     An input that cannot be handled as it is does not stop the others: its warning goes to stderr. The exit status is 1
     if there are inputs without an output. An output file appears when all is done. A prediction that Ctrl-C or SIGTERM
-    stops keeps what was done in OUTPUT.N.partial, after N inputs, and --resume goes on there.
+    stops keeps what was done in OUTPUT.N.partial, after N inputs, and --resume continues there.
 
     Processes that torchrun has started share the inputs; the first one reads and writes.
     """
@@ -125,11 +124,11 @@ def predict(
     check_output(output, overwrite=overwrite, inputs=[input])
     done = 0
     if resume:
-        done = Unfinished(output).found()
+        done = Unfinished(output).count()
         if argument or input is None:
             raise RegardError("--resume reads the inputs again: give the --input FILE of the stopped command.")
     source = input or STDIN
-    # a file that is missing is noticed before the model is loaded
+    # a missing file is an error before the model is loaded
     opened = None if argument or source.is_dir() else Meter(source)
     loaded = options.load(model, device, options.settings(context))
     if loaded.input_kind == "text" and argument and (named := inputs.file_of(argument)) is not None:
@@ -144,14 +143,14 @@ def predict(
         read = Inputs(iter(loaded.folder_inputs(source)))
     else:
         read = inputs.opened(loaded, iter(opened), source, fields=fields, form=input_format, peek=not terminal)
-    rows, name, table = read.rows, "stdin" if source == STDIN else str(source), read.table
+    rows, table = read.rows, read.table
     default = table.format if table is not None and table.format in loaded.formats else loaded.formats[0]
     if format is not None and format not in loaded.formats:
         kinds = ", ".join(loaded.formats)
         raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {kinds}.")
     chosen = format_of_output(output, _suffixes(loaded.formats), default, format)
     if scores and chosen == "text":
-        raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
+        raise RegardError("--format text has outputs only: use --scores with --format tsv.")
     flags = {
         "--constraints": ("constraints", constraints),
         "--files": ("sound", True if files is not None else None),
@@ -159,9 +158,10 @@ def predict(
     }
     extra = options.accepted(loaded, "predict", flags)
     if vocoder is not None and files is None:
-        raise RegardError("--vocoder makes sounds; say where they go: --files FOLDER.")
+        raise RegardError("--vocoder is for sound files: add --files FOLDER.")
     folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite)
-    whole = folder is not None or (scores and bool(loaded.file_formats))  # files and scores are of alignments
+    # files and scores of speech need the alignments
+    whole = folder is not None or (scores and bool(loaded.file_formats))
     if loaded.file_formats:
         extra.setdefault("sound", False)
     to_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
@@ -172,13 +172,16 @@ def predict(
         target.finish()
         return
     if alignments and chosen != "jsonl":
-        raise RegardError(f"{chosen.upper()} has no room for weights: use --alignments with --format jsonl.")
+        raise RegardError(f"--format {chosen} has no weights: use --alignments with --format jsonl.")
     if stream:
-        given = {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
-        _check_stream(loaded, chosen, given)
-    _say_names_of_files(argument or ())
+        _check_stream(
+            loaded, chosen, {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
+        )
+    for number, text in enumerate(argument or (), start=1):
+        if len(text) < inputs.LONGEST_NAME and Path(text).is_file():
+            say(f"argument {number}: {text!r} is read as a text; --input reads the file of that name.")
     if terminal:
-        say("One input a line; Ctrl-D ends.")
+        say("One input per line; Ctrl-D ends.")
     if constraints and not read.is_json:
         raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
 
@@ -187,180 +190,80 @@ def predict(
             _print_stream(loaded, chunk, len(trained) if chosen == "tsv" else 0, strict=strict)
             for chunk in inputs.chunks(rows, one_by_one=terminal)
         )
-        _say_failed(failed)
+        check_failed(failed)
         return
 
-    page = LineWriter(loaded, chosen, table, len(trained), scores=scores, has_files=folder is not None)
+    lines = LineFormat(loaded, chosen, table, len(trained), scores, folder is not None)
 
-    def answer(numbered: tuple[int, list[InputRow]]) -> list[Answer]:
-        begun, chunk = numbered
+    def outputs_of(numbered: tuple[int, list[InputRow]]) -> list[Output]:
+        before, chunk = numbered
         texts = [row.text for row in chunk]
         if folder is not None:
-            for number, text in enumerate(texts, start=begun + 1):
+            for number, text in enumerate(texts, start=before + 1):
                 folder.check(number, text)
-        everything = begun == 0 and not terminal and not inputs.is_full(chunk)
-        with options.kernels_for(loaded, texts) if everything else nullcontext():
+        is_all = before == 0 and not terminal and not inputs.is_full(chunk)
+        with options.kernels_for(loaded, texts) if is_all else nullcontext():
             predictions = _predicted(loaded, chunk, extra, alignments=alignments or whole)
-        answers = []
-        for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=begun + 1):
+        outputs = []
+        for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=before + 1):
             prediction, failed = _judged(loaded, row, prediction)
             written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
             if whole and not alignments and chosen == "jsonl":
                 prediction = replace(prediction, alignment=None)
-            answers.append(
-                replace(page.answer(row, prediction, written), warning=_warning(row, prediction), failed=failed)
-            )
-        return answers
+            each = lines.output(row, prediction, written)
+            outputs.append(replace(each, warning=_warning(row, prediction), failed=failed))
+        return outputs
 
     from regard.training import processes
     from regard.training.processes import in_order
 
     if constraints:
-        rows = _with_field(rows, str(constraints), name)
+        rows = _with_field(rows, constraints, "stdin" if source == STDIN else str(source))
     chunks = _numbered(inputs.chunks(islice(rows, done, None), one_by_one=terminal), done)
     share = (lambda: None) if opened is None else (lambda: opened.share)
     with (
         processes.joined(loaded.device),
         processes.held(lambda: Writer(output, done, share, visible=not (terminal or to_terminal))) as shared,
-        closing(in_order(chunks, answer)) as answered,
+        closing(in_order(chunks, outputs_of)) as results,
     ):
-        for answers in answered:
+        for outputs in results:
             if (writer := shared) is not None:
-                writer.print(() if writer.progress.done else page.heading(answers))
-                for each in answers:
+                writer.print(() if writer.progress.done else lines.heading(outputs))
+                for each in outputs:
                     _warn(each.warning, strict=strict)
                     writer.print([each.text])
-                writer.advance(len(answers))
-                writer.failed += sum(each.failed for each in answers)
+                writer.advance(len(outputs))
+                writer.failed += sum(each.failed for each in outputs)
     if shared is not None:
         shared.finish()
 
 
-class Writer:
-    """Writes outputs, shows how far they are, and keeps them if they are stopped; a context manager."""
-
-    def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
-        self.progress, self.failed = ProgressLine(share, visible, done), 0
-        self._unfinished, self._output = Unfinished(output), output
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(terminable())
-            self._stream = stack.enter_context(
-                results(self._output, partial=lambda: self._unfinished.keep(self.progress.done))
-            )
-            stack.enter_context(self.progress)
-            if self.progress.done:
-                self._unfinished.copy(self.progress.done, self._stream)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
-
-    def print(self, lines: Iterable[str]) -> None:
-        """Writes lines."""
-        for line in lines:
-            print(line, file=self._stream)
-
-    def advance(self, count: int) -> None:
-        """Notes that all lines of so many further inputs are written."""
-        self._stream.flush()
-        self.progress.advance(count)
-
-    def finish(self) -> None:
-        """Ends the command once the output is there.
-
-        Raises:
-            typer.Exit: with status 1 if inputs have no output.
-        """
-        self._unfinished.remove()
-        _say_failed(self.failed)
-
-
-def _say_failed(count: int) -> None:
-    if count:
-        say(f"{count:,} input{'s have' if count > 1 else ' has'} no output; see above.")
-        raise typer.Exit(FAILED)
-
-
 def _suffixes(formats: Sequence[str]) -> dict[str, str]:
-    """The formats that a model prints, by the suffixes of their files."""
+    """The formats of a model by the suffixes of their files."""
     from regard.data.text_file import TABLES
 
-    own = {f".{format}": format for format in formats if format not in ("tsv", "text", "csv", "jsonl")}
-    return {suffix: format for suffix, format in TABLES.items() if format in formats} | own
-
-
-class LineWriter:
-    """Makes lines of predictions."""
-
-    def __init__(
-        self,
-        model: AbstractModel[Any],
-        format: str,
-        table: InputTable | None,
-        num_columns: int,
-        *,
-        scores: bool,
-        has_files: bool,
-    ) -> None:
-        self.model, self.format, self.num_columns, self.scores = model, format, num_columns, scores
-        self.header = () if table is None else table.header
-        self.delimiter = "," if table is None else table.delimiter
-        self.has_files = has_files
-
-    def answer(self, row: InputRow, prediction: Any, files: Sequence[Path]) -> Answer:
-        """The lines of a prediction."""
-        if self.format == "jsonl":
-            record = self.model.record(prediction)
-            if self.has_files:
-                record["files"] = [str(path) for path in files]
-            return Answer(json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False))
-        if self.format not in ("tsv", "text", "csv"):
-            return Answer(self.model.formatted(prediction, row.kept, self.format, scores=self.scores))
-        kept = [] if self.format == "text" else _columns(row, self.num_columns)
-        rows = self.model.rows(prediction, scores=self.scores)
-        lines = [self._line([*kept, *columns, *map(str, files[:1])]) for columns in rows]
-        return Answer("\n".join(lines), num_kept=len(kept), num_outputs=max(map(len, rows), default=0))
-
-    def heading(self, answers: Sequence[Answer]) -> Sequence[str]:
-        """The names of columns, before the first outputs: of CSV, and of TSV whose input has them."""
-        if not answers or not (self.format == "csv" or (self.format == "tsv" and self.header)):
-            return []
-        kept = answers[0].num_kept
-        names = list(self.header or (["input"] if kept == 1 else [f"input_{i}" for i in range(kept)]))
-        for name in [*self.model.column_names[: answers[0].num_outputs], *["file"] * self.has_files]:
-            names.append(name if name not in names else f"{name}_2")
-        return [self._line(names)]
-
-    def _line(self, values: Sequence[str]) -> str:
-        if self.format != "csv":
-            return "\t".join(value.translate(BLANKS) for value in values)
-        from regard.data.csv_fields import csv_line
-
-        return csv_line(values, self.delimiter)
+    further = {f".{format}": format for format in formats if format not in ("tsv", "text", "csv", "jsonl")}
+    return {suffix: format for suffix, format in TABLES.items() if format in formats} | further
 
 
 def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[InputRow]:
-    """The same rows."""
+    """The rows; raises DataError at their end if none has the field."""
     from regard.config.spelling import suggestion
 
-    there: dict[str, None] = {}
+    fields: dict[str, None] = {}
     for row in rows:
-        if isinstance(row.kept, dict) and field not in there:
-            there |= dict.fromkeys(row.kept)
+        if isinstance(row.kept, dict) and field not in fields:
+            fields |= dict.fromkeys(row.kept)
         yield row
-    if there and field not in there:
-        raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, there)}")
+    if fields and field not in fields:
+        raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, fields)}")
 
 
-def _numbered(chunks: Iterable[list[InputRow]], begun: int) -> Iterator[tuple[int, list[InputRow]]]:
-    """The chunks, each with the number of rows before it, which is `begun` of the first."""
+def _numbered(chunks: Iterable[list[InputRow]], before: int) -> Iterator[tuple[int, list[InputRow]]]:
+    """The chunks, each with the number of rows before it; `before` is that of the first."""
     for chunk in chunks:
-        yield begun, chunk
-        begun += len(chunk)
+        yield before, chunk
+        before += len(chunk)
 
 
 def _predicted(
@@ -381,19 +284,8 @@ def _predicted(
         raise DataError(f"{rows[error.index].place}: {field}: {error.reason}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is written for an input, how many columns of input and output it has, and what is said about it."""
-
-    text: str
-    num_kept: int = 0
-    num_outputs: int = 0
-    warning: str = ""
-    failed: bool = False
-
-
 def _judged(model: AbstractModel[Any], row: InputRow, prediction: Any) -> tuple[Any, bool]:
-    """The prediction, with the reason if its input is refused, and whether an input that is not blank has no output."""
+    """The prediction, with the reason of a refused input, and whether an input that is not blank has no output."""
     if row.refusal:
         return replace(prediction, warnings=(row.refusal,)), True
     is_blank = not (row.text.strip() if isinstance(row.text, str) else row.text)
@@ -410,7 +302,7 @@ def _print_files(
     alignments: bool,
     strict: bool,
 ) -> None:
-    """Prints what is predicted from files, which are read together; one that cannot be read stops no other."""
+    """Prints the predictions of files; a file that cannot be read is a warning."""
     if not names:
         raise RegardError(f"Models of {model.config.task} read files: give one or more as arguments.")
 
@@ -418,51 +310,43 @@ def _print_files(
         _warn(str(error), strict=strict)
         writer.failed += 1
 
-    given = inputs.named_inputs(model, names, warn)
-    given = given[writer.progress.done :]
-    size = model.most_inputs or max(1, len(given))
-    for begin in range(0, len(given), size):
-        chunk = given[begin : begin + size]
+    named = inputs.named_inputs(model, names, warn)[writer.progress.done :]
+    size = model.most_inputs or max(1, len(named))
+    for start in range(0, len(named), size):
+        chunk = named[start : start + size]
         predictions = model.predict([item for _, item in chunk], alignment=alignments)
         for (name, _), prediction in zip(chunk, predictions, strict=True):
             writer.failed += model.has_failed(prediction)
-            _warn(_warning_of_file(name, prediction), strict=strict)
+            text = "; ".join(prediction.warnings)
+            _warn(text if text.startswith(name) or not text else f"{name}: {text}", strict=strict)
         heading = model.heading(format, scores=scores) if not writer.progress.done else []
         printed = model.lines(predictions, format, scores=scores, alignments=alignments)
         writer.print([*heading, *printed])
         writer.advance(len(chunk))
 
 
-def _warning_of_file(name: str, prediction: AnyPrediction) -> str:
-    """The warning about an input, which names it once."""
-    text = "; ".join(prediction.warnings)
-    return text if text.startswith(name) or not text else f"{name}: {text}"
-
-
 def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, object]) -> None:
-    """Refuses what cannot be printed as it comes."""
+    """Raises RegardError for models, formats and flags that do not combine with --stream."""
     if not hasattr(model, "stream"):
-        raise RegardError(
-            f"--stream is not for models of {model.config.task}: their outputs are not made step by step."
-        )
+        raise RegardError(f"--stream is not for models of {model.config.task}, which do not predict step by step.")
     if format not in ("tsv", "text"):
         raise RegardError(f"--stream prints tsv or text, not {format}, whose records are whole.")
-    if given := [flag for flag, value in flags.items() if value]:
-        raise RegardError(f"--stream does not combine with {given[0]}, which needs whole outputs.")
+    if set_flags := [flag for flag, value in flags.items() if value]:
+        raise RegardError(f"--stream does not combine with {set_flags[0]}, which needs whole outputs.")
 
 
 def _print_stream(model: Any, rows: Sequence[InputRow], num_columns: int, *, strict: bool) -> int:
-    """Prints outputs as they come, in the order of their inputs, and returns how many inputs have none.
+    """Prints outputs while they are decoded, in the order of their inputs; returns the number of inputs without one.
 
     Args:
-        num_columns: columns of an input, which are printed before its output; 0: they are not.
+        num_columns: the columns of an input that are printed before its output; 0: none.
     """
     waiting: list[list[Any]] = [[] for _ in rows]
     turn, failed, stream = 0, 0, safe(sys.stdout)
 
     def begin() -> None:
         if turn < len(rows) and num_columns:
-            columns = (column.translate(BLANKS) for column in _columns(rows[turn], num_columns))
+            columns = (column.translate(BLANKS) for column in columns_of(rows[turn], num_columns))
             print(*columns, "", sep="\t", end="", file=stream, flush=True)
 
     pieces = model.stream([row.text for row in rows], alignment=False)  # refuses settings before anything is printed
@@ -492,27 +376,5 @@ def _warn(warning: str, *, strict: bool) -> None:
         say(warning)
 
 
-def _say_names_of_files(arguments: Sequence[str]) -> None:
-    """Notes about texts that are names of files."""
-    for number, argument in enumerate(arguments, start=1):
-        if len(argument) < inputs.LONGEST_NAME and Path(argument).is_file():
-            say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
-
-
 def _warning(row: InputRow, prediction: AnyPrediction) -> str:
     return f"{row.place}: {row.text[:60]!r}: {'; '.join(prediction.warnings)}" if prediction.warnings else ""
-
-
-def _columns(row: InputRow, count: int) -> list[str]:
-    """The columns of the input's line, or of its text, which has `count`."""
-    if isinstance(row.kept, list) and all(isinstance(column, str) for column in row.kept):
-        columns: list[str] = row.kept
-    else:
-        columns = row.text.split("\t", count - 1)
-    return columns
-
-
-def _record(row: InputRow, prediction: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(row.kept, dict):
-        return {**row.kept, "prediction": prediction}
-    return {"input": row.text, **({"columns": row.kept} if isinstance(row.kept, list) else {}), **prediction}

@@ -1,4 +1,4 @@
-"""How far a prediction is: a bar on a terminal, else a line now and then; and what is kept when it is stopped."""
+"""The progress of predictions, as a bar on a terminal or as lines, and the partial files of stopped ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BAR_AFTER, FIRST_LINE_AFTER, LINE_EVERY = 2.0, 15.0, 60.0
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Inside the block SIGTERM is an exception, so that what is unfinished is cleared away."""
+    """Inside the block SIGTERM is an exception, so that unfinished files are removed."""
 
     def stop(*_: object) -> NoReturn:
         raise Terminated(TERMINATED)
@@ -40,7 +40,7 @@ def terminable() -> Iterator[None]:
 
 
 class Meter:
-    """Lines of a file, with the share of its bytes that have been read; not of a compressed one, a pipe or stdin."""
+    """The lines of a file, with the share of its bytes that have been read, if it is a plain file."""
 
     def __init__(self, path: Path) -> None:
         from regard.data import text_file
@@ -55,18 +55,18 @@ class Meter:
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1; None if it is not known."""
+        """From 0 to 1; None for compressed files, pipes and stdin."""
         return min(1.0, self._read / self._size) if self._size else None
 
 
 @dataclass
 class ProgressLine:
-    """Shows the number of inputs that are done; a context manager.
+    """Shows the number of completed inputs; a context manager.
 
     Args:
-        share: the share of all inputs that is done, from 0 to 1, or None.
-        visible: whether a bar may be shown: not where results go to the same terminal.
-        done: inputs that are done; those of an earlier command at first.
+        share: the share of completed inputs, from 0 to 1, or None.
+        visible: whether a bar may be shown: not if results go to the same terminal.
+        done: the number of completed inputs, with those of an earlier command.
     """
 
     share: Callable[[], float | None]
@@ -86,7 +86,7 @@ class ProgressLine:
             self._bar.stop()
 
     def advance(self, count: int) -> None:
-        """Notes that further inputs are done."""
+        """Records that further inputs are complete."""
         self.done += count
         seconds = monotonic() - self._begin
         if not self.visible or sys.stderr is None:
@@ -132,7 +132,7 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Outputs of a prediction that was stopped, in a file `OUTPUT.N.partial` after N inputs."""
+    """The outputs of a stopped prediction, in a file `OUTPUT.N.partial` after N inputs."""
 
     output: Path | None
 
@@ -141,15 +141,15 @@ class Unfinished:
             return {}
         target = self.output.resolve()
         pattern = re.compile(re.escape(target.name) + r"\.(\d+)\.partial")
-        there = os.listdir(target.parent) if target.parent.is_dir() else []
-        return {int(found[1]): target.with_name(name) for name in there if (found := pattern.fullmatch(name))}
+        names = os.listdir(target.parent) if target.parent.is_dir() else []
+        return {int(match[1]): target.with_name(name) for name in names if (match := pattern.fullmatch(name))}
 
-    def found(self) -> int:
-        """After how many inputs the prediction was stopped."""
+    def count(self) -> int:
+        """The number of inputs after which the prediction was stopped."""
         if self.output is None or str(self.output) == "-":
-            raise RegardError("--resume goes on with a file: add the --output FILE of the stopped command.")
+            raise RegardError("--resume continues a file: add the --output FILE of the stopped command.")
         if not (files := self._files()):
-            raise RegardError(f"--resume: there is no {self.output}.N.partial of a prediction that was stopped.")
+            raise RegardError(f"--resume: there is no {self.output}.N.partial of a stopped prediction.")
         return max(files)
 
     def copy(self, count: int, stream: TextIO) -> None:
@@ -158,21 +158,18 @@ class Unfinished:
             shutil.copyfileobj(file, stream)
 
     def keep(self, count: int) -> Path | None:
-        """The file for the outputs of a prediction that is stopped now; None if there are none."""
+        """The new partial file of a prediction that is being stopped; None if there are no outputs to keep."""
+        done = counted(count, "input|inputs")
         if self.output is None or not count:
-            say(
-                f"stopped after {counted(count, 'input|inputs')}"
-                + ("; nothing is kept." if self.output is not None else ".")
-            )
+            say(f"stopped after {done}" + ("; nothing is kept." if self.output is not None else "."))
             return None
         self.remove()
         target = self.output.resolve()
         kept = target.with_name(f"{target.name}.{count}.partial")
-        done = counted(count, "input|inputs")
-        say(f"stopped: the outputs of {done} are in {kept}; the same command with --resume goes on there.")
+        say(f"stopped: the outputs of {done} are in {kept}; the same command with --resume continues there.")
         return kept
 
     def remove(self) -> None:
-        """Removes all of them."""
+        """Removes all partial files."""
         for file in self._files().values():
             file.unlink(missing_ok=True)

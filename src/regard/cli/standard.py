@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
@@ -22,30 +22,27 @@ OTHER_SUFFIXES = {
     ".png", ".pq", ".pt", ".pth", ".safetensors", ".sqlite", ".svg", ".tab", ".tsv", ".wav", ".xls", ".xlsx", ".xml",
     ".xz", ".yaml", ".yml", ".zip", ".zst",
 }  # fmt: skip
-"""Suffixes that say what a file holds; a command that does not write this refuses it."""
+"""Suffixes of known formats; a command that does not write the format refuses the name."""
 
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
-"""What texts have in place of tabs and line ends where these separate them."""
+"""A translation of tabs and line ends to blanks, for texts that these separate."""
 TERMINATED = 143
 """The exit status after SIGTERM."""
 
 
 class Terminated(SystemExit):
-    """SIGTERM has come."""
+    """Raised after SIGTERM."""
 
 
 def say(text: str) -> None:
-    """Prints a message to stderr, as stdout has only results; does nothing if stderr is closed or full.
-
-    What a terminal would obey is written as an escape.
-    """
+    """Prints a message to stderr, with escapes for control characters; does nothing if stderr is closed or full."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(printable(text), file=sys.stderr, flush=True)
 
 
 def show(text: object) -> None:
-    """Prints a result to stdout at once, so that a full disk is noticed here."""
+    """Prints a result to stdout and flushes it, so that a full disk is an error here."""
     with standard_output():
         print(text, file=safe(sys.stdout), flush=True)
 
@@ -65,7 +62,7 @@ def prepare_streams() -> None:
 
 
 class TerminalStream(io.TextIOBase):
-    """A terminal, to which what it would obey is written as an escape: results show data, which may hold anything."""
+    """A terminal that gets escapes instead of control characters, which data may have."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -81,13 +78,13 @@ class TerminalStream(io.TextIOBase):
 
 
 def safe(stream: TextIO) -> TextIO:
-    """The stream itself, or, if it writes to a terminal, one that the terminal does not obey; a file gets the data."""
+    """The stream, with escapes for control characters if it is a terminal."""
     return cast(TextIO, TerminalStream(stream)) if stream is not None and stream.isatty() else stream
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Turns an error of writing inside the block, such as a full disk, into one that names stdout."""
+    """Adds the name stdout to errors of writing inside the block, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -97,18 +94,13 @@ def standard_output() -> Iterator[None]:
         raise OSError(error.errno, error.strerror, "stdout") from error
 
 
-def finite(number: float) -> float | None:
-    """A finite number, or None, which is null in JSON: it has no infinity and no NaN."""
-    return number if math.isfinite(number) else None
-
-
 def plain(value: Any) -> Any:
-    """A value that JSON can write: `NaN`, `Infinity` and `1e999`, which Python can read, become null."""
+    """A value that JSON can write, with None for numbers that are not finite."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
-    return finite(value) if isinstance(value, float) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def hush() -> None:
@@ -120,10 +112,10 @@ def hush() -> None:
 
 
 def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | None] = ()) -> None:
-    """Refuses an output that cannot be written or would replace a file, before it is computed.
+    """Raises RegardError for an output that cannot be written or would replace a file.
 
     Args:
-        inputs: files that are read; they are never replaced.
+        inputs: files that are read, which are never replaced.
     """
     if path is None or str(path) == "-":
         return
@@ -131,10 +123,10 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
     if target.is_dir():
         raise RegardError(f"{path} is a folder; give the name of a file.")
     if next((above for above in target.parents if above.exists()), Path("/")).is_file():
-        raise RegardError(f"{path}: what should be its folder is a file.")
-    for given in inputs:
-        if given is not None and target.is_file() and given.is_file() and target.samefile(given):
-            raise RegardError(f"{path}: --output would overwrite {given}, which is read.")
+        raise RegardError(f"{path}: a part of its folder is a file.")
+    for source in inputs:
+        if source is not None and target.is_file() and source.is_file() and target.samefile(source):
+            raise RegardError(f"{path}: --output would overwrite {source}, which is read.")
     if target.is_file() and not overwrite:
         raise RegardError(f"{path}: the file exists; choose another name or add --overwrite.")
     if target.exists() and not os.access(target, os.W_OK):
@@ -142,27 +134,20 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
 
 
 def format_of_output(path: Path | None, formats: Mapping[str, str], default: str, chosen: str | None = None) -> str:
-    """The format of an output: the chosen one, else that of the file's suffix, else the default."""
+    """The format of an output: the chosen one, that of the file's suffix, or the default."""
     suffix = "" if path is None or str(path) == "-" else path.suffix.lower()
     named = formats.get(suffix)
     if named is None and suffix in OTHER_SUFFIXES:
-        known = listed(sorted(each for each in formats if each))
-        raise RegardError(
-            f"{path}: a file that ends in {suffix} is not written here"
-            + (f"; {known} are." if known else "; give the name of a folder.")
-        )
+        known = ", ".join(sorted(filter(None, formats)))
+        advice = f"use one of {known}" if known else "give the name of a folder"
+        raise RegardError(f"{path}: this command does not write files that end in {suffix}; {advice}.")
     if chosen is not None and named is not None and named != chosen:
         raise RegardError(f"{path}: the suffix {suffix} is that of {named}, but --format is {chosen}.")
     return chosen or named or default
 
 
-def listed(words: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
 def _target(path: Path) -> Path:
-    """The file that a path means, whose links are followed."""
+    """The file of a path, with links resolved."""
     try:
         return path.resolve()
     except (RuntimeError, OSError):  # RuntimeError until Python 3.12
@@ -177,7 +162,7 @@ def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: N
     file as it was. A pipe or a device is written directly.
 
     Args:
-        partial: the file, if any, in which what has been written is kept if Ctrl-C or SIGTERM stops the command.
+        partial: called if Ctrl-C or SIGTERM stops the command; returns the name under which the lines so far are kept.
 
     Raises:
         RegardError: if stdout is closed.
@@ -214,7 +199,7 @@ def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: N
 
 @contextmanager
 def _named(path: Path, temporary: Path) -> Iterator[None]:
-    """Adds the file's name to an error of the system inside the block, such as a full disk."""
+    """Adds the file's name to an OSError inside the block, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -226,7 +211,7 @@ def _named(path: Path, temporary: Path) -> Iterator[None]:
 def lines(path: Path) -> Iterator[str]:
     """The lines, without their ends, of a UTF-8 file, which may be compressed, of a pipe, or of stdin for `-`.
 
-    The file is opened at once, and read lazily.
+    The file is opened immediately and read lazily.
     """
     name = "stdin" if str(path) == "-" else str(path)
     if name == "stdin" and sys.stdin is None:
@@ -263,8 +248,8 @@ FAILED, WRONG = 1, 2
 def report(error: Exception, *, debug: bool) -> int:
     """Prints an error to stderr and returns the exit status.
 
-    Of an error that regard raises on purpose only the text is printed; of any other also its class, and how to see the
-    traceback. Of several processes that torchrun has started, those after the first print only the first line.
+    Errors of regard are printed as their texts; other ones with their class and a hint to the traceback. With several
+    processes of torchrun, those after the first print only the first line.
     """
     file = error.filename if isinstance(error, OSError) else None
     if file is None and isinstance(error, OSError) and error.errno == ENOSPC:
