@@ -68,8 +68,8 @@ def test_a_broken_law_is_named_with_what_it_says_and_what_was_found():
         check_mechanism(mechanism, query_size=5, memory_size=4, only=["forward_is_the_loop_of_step"])
     text = str(caught.value)
     assert "Mechanism (AdditiveScore, FullWindow, SoftmaxAlignment, WeightedSum) breaks the law forward_is_" in text
-    assert "It says: Contexts, alignments" in text
-    assert "Found: ShapeError" in text
+    assert "Law: Contexts, alignments" in text
+    assert "Failure: ShapeError" in text
 
 
 def test_an_exempt_law_is_not_checked():

@@ -178,10 +178,10 @@ class RollsItsTrace(LocationScore):
 BROKEN = {
     "mask_and_lengths_mean_the_same": lambda: built(kind=DeafToLengths),
     "padding_gets_exactly_zero": lambda: built(kind=DeafToMasks),
-    "row_without_support_sees_nothing": lambda: built(alignment=BrokenAlignment(nan_for_dead_rows)),
-    "source_without_positions_reads_zeros": lambda: reading(lambda context, weights, memory: context + 1),
+    "row_without_support_is_zero": lambda: built(alignment=BrokenAlignment(nan_for_dead_rows)),
+    "source_without_positions_gives_zeros": lambda: reading(lambda context, weights, memory: context + 1),
     "weights_are_a_distribution": lambda: built(alignment=BrokenAlignment(lambda weights, *_: weights * 0.99)),
-    "sentence_alone_is_as_in_a_batch": lambda: reading(lambda context, *_: context - context.mean(0)),
+    "sentence_is_independent_of_its_batch": lambda: reading(lambda context, *_: context - context.mean(0)),
     "order_of_sentences_changes_nothing": lambda: reading(
         lambda context, *_: context * torch.arange(len(context))[:, None]
     ),
@@ -191,17 +191,17 @@ BROKEN = {
     "hypotheses_are_independent": lambda: reading(lambda context, *_: context + context.sum(0)),
     "reordering_the_state_commutes_with_step": lambda: built(score=RollsItsTrace(5, 6, 4, num_heads=2, kernel_size=3)),
     "trees_hold_rows_of_tensors": lambda: built(kind=Counting),
-    "asking_for_the_alignment_changes_nothing_else": lambda: built(kind=ShownOtherwise),
+    "alignment_changes_no_other_output": lambda: built(kind=ShownOtherwise),
     "gradients_are_those_of_finite_differences": lambda: reading(lambda context, *_: context * context.detach()),
     "half_types_are_close_to_float32": lambda: reading(
         lambda context, *_: context * (1.0 if context.element_size() > 2 else 1.2)
     ),
-    "half_types_bear_a_thousandfold_energies": lambda: built(alignment=BrokenAlignment(naive_softmax)),
+    "half_types_stay_finite_with_thousandfold_energies": lambda: built(alignment=BrokenAlignment(naive_softmax)),
     "autocast_changes_no_more_than_rounding": lambda: reading(lambda context, weights, _: widest(context)),
     "extreme_energies_stay_finite": lambda: built(
         score=BrokenScore(lambda energies, _: energies * 10), alignment=BrokenAlignment(naive_softmax)
     ),
-    "nothing_is_kept_on_the_module": lambda: built(kind=Remembering),
+    "calls_leave_the_module_unchanged": lambda: built(kind=Remembering),
     "threads_may_share_a_mechanism": lambda: built(kind=Careless),
     "saved_weights_give_the_same": lambda: built(score=Forgetful(5, 6, 4, num_heads=2)),
     "training_is_evaluation_without_dropout": lambda: built(read=Dropping(6, num_heads=2)),

@@ -18,7 +18,7 @@ from support.oracles import require_agreement
 DRAWN = cover_pairs()
 SLOW = {"step_can_be_exported", "gradients_are_those_of_finite_differences"}
 ALWAYS = {"forward_is_the_loop_of_step", "padding_gets_exactly_zero"}
-BEAM = ("forward_is_the_loop_of_step", "beam_of_a_sentence_is_as_alone", "hypotheses_are_what_teacher_forcing_says")
+BEAM = ("forward_is_the_loop_of_step", "beam_is_independent_of_the_batch", "hypotheses_equal_teacher_forcing")
 
 
 def by_name(one):

@@ -86,8 +86,8 @@ def test_a_users_own_decoder_of_values_can_prove_itself():
     ("fault", "law"),
     [
         ("forward", "free_run_is_teacher_forcing_with_its_values"),
-        ("batch", "free_run_of_a_sentence_is_as_alone"),
-        ("order", "free_run_ends_where_stop_says"),
+        ("batch", "free_run_is_independent_of_batch_and_padding"),
+        ("order", "free_run_ends_where_stop_is_true"),
     ],
 )
 def test_a_fault_in_it_is_named(fault, law):
@@ -96,7 +96,7 @@ def test_a_fault_in_it_is_named(fault, law):
 
 
 def test_laws_of_searches_and_of_free_runs_leave_the_other_kind_alone():
-    names = ["free_run_ends_where_stop_says", "beam_of_one_is_greedy"]
+    names = ["free_run_ends_where_stop_is_true", "beam_of_one_is_greedy"]
     check_decoder(tiny.recurrent(a.bahdanau(**SIZES, size=4)), sources=tiny.sources(), num_tokens=4, only=names)
     check_decoder(Sums(), sources=SOURCES, num_features=1, only=names)
 

@@ -110,8 +110,8 @@ def test_a_decoder_of_two_functions_can_prove_itself():
 @pytest.mark.parametrize(
     ("fault", "law"),
     [
-        ("mask", "sentence_knows_neither_batch_nor_padding"),
-        ("batch", "sentence_knows_neither_batch_nor_padding"),
+        ("mask", "sentence_is_independent_of_batch_and_padding"),
+        ("batch", "sentence_is_independent_of_batch_and_padding"),
         ("logits", "log_probabilities_sum_to_one"),
     ],
 )
@@ -170,4 +170,4 @@ def test_a_name_or_a_package_that_is_missing_is_no_broken_law(broken, error):
     with pytest.raises(error) as caught:
         check_mechanism(Broken(5), query_size=5, memory_size=5)
     (note,) = caught.value.__notes__
-    assert note.startswith("Broken could not run: this is no broken law; it was raised while ")
+    assert note.startswith("Broken could not run; the error was raised in the check of the law ")

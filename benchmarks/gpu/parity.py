@@ -213,7 +213,7 @@ def of_mechanism(case: lists.MechanismCase, device: torch.device, dtype: torch.d
     values, masks, queries, inputs, keys = placed(drawn, device, dtype)
     *values, queries = with_gradients([*values, queries])
     options = {} if keys is None else {"keys": keys}
-    memory = mechanism.prepare(subject.given(tuple(values)), mask=subject.given(masks), **options)
+    memory = mechanism.prepare(subject.argument(tuple(values)), mask=subject.argument(masks), **options)
     attended, state = mechanism(queries, memory, None, inputs=inputs, alignment=True)
     results = named((attended.context, as_tuple(attended.alignment), state), "forward")
     state, contexts = mechanism.initial_state(memory, 1), []
@@ -246,7 +246,7 @@ def of_search(case: lists.DecoderCase, device: torch.device, dtype: torch.dtype)
     """Tokens are compared in float64 only, as rounding may change which of two equal hypotheses is the better one."""
     subject, memory = subject_of(case, device, dtype)
     sentences = range(len(subject.sources))
-    if not subject.says_tokens:
+    if not subject.has_tokens:
         known = placed(subject.inputs(sentences, LENGTH), device, dtype)
 
         def feed(values: Tensor, rows: Tensor, step: int) -> Tensor:

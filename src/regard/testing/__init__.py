@@ -1,4 +1,4 @@
-"""The public conformance suite, which checks that your own mechanism or decoder keeps the contract."""
+"""The public conformance suite, which tests your own mechanism or decoder against the contract."""
 
 from regard.testing.decoder import DECODER_LAWS, check_decoder
 from regard.testing.mechanism import LAWS, check_mechanism

@@ -1,4 +1,4 @@
-"""Assertions whose texts say what differs, where and by how much."""
+"""Assertions whose messages have the place and the size of a difference."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def require_finite(actual: Tensor, what: str) -> None:
 
 
 def require_rows(value: Any, rows: int, what: str) -> None:
-    """Requires a tree of tensors that have as many rows: of tensors, None, tuples, dicts and dataclasses."""
+    """Requires a tree (tensors, None, tuples, dicts and dataclasses) whose tensors have `rows` rows."""
     try:
         count = tree.rows(value)
     except (TypeError, ValueError) as error:
@@ -68,14 +68,14 @@ def require_rows(value: Any, rows: int, what: str) -> None:
 
 def require_same_in_threads(run: Callable[[int], Any], count: int) -> None:
     """Requires that `run(0)`, … have the same results in two threads as in a single one."""
-    alone = [run(number) for number in range(count)]
+    expected = [run(number) for number in range(count)]
     with ThreadPoolExecutor(2) as pool:
-        for ours, theirs in zip(pool.map(run, range(count)), alone, strict=True):
+        for ours, theirs in zip(pool.map(run, range(count)), expected, strict=True):
             require_close_trees(ours, theirs, "the result of one of two threads", 0.0)
 
 
 def equally_wide(*alignments: Tensor) -> tuple[Tensor, ...]:
-    """Alignments (…, S) of a growing memory, the narrower ones with zeros at the positions that they do not have.
+    """Alignments (…, S) of a growing memory, the narrower ones extended by zeros.
 
     >>> equally_wide(torch.ones(1), torch.ones(2))
     (tensor([1., 0.]), tensor([1., 1.]))

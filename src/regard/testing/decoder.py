@@ -15,7 +15,7 @@ from regard.testing.mechanism import chosen_laws, keep_law, move_weights
 from regard.testing.source import encode as encode_sources
 
 DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = laws_of(decoders, searches, free_runs)
-"""Every law by its name; its docstring says what must hold."""
+"""Every law by its name; its docstring states the law."""
 
 SEARCH_LAWS, FREE_RUN_LAWS = laws_of(searches).keys(), laws_of(free_runs).keys()
 
@@ -32,16 +32,16 @@ def check_decoder(
     only: Iterable[str] | None = None,
     exempt: Mapping[str, str] | None = None,
 ) -> None:
-    """Checks that a decoder keeps the contract; give a tiny one, in float64, with 3 to 6 tokens.
+    """Tests a decoder against the contract; give a tiny one, in float64, with 3 to 6 tokens.
 
-    The decoder itself is not changed: a copy is examined in evaluation mode, and its weights are moved a little.
+    The decoder is not changed: a copy is tested in evaluation mode, with slightly different weights.
 
     Args:
         decoder: a module with the interface of `regard.models.Decoder`.
         sources: two or more sentences of different length: `Source`, or other trees of tensors that `encode` accepts.
         num_tokens: the number of input ids, for a decoder of tokens.
-        num_features: I, the number of inputs of a decoder of values: at least its F values. Inputs beyond these are
-            known futures. Give one of the two.
+        num_features: I, the number of inputs of a decoder of values: its F values and known future inputs. Give either
+            `num_tokens` or `num_features`.
         bos, eos: the ids of the first input and of the end.
         encode: computes the argument of `decoder.prepare` from sentences and a number of further columns of padding.
         only: names of laws (`DECODER_LAWS`) to check; all if None.
@@ -61,7 +61,7 @@ def check_decoder(
         examined = copy.deepcopy(decoder).eval()
         move_weights(examined)
     subject = DecoderSubject(examined, tuple(sources), encode, num_tokens, num_features, bos, eos)
-    others = FREE_RUN_LAWS if subject.says_tokens else SEARCH_LAWS
+    others = FREE_RUN_LAWS if subject.has_tokens else SEARCH_LAWS
     for name in names:
         if name not in others:
             keep_law(name, DECODER_LAWS[name], subject, type(decoder).__name__)

@@ -16,9 +16,9 @@ from regard.testing.assertion import equally_wide
 
 @dataclass(frozen=True)
 class DecoderSubject:
-    """A decoder under examination; its inputs are tokens (`num_tokens`) or values (`num_features`).
+    """A decoder under test, whose inputs are tokens (`num_tokens`) or values (`num_features`).
 
-    Sentence b has the same inputs in any batch: they are drawn from its own seed.
+    Sentence b has the same inputs in any batch, drawn from its own seed.
     """
 
     decoder: Any
@@ -31,7 +31,7 @@ class DecoderSubject:
     tolerance: float = 1e-10
 
     @property
-    def says_tokens(self) -> bool:
+    def has_tokens(self) -> bool:
         """Whether its outputs are log-probabilities, which can be searched."""
         return self.num_tokens is not None
 

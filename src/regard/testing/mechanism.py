@@ -15,7 +15,7 @@ from regard.testing.subject import Subject
 SubjectT = TypeVar("SubjectT")
 
 LAWS: Mapping[str, Callable[[Subject], None]] = laws_of(batches, conduct, masks, numerics, steps)
-"""Every law by its name; its docstring says what must hold."""
+"""Every law by its name; its docstring states the law."""
 
 _TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
 
@@ -31,10 +31,10 @@ def check_mechanism(
     only: Iterable[str] | None = None,
     exempt: Mapping[str, str] | None = None,
 ) -> None:
-    """Checks that a mechanism keeps the contract, with small random sources; takes a second or two on a CPU.
+    """Tests a mechanism against the contract, with small random sources; takes a second or two on a CPU.
 
-    The mechanism itself is not changed: a copy is converted and put into evaluation mode, and its weights are moved a
-    little from their initial values (biases that start at zero hide errors).
+    The mechanism is not changed: a converted copy is tested in evaluation mode, with slightly different weights, since
+    biases that start at zero hide errors.
 
     Args:
         mechanism: a `Mechanism`, a `Parallel`, or your own module with the same interface.
@@ -48,7 +48,7 @@ def check_mechanism(
 
     Raises:
         AssertionError: for a broken law; the text has its name and docstring, and the difference.
-        NameError, ImportError: of the mechanism's own code, with a note that has the law that was checked.
+        NameError, ImportError: of the mechanism's code, with a note that names the law.
         ValueError: for an unknown law, an exemption without a reason, or another dtype.
 
     >>> from regard.attention import bahdanau
@@ -85,21 +85,21 @@ def chosen_laws(
 
 
 def keep_law(name: str, law: Callable[[SubjectT], None], subject: SubjectT, described: str) -> None:
-    """Checks a law; an error becomes an AssertionError that names the law, except one that no law is about."""
+    """Checks a law; errors other than NameError and ImportError become an AssertionError that names the law."""
     try:
         law(subject)
     except (NameError, ImportError) as error:
-        error.add_note(f"{described} could not run: this is no broken law; it was raised while {name} was checked.")
+        error.add_note(f"{described} could not run; the error was raised in the check of the law {name}.")
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         raise AssertionError(
-            f"{described} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {reason}"
+            f"{described} breaks the law {name}.\n  Law: {law.__doc__}\n  Failure: {reason}"
         ) from error
 
 
 def move_weights(module: nn.Module) -> None:
-    """Moves all weights a little from their initial values, since a bias that starts at zero hides errors."""
+    """Adds small random numbers to all weights, since biases that start at zero hide errors."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():

@@ -1,4 +1,4 @@
-"""Encoded sources for decoders under examination: single sentences, and batches of them."""
+"""Encoded sources for the tests of decoders: single sentences, and batches of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def draw_source(
 
     Args:
         length, memory_size: S and M; tuples of them for several memories.
-        seed: of the numbers.
         final_sizes: a tree (tuples) of the sizes of the final state, such as `((4, 4),)` for an LSTM layer; no state if
             None.
     """

@@ -32,7 +32,7 @@ class SubjectSources:
 
 
 @dataclass(frozen=True)
-class Looks:
+class StepResults:
     """The results of T steps: contexts (R, T, V), alignments (R, H, T, S) of each memory, and the final state."""
 
     contexts: Tensor
@@ -43,9 +43,9 @@ class Looks:
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism under examination, with one memory or, like `Parallel`, several.
+    """A mechanism under test, with one memory or, like `Parallel`, several.
 
-    Sentence b is the same in any batch: its numbers are drawn from its own seed.
+    Sentence b is the same in any batch, drawn from its own seed.
     """
 
     mechanism: Any
@@ -93,16 +93,16 @@ class Subject:
         return torch.stack(queries) if queries else torch.zeros(0, steps, size, dtype=self.dtype)
 
     def inputs(self, queries: Tensor) -> Tensor | None:
-        """The decoder's inputs (R, T, F), computed from the queries; None for mechanisms that do not read them."""
+        """Inputs (R, T, F), computed from the queries; None for mechanisms without inputs."""
         if self.input_size is None:
             return None
         ones = queries.new_ones(queries.shape[-1], self.input_size)
         return torch.sin(queries @ ones + torch.arange(self.input_size))
 
     def keys(self, sources: SubjectSources) -> Tensor | None:
-        """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values.
+        """Keys (B, S, M2), computed from the values; None for mechanisms without separate keys.
 
-        Padding of the keys holds what padding of the values holds, without a gradient.
+        Their padding is that of the values, without a gradient.
         """
         if self.key_size is None:
             return None
@@ -112,18 +112,18 @@ class Subject:
 
     def prepare(self, sources: SubjectSources, *, masked: bool = True) -> Any:
         """The memory of sources."""
-        mask = self.given(sources.masks) if masked else None
-        return self.mechanism.prepare(self.given(sources.values), mask=mask, **self.key_options(sources))
+        mask = self.argument(sources.masks) if masked else None
+        return self.mechanism.prepare(self.argument(sources.values), mask=mask, **self.key_options(sources))
 
-    def given(self, tensors: tuple[Tensor, ...]) -> Any:
-        """Tensors as a mechanism takes them: those of one memory without a tuple."""
+    def argument(self, tensors: tuple[Tensor, ...]) -> Any:
+        """The tensors of memories as an argument: a tuple of several, the only one without a tuple."""
         return tensors if self.several else tensors[0]
 
     def key_options(self, sources: SubjectSources) -> dict[str, Tensor | None]:
-        """The argument `keys` of `prepare` and `extend`, for mechanisms that take it."""
+        """The argument `keys` of `prepare` and `extend`, if the mechanism has it."""
         return {} if self.key_size is None else {"keys": self.keys(sources)}
 
-    def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> Looks:
+    def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> StepResults:
         """The loop of `step` over queries (R, T, Q)."""
         state = self.mechanism.initial_state(memory, num_hypotheses) if state is None else state
         inputs, steps = self.inputs(queries), []
@@ -133,17 +133,17 @@ class Subject:
             )
             steps.append(attended)
         alignments = zip(*(as_tuple(attended.alignment) for attended in steps))
-        return Looks(
+        return StepResults(
             torch.stack([attended.context for attended in steps], 1),
             tuple(torch.stack(weights, 2) for weights in alignments),
             state,
             tree.map(lambda *leaves: torch.stack(leaves, 1), *(attended.auxiliary for attended in steps)),
         )
 
-    def at_once(self, memory: Any, queries: Tensor, *, state: Any = None, alignment: bool = True) -> Looks:
+    def at_once(self, memory: Any, queries: Tensor, *, state: Any = None, alignment: bool = True) -> StepResults:
         """`forward` over queries (R, T, Q)."""
         attended, state = self.mechanism(queries, memory, state, inputs=self.inputs(queries), alignment=alignment)
-        return Looks(attended.context, as_tuple(attended.alignment), state, attended.auxiliary)
+        return StepResults(attended.context, as_tuple(attended.alignment), state, attended.auxiliary)
 
     def gradients(self, loss: Tensor, *tensors: Tensor) -> list[Tensor]:
         """Gradients of tensors and then of all parameters; zeros where the loss does not depend on them."""
@@ -153,25 +153,25 @@ class Subject:
         gradients = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, gradients)]
 
-    def probe(self, looks: Looks, row: int, lengths: Sequence[int]) -> Tensor:
+    def probe(self, outputs: StepResults, row: int, lengths: Sequence[int]) -> Tensor:
         """A number that depends on all results of a row; the same function in any batch."""
-        context = looks.contexts[row]
+        context = outputs.contexts[row]
         total = (context * self.draw(*context.shape, seed=5)).sum()
-        for weights, length in zip(looks.alignments, lengths):
+        for weights, length in zip(outputs.alignments, lengths):
             real = weights[row, ..., :length]
             total = total + (real * self.draw(*real.shape, seed=6)).sum()
         return total
 
 
 def as_tuple(alignment: Any) -> tuple[Tensor, ...]:
-    """The alignments of one memory or of several as a tuple; empty if they were not asked for."""
+    """The alignments of one memory or of several as a tuple; empty for None."""
     if alignment is None:
         return ()
     return alignment if isinstance(alignment, tuple) else (alignment,)
 
 
-def require_close_looks(actual: Looks, expected: Looks, what: str, tolerance: float) -> None:
-    """Requires that two looks have the same contexts and alignments."""
+def require_close_results(actual: StepResults, expected: StepResults, what: str, tolerance: float) -> None:
+    """Requires the same contexts and alignments."""
     require_close(actual.contexts, expected.contexts, f"the context of {what}", tolerance)
     for ours, theirs in zip(actual.alignments, expected.alignments, strict=True):
         require_close(ours, theirs, f"the alignment of {what}", tolerance)

@@ -1,4 +1,4 @@
-"""The laws of mechanisms, decoders, searches and free runs: functions of a subject, whose names say what must hold."""
+"""The laws of mechanisms, decoders, searches and free runs: functions of a subject, named by what they require."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def laws_of(*modules: ModuleType) -> dict[str, Callable[[Any], None]]:
-    """The laws in modules by their names: all public functions of only a `subject`, in their order there."""
+    """The laws in modules by their names: all public functions with the single parameter `subject`, in order."""
     return {
         name: function
         for module in modules

@@ -1,4 +1,4 @@
-"""Laws of batches: a sentence depends neither on its neighbours nor on its padding."""
+"""Laws of batches: a sentence is independent of other sentences and of padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 3
 ALL = range(len(LENGTHS))
 
 
-def sentence_alone_is_as_in_a_batch(subject: Subject) -> None:
+def sentence_is_independent_of_its_batch(subject: Subject) -> None:
     """Contexts, alignments and gradients of a sentence do not depend on the batch."""
     for sentence, view in _views(subject, ALL).items():
         _agree(view, _views(subject, [sentence])[sentence], subject, "in a batch")
@@ -38,14 +38,14 @@ def _views(subject: Subject, batch: Sequence[int], padding: int = 0) -> dict[int
     """All results of each sentence of a batch, with gradients."""
     sources = subject.sources([LENGTHS[b] for b in batch], sentences=batch, padding=padding).require_grad()
     queries = subject.queries(batch, STEPS).requires_grad_()
-    looks = subject.loop(subject.prepare(sources), queries)
+    outputs = subject.loop(subject.prepare(sources), queries)
     views = {}
     for row, sentence in enumerate(batch):
         lengths = [LENGTHS[sentence] + index for index in range(len(sources.values))]
-        results = {"the context": looks.contexts[row]}
+        results = {"the context": outputs.contexts[row]}
         for index, length in enumerate(lengths):
-            results[f"alignment {index}"] = looks.alignments[index][row, ..., :length]
-        grad_query, *rest = subject.gradients(subject.probe(looks, row, lengths), queries, *sources.values)
+            results[f"alignment {index}"] = outputs.alignments[index][row, ..., :length]
+        grad_query, *rest = subject.gradients(subject.probe(outputs, row, lengths), queries, *sources.values)
         grad_values, grad_parameters = rest[: len(lengths)], rest[len(lengths) :]
         for name, gradient in (("queries", grad_query), *(("values", g) for g in grad_values)):
             others = [b for b in range(len(batch)) if b != row]

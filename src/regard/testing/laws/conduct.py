@@ -1,4 +1,4 @@
-"""Laws of conduct: nothing is kept on the module, weights can be saved, memories can grow, a step can be exported."""
+"""Laws of modules: calls leave them unchanged, weights can be saved, memories extended, steps exported."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from regard import tree
 from regard.errors import UnsupportedError
 from regard.testing.assertion import require, require_close, require_close_trees, require_same_in_threads
-from regard.testing.subject import Looks, Subject, SubjectSources, require_close_looks
+from regard.testing.subject import StepResults, Subject, SubjectSources, require_close_results
 
 LENGTHS = (4, 2)
 STEPS = 3
 
 
-def nothing_is_kept_on_the_module(subject: Subject) -> None:
+def calls_leave_the_module_unchanged(subject: Subject) -> None:
     """No attribute, buffer or weight differs after the calls."""
     before = snapshot(subject.mechanism)
     _run(subject)
@@ -32,7 +32,7 @@ def threads_may_share_a_mechanism(subject: Subject) -> None:
 
 
 def saved_weights_give_the_same(subject: Subject) -> None:
-    """A mechanism that loads the saved weights has the same results: all that matters is in the state dict."""
+    """A mechanism that loads the saved weights has the same results: the state dict is complete."""
     other = reloaded(subject.mechanism)
     require_close(_run(subject, other).contexts, _run(subject).contexts, "the context after saving and loading", 0.0)
 
@@ -57,22 +57,21 @@ def memory_may_grow(subject: Subject) -> None:
     cuts = [(0, 0), (0, 1), (1, 3), (3, None)]
     grown: Any = None
     for start, stop in cuts:
-        values = tuple(v[:, start:stop] for v in whole.values)
-        masks = tuple(m[:, start:stop] for m in whole.masks)
+        piece = SubjectSources(*(tuple(x[:, start:stop] for x in tensors) for tensors in (whole.values, whole.masks)))
         if grown is None:
-            grown = subject.prepare(SubjectSources(values, masks), masked=False)
+            grown = subject.prepare(piece, masked=False)
             continue
-        keep = subject.given(masks) if stop != 1 else None
+        mask = subject.argument(piece.masks) if stop != 1 else None
         try:
-            keys = subject.key_options(SubjectSources(values, masks))
-            grown = subject.mechanism.extend(grown, subject.given(values), mask=keep, **keys)
+            keys = subject.key_options(piece)
+            grown = subject.mechanism.extend(grown, subject.argument(piece.values), mask=mask, **keys)
         except UnsupportedError as refusal:
             require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")
             require(len(str(refusal)) > 40, "extend refused without a reason.")
             return
     require(tree.rows(grown) == len(LENGTHS), "a grown memory has another number of rows.")
     ours, theirs = subject.loop(grown, queries), subject.loop(memory, queries)
-    require_close_looks(ours, theirs, "a grown memory", subject.tolerance)
+    require_close_results(ours, theirs, "a grown memory", subject.tolerance)
 
 
 def step_can_be_exported(subject: Subject) -> None:
@@ -116,7 +115,7 @@ def _fill(structure: Any, tensors: tuple[Tensor, ...]) -> Any:
     return tree.map(lambda _: next(rest), structure)
 
 
-def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (0, 1)) -> Looks:
+def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (0, 1)) -> StepResults:
     """The results of the loop, after a call of every method."""
     if mechanism is not None:
         subject = replace(subject, mechanism=mechanism)
@@ -128,7 +127,7 @@ def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (
 
 
 def reloaded(module: nn.Module) -> nn.Module:
-    """A module of other weights that has loaded the saved ones of this."""
+    """A copy of a module with other weights, into which the saved ones are loaded."""
     other = copy.deepcopy(module)
     with torch.no_grad():
         for parameter in other.parameters():
@@ -151,7 +150,7 @@ def snapshot(module: nn.Module) -> dict[str, Any]:
 
 
 def require_unchanged(module: nn.Module, before: dict[str, Any]) -> None:
-    """Requires that the module is as it was when the snapshot was taken."""
+    """Requires that the module is unchanged since the snapshot."""
     after = snapshot(module)
     for name in before["attributes"].keys() | after["attributes"].keys():
         require(name in before["attributes"], f"a call set the attribute {name.lstrip('.')} on the module.")

@@ -35,7 +35,7 @@ def forward_is_the_loop_of_step(subject: DecoderSubject) -> None:
     _agree(subject.decoder.forward(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
 
 
-def future_is_not_seen(subject: DecoderSubject) -> None:
+def future_inputs_change_nothing_before(subject: DecoderSubject) -> None:
     """The input of step t changes nothing before it."""
     memory, inputs = subject.batch(STEPS)
     other = inputs.clone()
@@ -46,7 +46,7 @@ def future_is_not_seen(subject: DecoderSubject) -> None:
         require_close(after[name][:, :-1], tensor[:, :-1], f"{name} before another last input", subject.tolerance)
 
 
-def sentence_knows_neither_batch_nor_padding(subject: DecoderSubject) -> None:
+def sentence_is_independent_of_batch_and_padding(subject: DecoderSubject) -> None:
     """A sentence has the same outputs and gradients alone, in a batch, in a permuted one, and with more padding."""
     sentences = list(range(len(subject.sources)))
     for sentence in sentences:
@@ -68,7 +68,7 @@ def sentence_knows_neither_batch_nor_padding(subject: DecoderSubject) -> None:
 
 def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
     """exp of the log-probabilities sums to 1 at every step."""
-    if not subject.says_tokens:
+    if not subject.has_tokens:
         return
     memory, inputs = subject.batch(STEPS)
     log_probabilities = subject.decoder.forward(inputs, memory).log_probabilities
@@ -78,7 +78,7 @@ def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
 
 
 def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
-    """Three hypotheses are as each alone; states that are reordered, copied or dropped go on as their parents would."""
+    """Three hypotheses have the outputs of each alone; states can be reordered, copied and dropped."""
     sentences = range(len(subject.sources))
     count = len(sentences)
     memory, inputs = subject.prepare(sentences), subject.inputs(range(3 * count), STEPS)
@@ -100,7 +100,7 @@ def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
     _agree(output, _rows(expected, rows), subject, "a batch that sentences have left")
 
 
-def searches_say_what_the_decoder_says(subject: DecoderSubject) -> None:
+def searches_have_the_outputs_of_the_decoder(subject: DecoderSubject) -> None:
     """The steps of a search have the decoder's outputs, while hypotheses change places and sentences leave."""
     decoder, count = subject.decoder, len(subject.sources)
     with torch.inference_mode():
@@ -110,11 +110,11 @@ def searches_say_what_the_decoder_says(subject: DecoderSubject) -> None:
         states = {name: stepped.initial_state(memory, 3) for name, (stepped, memory) in memories.items()}
         for step in range(2 * STEPS):
             inputs = subject.inputs(range(3 * count), STEPS)[:, step % STEPS]
-            said = {}
+            outputs = {}
             for name, (stepped, memory) in memories.items():
                 with loops[name]:
-                    said[name], states[name] = stepped.step(inputs, memory, states[name], alignment=True)
-            _agree(said["search"], said["decoder"], subject, f"the search's step {step}")
+                    outputs[name], states[name] = stepped.step(inputs, memory, states[name], alignment=True)
+            _agree(outputs["search"], outputs["decoder"], subject, f"the search's step {step}")
             # parents (count, 3) of the next hypotheses: other ones of the sentence; after three steps the first leaves
             parents = (torch.arange(3 * count).view(count, 3).roll(step, 1) * 7 % 3).add(
                 3 * torch.arange(count)[:, None]
@@ -136,17 +136,17 @@ def trees_hold_rows_of_tensors(subject: DecoderSubject) -> None:
         require_rows(value, rows * len(sentences), name)
 
 
-def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
+def alignments_change_no_other_output(subject: DecoderSubject) -> None:
     """With `alignment=True` there are alignments, including the main one; without it there are none."""
     memory, inputs = subject.batch(STEPS)
-    shown, hidden = (subject.decoder.forward(inputs, memory, alignment=asked) for asked in (True, False))
-    require(not hidden.alignments, "there are alignments that were not asked for.")
+    full, bare = (subject.decoder.forward(inputs, memory, alignment=alignment) for alignment in (True, False))
+    require(not bare.alignments, "there are alignments with alignment=False.")
     main = getattr(subject.decoder, "main_attention", None)
-    require(not shown.alignments or main is None or main in shown.alignments, f"there is no main alignment {main!r}.")
-    _agree(replace(shown, alignments={}), hidden, subject, "an output with alignments")
+    require(not full.alignments or main is None or main in full.alignments, f"there is no main alignment {main!r}.")
+    _agree(replace(full, alignments={}), bare, subject, "an output with alignments")
 
 
-def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
+def calls_leave_the_module_unchanged(subject: DecoderSubject) -> None:
     """No attribute, buffer or weight differs after the calls; two threads have the same results as a single one."""
     before = snapshot(subject.decoder) if isinstance(subject.decoder, nn.Module) else None
 

@@ -1,4 +1,4 @@
-"""Laws of free runs: a decoder of values is fed what it said, and says what it would say if that were the reference."""
+"""Laws of free runs: a decoder of values that is fed its outputs has the outputs of teacher forcing with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LENGTH = 6
 
 
 def free_run_is_teacher_forcing_with_its_values(subject: DecoderSubject) -> None:
-    """The forced pass over what a free run was fed has its values, its auxiliaries and its alignments."""
+    """Teacher forcing with the inputs of a free run has its values, its auxiliaries and its alignments."""
     sentences = range(len(subject.sources))
     trajectories = _run(subject, sentences)
     memory = subject.prepare(sentences)
@@ -37,8 +37,8 @@ def free_run_is_teacher_forcing_with_its_values(subject: DecoderSubject) -> None
         _agree(trajectory, expected, subject, f"row {row} of a free run")
 
 
-def free_run_ends_where_stop_says(subject: DecoderSubject) -> None:
-    """A row ends with the step at which `stop` is True, or at its own maximum length; the others go on unchanged."""
+def free_run_ends_where_stop_is_true(subject: DecoderSubject) -> None:
+    """A row ends with the step at which `stop` is True, or at its own maximum length; other rows are unchanged."""
     sentences = range(len(subject.sources))
     whole = _run(subject, sentences)
     marks = torch.stack([trajectory.values[1 + row] for row, trajectory in enumerate(whole[:-1])])
@@ -61,8 +61,8 @@ def free_run_ends_where_stop_says(subject: DecoderSubject) -> None:
         _agree(cut[row], _beginning(trajectory, int(limits[row]), False), subject, f"row {row} with its own limit")
 
 
-def free_run_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
-    """A row has the same trajectory alone, in a batch, in a permuted one, and with more padding."""
+def free_run_is_independent_of_batch_and_padding(subject: DecoderSubject) -> None:
+    """A row has the same trajectory alone, in a batch, in a permuted batch, and with more padding."""
     sentences = list(range(len(subject.sources)))
     alone = [_run(subject, [sentence])[0] for sentence in sentences]
     for where, batch, padding in (

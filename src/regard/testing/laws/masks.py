@@ -17,8 +17,8 @@ def mask_and_lengths_mean_the_same(subject: Subject) -> None:
     """`prepare` returns the same memory for a mask and for its lengths, and refuses both at once."""
     sources = subject.sources(LENGTHS)
     from_mask, keys = subject.prepare(sources), subject.key_options(sources)
-    values, mask = subject.given(sources.values), subject.given(sources.masks)
-    lengths = subject.given(tuple(mask.sum(1) for mask in sources.masks))
+    values, mask = subject.argument(sources.values), subject.argument(sources.masks)
+    lengths = subject.argument(tuple(mask.sum(1) for mask in sources.masks))
     from_lengths = subject.mechanism.prepare(values, lengths=lengths, **keys)
     require_close_trees(from_lengths, from_mask, "the memory made from lengths", 0.0)
     try:
@@ -41,9 +41,9 @@ def padding_gets_exactly_zero(subject: Subject) -> None:
         )
     for number in (0.0, -1e4, math.nan, math.inf):
         sources = plain.replace_padding(number).require_grad()
-        looks = subject.loop(subject.prepare(sources), queries)
-        require_close(looks.contexts, expected.contexts, f"the context with {number} in the padding", 0.0)
-        loss = sum(subject.probe(looks, row, _lengths(subject, row)) for row in range(len(LENGTHS)))
+        outputs = subject.loop(subject.prepare(sources), queries)
+        require_close(outputs.contexts, expected.contexts, f"the context with {number} in the padding", 0.0)
+        loss = sum(subject.probe(outputs, row, _lengths(subject, row)) for row in range(len(LENGTHS)))
         assert isinstance(loss, torch.Tensor)
         gradients = subject.gradients(loss, *sources.values)
         for gradient in gradients:
@@ -52,7 +52,7 @@ def padding_gets_exactly_zero(subject: Subject) -> None:
             require(bool((gradient[~mask] == 0).all()), "padding has a gradient.")
 
 
-def row_without_support_sees_nothing(subject: Subject) -> None:
+def row_without_support_is_zero(subject: Subject) -> None:
     """Zero weights, a zero context and zero gradients for a fully masked row; other rows do not change."""
     dead = 1
     sources = subject.sources(LENGTHS)
@@ -62,17 +62,20 @@ def row_without_support_sees_nothing(subject: Subject) -> None:
     queries = subject.queries(len(LENGTHS), STEPS).requires_grad_()
     expected = subject.loop(subject.prepare(sources), queries)
     blind = type(sources)(sources.values, masks).require_grad()
-    looks = subject.loop(subject.prepare(blind), queries)
-    require(bool((looks.contexts[dead] == 0).all()), "the context of a fully masked row is not zero.")
-    for weights in looks.alignments[: len(subject.memory_sizes)]:
+    outputs = subject.loop(subject.prepare(blind), queries)
+    require(bool((outputs.contexts[dead] == 0).all()), "the context of a fully masked row is not zero.")
+    for weights in outputs.alignments[: len(subject.memory_sizes)]:
         require(bool((weights[dead] == 0).all()), "a fully masked row has weights.")
     for row in set(range(len(LENGTHS))) - {dead}:
         require_close(
-            looks.contexts[row], expected.contexts[row], "the context beside a fully masked row", subject.tolerance
+            outputs.contexts[row],
+            expected.contexts[row],
+            "the context of a row next to a fully masked one",
+            subject.tolerance,
         )
-    for index, gradient in enumerate(subject.gradients(looks.contexts[dead].sum(), queries, *blind.values)):
+    for index, gradient in enumerate(subject.gradients(outputs.contexts[dead].sum(), queries, *blind.values)):
         require(bool((gradient == 0).all()), f"gradient {index} of a fully masked row is not zero.")
-    for gradient in subject.gradients(looks.contexts.sum(), queries, *blind.values):
+    for gradient in subject.gradients(outputs.contexts.sum(), queries, *blind.values):
         require_finite(gradient, "a gradient of a batch with a fully masked row")
     require(
         bool((subject.at_once(subject.prepare(blind), queries).contexts[dead] == 0).all()),
@@ -80,16 +83,16 @@ def row_without_support_sees_nothing(subject: Subject) -> None:
     )
 
 
-def source_without_positions_reads_zeros(subject: Subject) -> None:
+def source_without_positions_gives_zeros(subject: Subject) -> None:
     """S = 0 is legal: contexts of zeros, alignments of width 0."""
     sources = subject.sources((0, 0))
     queries = subject.queries(2, STEPS)
     for masked in (True, False):
         memory = subject.prepare(sources, masked=masked)
-        for looks in (subject.loop(memory, queries), subject.at_once(memory, queries)):
-            require(looks.contexts.shape[:2] == (2, STEPS), f"contexts have shape {tuple(looks.contexts.shape)}.")
-            require(bool((looks.contexts == 0).all()), "the context of an empty source is not zero.")
-            for weights in looks.alignments[: len(subject.memory_sizes)]:
+        for outputs in (subject.loop(memory, queries), subject.at_once(memory, queries)):
+            require(outputs.contexts.shape[:2] == (2, STEPS), f"contexts have shape {tuple(outputs.contexts.shape)}.")
+            require(bool((outputs.contexts == 0).all()), "the context of an empty source is not zero.")
+            for weights in outputs.alignments[: len(subject.memory_sizes)]:
                 require(weights.shape[-1] == 0, f"the alignment of an empty source has shape {tuple(weights.shape)}.")
 
 
@@ -97,8 +100,8 @@ def weights_are_a_distribution(subject: Subject) -> None:
     """No weight is negative; if the mechanism is `is_normalised`, the weights of a head sum to 1."""
     lengths = (STEPS + 3, STEPS, STEPS + 1)
     sources = subject.sources(lengths)
-    looks = subject.loop(subject.prepare(sources), subject.queries(len(lengths), STEPS))
-    for weights in looks.alignments:
+    outputs = subject.loop(subject.prepare(sources), subject.queries(len(lengths), STEPS))
+    for weights in outputs.alignments:
         require(bool((weights >= 0).all()), f"a weight is negative: {float(weights.detach().min())}.")
         if subject.mechanism.is_normalised:
             totals = weights.sum(-1)

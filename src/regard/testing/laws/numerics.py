@@ -1,4 +1,4 @@
-"""Laws of numbers: true gradients, half types, extreme energies."""
+"""Laws of numerics: true gradients, half types, extreme energies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention import AbstractScore
 from regard.testing.assertion import require, require_finite
-from regard.testing.subject import Looks, Subject, SubjectSources, require_close_looks
+from regard.testing.subject import StepResults, Subject, SubjectSources, require_close_results
 
 LENGTHS = (3, 2)
 STEPS = 2
@@ -28,10 +28,10 @@ def gradients_are_those_of_finite_differences(subject: Subject) -> None:
 
     def see(queries: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
         memory = subject.prepare(dataclasses.replace(sources, values=values[: len(sources.values)]))
-        looks = subject.loop(memory, queries)
+        outputs = subject.loop(memory, queries)
         constant = 0 * values[0].sum()  # weights without a gradient (hardmax) must be flat
-        alignments = [weights if weights.requires_grad else weights + constant for weights in looks.alignments]
-        return looks.contexts, *alignments, subject.at_once(memory, queries).contexts
+        alignments = [weights if weights.requires_grad else weights + constant for weights in outputs.alignments]
+        return outputs.contexts, *alignments, subject.at_once(memory, queries).contexts
 
     tensors = (queries, *sources.values, *subject.mechanism.parameters())
     try:
@@ -47,7 +47,7 @@ def half_types_are_close_to_float32(subject: Subject) -> None:
         expected = _see(convert(half, torch.float32), half)
         actual = _see(half)
         require(actual.contexts.dtype == dtype, f"the context of {dtype} numbers is {actual.contexts.dtype}.")
-        require_close_looks(actual, expected, f"{dtype} numbers", tolerance)
+        require_close_results(actual, expected, f"{dtype} numbers", tolerance)
 
 
 def extreme_energies_stay_finite(subject: Subject) -> None:
@@ -59,7 +59,7 @@ def extreme_energies_stay_finite(subject: Subject) -> None:
                 parameter.mul_(scale)
         sources = large.sources(LENGTHS, scale=scale).require_grad()
         queries = large.queries(len(LENGTHS), STEPS, scale=scale).requires_grad_()
-        _require_finite_looks(large, sources, queries, f"large energies in {dtype}")
+        _require_finite_results(large, sources, queries, f"large energies in {dtype}")
 
 
 def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
@@ -67,30 +67,30 @@ def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
     single = convert(subject, torch.float32)
     queries = single.queries(len(LENGTHS), STEPS)
 
-    def see(prepares: torch.dtype | None, looks: torch.dtype | None) -> tuple[Looks, Looks]:
+    def see(prepares: torch.dtype | None, steps: torch.dtype | None) -> tuple[StepResults, StepResults]:
         sources = single.sources(LENGTHS).require_grad()
         with _autocast(prepares):
             memory = single.prepare(sources)
-        with _autocast(looks):
+        with _autocast(steps):
             results = single.loop(memory, queries), single.at_once(memory, queries, alignment=False)
         loss = sum(result.contexts.float().sum() for result in results)
         for gradient in single.gradients(torch.as_tensor(loss), *sources.values):
-            require_finite(gradient, f"a gradient of a memory of {prepares} that is used in {looks}")
+            require_finite(gradient, f"a gradient of a memory of {prepares} that is used in {steps}")
         return results
 
     expected = see(None, None)
     for dtype, tolerance in HALF.items():
-        for prepares, looks in ((dtype, dtype), (dtype, None), (None, dtype)):
-            what = f"a memory of {prepares} that is used in {looks}"
-            for actual, single_result in zip(see(prepares, looks), expected, strict=True):
-                require_close_looks(actual, single_result, what, 2 * tolerance)
+        for prepares, steps in ((dtype, dtype), (dtype, None), (None, dtype)):
+            what = f"a memory of {prepares} that is used in {steps}"
+            for actual, single_result in zip(see(prepares, steps), expected, strict=True):
+                require_close_results(actual, single_result, what, 2 * tolerance)
 
 
 def _autocast(dtype: torch.dtype | None) -> torch.autocast:
     return torch.autocast("cpu", dtype=dtype, enabled=dtype is not None)
 
 
-def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
+def half_types_stay_finite_with_thousandfold_energies(subject: Subject) -> None:
     """bfloat16 and float16 stay finite, forward and backward, if every energy is a thousand times as large."""
     for dtype in HALF:
         large = convert(subject, dtype)
@@ -99,16 +99,16 @@ def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
                 part.register_forward_hook(_a_thousandfold)
         sources = large.sources(LENGTHS).require_grad()
         queries = large.queries(len(LENGTHS), STEPS).requires_grad_()
-        _require_finite_looks(large, sources, queries, f"a thousandfold energies in {dtype}")
+        _require_finite_results(large, sources, queries, f"a thousandfold energies in {dtype}")
 
 
-def _require_finite_looks(subject: Subject, sources: SubjectSources, queries: Tensor, what: str) -> None:
+def _require_finite_results(subject: Subject, sources: SubjectSources, queries: Tensor, what: str) -> None:
     """Forward and backward."""
-    looks = subject.loop(subject.prepare(sources), queries)
-    require_finite(looks.contexts, f"the context of {what}")
-    for weights in looks.alignments:
+    outputs = subject.loop(subject.prepare(sources), queries)
+    require_finite(outputs.contexts, f"the context of {what}")
+    for weights in outputs.alignments:
         require_finite(weights, f"the alignment of {what}")
-    loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
+    loss = sum((weights.sum() for weights in outputs.alignments), start=outputs.contexts.mean())
     for gradient in subject.gradients(loss, queries, *sources.values):
         require_finite(gradient, f"a gradient of {what}")
 
@@ -124,8 +124,8 @@ def convert(subject: Subject, dtype: torch.dtype) -> Subject:
     return dataclasses.replace(subject, mechanism=copy.deepcopy(subject.mechanism).to(dtype), dtype=dtype)
 
 
-def _see(subject: Subject, like: Subject | None = None) -> Looks:
-    """The results of a subject for the numbers that `like` draws, so that rounding of inputs does not count."""
+def _see(subject: Subject, like: Subject | None = None) -> StepResults:
+    """The results of a subject for the inputs of `like`, so that rounding of inputs does not count."""
     like = subject if like is None else like
     sources = like.sources(LENGTHS)
     values: Any = tuple(v.to(subject.dtype) for v in sources.values)

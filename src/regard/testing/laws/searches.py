@@ -18,10 +18,10 @@ PENALTIES = (("none", 0.6), ("average", 0.6), ("gnmt", 0.6), ("gnmt", 1.0), ("gn
 VARIETIES: tuple[dict[str, Any], ...] = ({}, {"min_length": 4, "length_penalty": "average"})
 """Options of the searches that are compared: for short outputs, and for long ones, whose hypotheses change places."""
 WIDEST = 1000
-"""The widest beam: the longest output is shortened until exhaustive search fits into it."""
+"""The widest beam; outputs are as long as an exhaustive search in it allows."""
 
 
-def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
+def beam_is_independent_of_the_batch(subject: DecoderSubject) -> None:
     """A beam of 5 over all sentences has the same hypotheses as a beam for each sentence, ties apart."""
     for options in VARIETIES:
         together = _search(subject, subject.prepare(range(len(subject.sources))), 5, **options)
@@ -34,14 +34,14 @@ def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
                 same = math.isclose(a.score, b.score, abs_tol=1e-9)
                 require(same, f"sentence {sentence}: {ours} scores {a.score} in a batch, {theirs} {b.score} alone.")
                 if ours != theirs:
-                    continue  # a tie: where only the token before counts, hypotheses of the same pairs score alike
+                    continue  # a tie: if only the token before counts, hypotheses of the same pairs have equal scores
                 for name, weights in b.alignments.items():
                     real, padded = a.alignments[name].tensor_split([weights.shape[-1]], -1)
                     require_close(real, weights, f"{name} of a beam's hypothesis", 1e-9)
                     require(bool((padded == 0).all()), f"{name} of a beam has weight on padding.")
 
 
-def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
+def hypotheses_equal_teacher_forcing(subject: DecoderSubject) -> None:
     """Log-probabilities and alignments of every returned hypothesis are those of a teacher-forced pass over it."""
     memory = subject.prepare(range(len(subject.sources)))
     for options in VARIETIES:

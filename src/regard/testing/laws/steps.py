@@ -9,7 +9,7 @@ import torch
 
 from regard import tree
 from regard.testing.assertion import require, require_close, require_close_trees, require_rows
-from regard.testing.subject import Looks, Subject, require_close_looks
+from regard.testing.subject import StepResults, Subject, require_close_results
 
 LENGTHS = (4, 2)
 STEPS = 4
@@ -33,16 +33,17 @@ def forward_is_the_loop_of_step(subject: Subject) -> None:
 def no_steps_give_no_contexts(subject: Subject) -> None:
     """T = 0 is legal: contexts (R, 0, V), and the state stays as it was."""
     memory = subject.prepare(subject.sources(LENGTHS))
-    looks = subject.at_once(memory, subject.queries(len(LENGTHS), 0))
+    outputs = subject.at_once(memory, subject.queries(len(LENGTHS), 0))
     shape = (len(LENGTHS), 0, subject.mechanism.context_size)
     require(
-        looks.contexts.shape == shape, f"the context of no steps has shape {tuple(looks.contexts.shape)}, not {shape}."
+        outputs.contexts.shape == shape,
+        f"the context of no steps has shape {tuple(outputs.contexts.shape)}, not {shape}.",
     )
-    for weights in looks.alignments:
+    for weights in outputs.alignments:
         require(
             weights.dim() == 4 and weights.shape[2] == 0, f"the alignment of no steps has shape {tuple(weights.shape)}."
         )
-    require_close_trees(looks.state, subject.mechanism.initial_state(memory), "the state after no steps", 0.0)
+    require_close_trees(outputs.state, subject.mechanism.initial_state(memory), "the state after no steps", 0.0)
 
 
 def hypotheses_are_independent(subject: Subject) -> None:
@@ -65,11 +66,11 @@ def reordering_the_state_commutes_with_step(subject: Subject) -> None:
     expected = subject.loop(memory, queries[:, 2:], state=state)
     for name, index in {"permuted": [2, 0, 1, 4, 5, 3], "copied": [1, 1, 0, 5, 3, 3]}.items():
         rows = torch.tensor(index)
-        looks = subject.loop(memory, queries[rows, 2:], state=tree.reorder(state, rows))
-        _agree(looks, _rows(expected, rows), subject, f"a step from a {name} state")
+        outputs = subject.loop(memory, queries[rows, 2:], state=tree.reorder(state, rows))
+        _agree(outputs, _rows(expected, rows), subject, f"a step from a {name} state")
     rows, sentence = torch.tensor([4, 3, 5]), torch.tensor([1])
-    looks = subject.loop(tree.reorder(memory, sentence), queries[rows, 2:], state=tree.reorder(state, rows))
-    _agree(looks, _rows(expected, rows), subject, "a step after a sentence left")
+    outputs = subject.loop(tree.reorder(memory, sentence), queries[rows, 2:], state=tree.reorder(state, rows))
+    _agree(outputs, _rows(expected, rows), subject, "a step after a sentence left")
 
 
 def trees_hold_rows_of_tensors(subject: Subject) -> None:
@@ -85,7 +86,7 @@ def trees_hold_rows_of_tensors(subject: Subject) -> None:
         require_rows(value, rows, name)
 
 
-def asking_for_the_alignment_changes_nothing_else(subject: Subject) -> None:
+def alignment_changes_no_other_output(subject: Subject) -> None:
     """With `alignment=True` there is an alignment, without it there is none; context and state are the same."""
     memory, queries = subject.prepare(subject.sources(LENGTHS)), subject.queries(len(LENGTHS), 2)
     inputs = subject.inputs(queries)
@@ -97,19 +98,21 @@ def asking_for_the_alignment_changes_nothing_else(subject: Subject) -> None:
         alignment=alignment,
     )
     (shown, state_shown), (hidden, state_hidden) = run(True), run(False)
-    require(hidden.alignment is None and shown.alignment is not None, "the alignment is not as it was asked for.")
-    require_close(shown.context, hidden.context, "the context when the alignment is asked for", subject.tolerance)
-    require_close_trees(state_shown, state_hidden, "the state when the alignment is asked for", subject.tolerance)
+    require(
+        hidden.alignment is None and shown.alignment is not None, "the alignment is not that of the argument alignment."
+    )
+    require_close(shown.context, hidden.context, "the context with alignment=True", subject.tolerance)
+    require_close_trees(state_shown, state_hidden, "the state with alignment=True", subject.tolerance)
     at_once = [subject.at_once(memory, queries, alignment=alignment) for alignment in (True, False)]
     require(at_once[1].alignments == (), "forward gives an alignment that was not asked for.")
     require_close(at_once[0].contexts, at_once[1].contexts, "forward's context with the alignment", subject.tolerance)
 
 
-def _rows(looks: Looks, rows: torch.Tensor) -> Looks:
-    return tree.map(lambda leaf: leaf[rows], looks)
+def _rows(outputs: StepResults, rows: torch.Tensor) -> StepResults:
+    return tree.map(lambda leaf: leaf[rows], outputs)
 
 
-def _agree(actual: Looks, expected: Looks, subject: Subject, what: str) -> None:
-    require_close_looks(actual, expected, what, subject.tolerance)
+def _agree(actual: StepResults, expected: StepResults, subject: Subject, what: str) -> None:
+    require_close_results(actual, expected, what, subject.tolerance)
     require_close_trees(actual.auxiliary, expected.auxiliary, f"the auxiliary of {what}", subject.tolerance)
     require_close_trees(actual.state, expected.state, f"the state after {what}", subject.tolerance)
