@@ -5,7 +5,7 @@
 >>> model.predict(["attention"])[0].text                              # doctest: +SKIP
 'AH T EH N SH AH N'
 
-The rooms: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
+Packages: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
 `regard.training`, `regard.tasks`, `regard.data`, `regard.audio`, `regard.config`, `regard.metrics`, `regard.viz`,
 `regard.record`, `regard.testing`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
+_PACKAGES = {
     "decoding": ("Prediction", "Search", "SimpleDecoder", "force_align", "free_run", "search"),
     "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
@@ -35,7 +35,7 @@ _ROOMS = {
     "tasks": ("TextToText", "load", "train"),
     "viz": ("load_alignment", "plot_alignment", "save_alignment"),
 }
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_HOME = {name: package for package, names in _PACKAGES.items() for name in names}
 
 __all__ = [
     "ConfigError",
@@ -62,7 +62,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Public names and rooms are imported when they are first asked for: `import regard` itself is quick."""
+    """Imports public names and packages on first use, so that `import regard` is fast."""
     if name in _HOME:
         return getattr(import_module(f"regard.{_HOME[name]}"), name)
     try:

@@ -1,4 +1,4 @@
-"""`python -m regard` is `regard`; `torchrun -m regard train …` works too."""
+"""`python -m regard` and `torchrun -m regard train …` run the command `regard`."""
 
 from regard.cli import main
 

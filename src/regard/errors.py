@@ -1,4 +1,4 @@
-"""The errors that a user can meet. All are `ValueError`, so that `except ValueError` catches them."""
+"""The errors of the package, which are all `ValueError`, and the texts of messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unicodedata import category
 
 
 def printable(text: str) -> str:
-    """A text that no terminal obeys: control characters and halves of surrogate pairs are written as escapes.
+    """A text with escapes for control characters and halves of surrogate pairs.
 
     >>> print(printable("a" + chr(27) + "[2J"))
     a\\x1b[2J
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line: whatever a terminal would obey or hide is written as an escape.
+    """A text on one line, with escapes for all characters that are not printable.
 
     >>> print(one_line("a" + chr(10) + chr(0x202E)))
     a\\n\\u202e
@@ -27,7 +27,7 @@ def one_line(text: str) -> str:
 
 
 def counted(count: int, text: str) -> str:
-    """A number and what follows it, which has both forms of each word that differs between singular and plural.
+    """A number and the text after it, in which `singular|plural` are the two forms of a word.
 
     >>> counted(1, "pair|pairs of dev is|are empty"), counted(2000, "step|steps")
     ('1 pair of dev is empty', '2,000 steps')
@@ -51,7 +51,7 @@ def first_of(names: Sequence[str], most: int = 3) -> str:
 
 
 def without_long_words(text: str) -> str:
-    """A text in which words of more than 400 characters, such as a damaged path, are cut in their middle.
+    """A text in which words of more than 400 characters are cut in the middle.
 
     >>> without_long_words("no file " + "x" * 9000)[:40]
     'no file xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
@@ -62,7 +62,7 @@ def without_long_words(text: str) -> str:
 
 
 class RegardError(ValueError):
-    """Base of every error that regard raises on purpose; its text is shown as `printable`, without very long words."""
+    """Base of every error of the package; its text is `printable` and without very long words."""
 
     def __str__(self) -> str:
         return without_long_words(printable(super().__str__()))
@@ -73,12 +73,12 @@ class ShapeError(RegardError):
 
 
 class ConfigError(RegardError):
-    """A configuration that cannot be read or does not make sense.
+    """A configuration that cannot be read or has wrong values.
 
     Args:
-        message: what was expected, what came, what to do.
-        path: the key's place in the configuration, as `("model", "encoder", "size")`.
-            `regard.config.Configuration.located` turns it into the line and column of the file.
+        message: the expected value, the actual value and a remedy.
+        path: the key, as `("model", "encoder", "size")`, for which `regard.config.Configuration.located` finds the line
+            and column of the file.
     """
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
@@ -91,11 +91,10 @@ class DataError(RegardError):
 
 
 class InputError(DataError):
-    """One of several inputs that cannot be handled.
+    """An input of several that cannot be handled.
 
     Args:
-        index: its place among the inputs, from 0.
-        reason: the text without the number of the input.
+        index: the number of the input, from 0.
     """
 
     def __init__(self, index: int, reason: str) -> None:
@@ -106,13 +105,13 @@ class InputError(DataError):
 def newer_format(path: Path, number: int, supported: int) -> DataError:
     """The error for a file of a newer format."""
     return DataError(
-        f"{path}: format {number} is newer than this version of regard reads ({supported}).\n"
+        f"{path}: format {number} is newer than {supported}, the latest that this version of regard reads.\n"
         "  Update it: pip install --upgrade regard"
     )
 
 
 class UnsupportedError(RegardError):
-    """A combination that is refused; the text says why and what to use instead."""
+    """An unsupported combination; the text has the reason and an alternative."""
 
 
 class ElsewhereError(RegardError):

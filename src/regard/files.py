@@ -1,8 +1,8 @@
 """Atomic writing: a kill at any moment leaves either the whole old file or the whole new one.
 
-Everything is written into a temporary folder (`.name.regard-partial`), flushed to the disk and renamed. Single files
-too are written into a folder, because a library may write temporary files beside its own, which a kill leaves there.
-If the disk is full or read-only, the temporary folder is removed and a `RegardError` names the path.
+Everything is written into a temporary folder (`.name.regard-partial`), flushed to the disk and renamed. Single files,
+too, are written into a folder, since a library may write further temporary files next to them. If the disk is full or
+read-only, the temporary folder is removed and a `RegardError` names the path.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an error of the system during writing into one that names the path."""
+    """Converts an OSError inside the block to a RegardError that names the path."""
     try:
         yield
     except OSError as error:
         raise RegardError(
             f"{path}: cannot be written: {error.strerror or error}.\n"
-            "  Free disk space or grant write access; what was saved before is whole, and the same command continues."
+            "  Free disk space or grant write access; earlier files are complete, and the same command continues."
         ) from error
 
 
@@ -74,14 +74,14 @@ def create_folder(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Removes a folder; under its name it is never seen half removed."""
+    """Removes a folder after renaming it, so that it never exists in part."""
     partial = _partial(path)
     os.replace(path, partial)
     shutil.rmtree(partial)
 
 
 def clean(*folders: Path) -> None:
-    """Removes the temporary folders that a kill has left directly inside some folders."""
+    """Removes temporary folders of killed processes inside some folders."""
     for partial in [path for folder in folders for path in folder.glob(f".*{SUFFIX}")]:
         shutil.rmtree(partial)
 
@@ -93,11 +93,11 @@ def publish(
     last: str,
     claim: Callable[[list[str]], list[str]] = lambda names: names,
 ) -> None:
-    """Fills a temporary folder and moves its files, each atomically, into `folder`, whose other files stay.
+    """Fills a temporary folder and moves its files, each atomically, into `folder`, which keeps its other files.
 
     Args:
-        last: the name of the file that is moved last: once it exists, all do.
-        claim: called with the names of the files before any is moved; returns the names that may be moved.
+        last: the name of the file that is moved last: if it exists, all do.
+        claim: called with the names of all files before the first is moved; returns the names to move.
     """
     with writing(folder):
         partial = _fill(folder / "model", write)
@@ -133,10 +133,10 @@ def _partial(path: Path) -> Path:
 
 
 def read_array(path: Path) -> Any:
-    """The array of a file of NumPy (`.npy`); nothing in it is executed.
+    """The array of a file of NumPy (`.npy`), read without executing code.
 
     Raises:
-        OSError, EOFError, ValueError: for a file that cannot be read, or has no single array.
+        OSError, EOFError, ValueError: for a file that cannot be read, or is not a single array.
     """
     import numpy as np  # here, since the command line imports this file
 

@@ -1,4 +1,4 @@
-"""What is imported on first use: public names of a package (PEP 562), tables, packages that need not be installed."""
+"""Imports on first use: public names of a package (PEP 562), values of tables, and optional packages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class OnDemand(Mapping[str, T], Generic[T]):
-    """A table whose values are imported when they are asked for.
+    """A table whose values are imported on first use.
 
     Args:
-        places: for each key, the module of its value and the value's name in it, with a colon between them.
+        places: for each key, `module:name` of its value.
 
     >>> OnDemand[Any]({"pi": "math:pi"})["pi"]
     3.141592653589793
@@ -43,7 +43,7 @@ def optional(module: str, purpose: str, *, extra: str = "text") -> Any:
     """A module of a package that an extra of regard installs.
 
     Args:
-        purpose: what needs it, with the verb, for example "BLEU needs".
+        purpose: the beginning of the error, for example "BLEU needs".
         extra: the extra's name.
 
     Raises:
@@ -59,13 +59,12 @@ def optional(module: str, purpose: str, *, extra: str = "text") -> Any:
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """The `__getattr__` of a package, for modules that are slow to import and seldom needed.
 
-    The package still imports these names under `TYPE_CHECKING` and lists them in `__all__`, for type checkers and
-    readers.
+    The package also imports these names under `TYPE_CHECKING` and lists them in `__all__`, for type checkers.
 
     Args:
         package: the package's `__name__`.
-        homes: for each module, by its name in the package or its whole name, the public names that it defines. No
-            public name may equal the name of a module of the package: once imported, the module would hide it.
+        homes: for each module, by its name in the package or its full name, the public names that it defines. No public
+            name may be that of a module of the package, since the imported module would hide it.
 
     >>> find = on_demand("regard.viz", {"labels": ["shortened"]})
     >>> find("shortened")("incomprehensibilities", 8)

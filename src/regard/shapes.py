@@ -41,7 +41,7 @@ __all__ = [
 
 
 def describe(tensors: Mapping[str, tuple[str, Tensor]]) -> str:
-    """Lists tensors with their letters and sizes, a line each, for error texts.
+    """Lists tensors with their letters and sizes, one per line, for error texts.
 
     >>> print(describe({"mask": ("B S", torch.ones(4, 36, dtype=torch.bool))}))
       mask  (B=4, S=36) bool
@@ -69,7 +69,7 @@ def keep_mask(
         ShapeError: for both at once, a wrong shape or a wrong type; the text shows the right call.
     """
     if mask is not None and lengths is not None:
-        raise ShapeError("Give mask or lengths, not both: each says which positions may be attended to.")
+        raise ShapeError("Give mask or lengths, not both: each defines the positions that may be attended to.")
     for argument, value in (("mask", mask), ("lengths", lengths)):
         if value is not None and not isinstance(value, Tensor):
             raise ShapeError(f"{argument} must be a tensor; got {type(value).__name__}. Use torch.tensor({argument}).")
@@ -104,7 +104,7 @@ def keep_mask(
 def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values") -> Tensor | None:
     """The mask of a source that is read in order: (B, S) bool, in every row True first and then False.
 
-    Under compilers and function transforms only its shape and type are checked, since its values cannot be read there.
+    Compilers and function transforms do not let values be read, so only shape and type are checked there.
 
     Args:
         values, mask, name: as in `keep_mask`.
@@ -139,9 +139,9 @@ _TRUSTED: ContextVar[bool] = ContextVar("values are trusted", default=False)
 
 @contextmanager
 def trusted() -> Iterator[None]:
-    """Within it the values of tensors are not checked, as reading those of a GPU would wait for it; sizes are.
+    """Inside the block only sizes of tensors are checked, not values, since reading them from a GPU waits for it.
 
-    For batches of the project's own making.
+    For batches that the library itself has made.
     """
     token = _TRUSTED.set(True)
     try:
@@ -151,12 +151,12 @@ def trusted() -> Iterator[None]:
 
 
 def is_trusted() -> bool:
-    """Whether values of tensors are not to be read (`trusted`)."""
+    """Whether values of tensors are not checked (`trusted`)."""
     return _TRUSTED.get()
 
 
 def is_readable(x: Tensor) -> bool:
-    """Whether the values of a tensor can be read, and may be."""
+    """Whether the values of a tensor can be read and are to be checked."""
     return not (
         is_trusted()
         or torch.compiler.is_compiling()
@@ -181,10 +181,10 @@ def num_hypotheses(rows: int, sentences: int) -> int:
 
 
 def merge_rows(x: Tensor) -> Tensor:
-    """(A, B, ...) as (A·B, ...), a view where that is possible.
+    """(A, B, ...) as (A·B, ...), a view if possible.
 
-    While a program is exported, x is flattened to one axis first: otherwise the stride of the merged axes would be a
-    minimum over symbols, about which torch proves nothing, and it would refuse to split them again for any T.
+    In an export, x is first flattened to one axis: otherwise the stride of the merged axes would be a minimum over
+    symbols, from which torch cannot prove that they may be split again for any T.
     """
     if not torch.compiler.is_exporting():
         return x.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Trees of tensors: what memories and states are.
+"""Trees of tensors, the form of memories and states.
 
 A leaf is a tensor or None; a node is a tuple, a dict or a frozen dataclass. Nothing else is allowed in a tree, so
 that any state is reordered with the hypotheses of a beam by one `index_select` per leaf.
@@ -39,14 +39,14 @@ def map(function: Callable[..., Tensor], tree: TreeT, *others: Any) -> TreeT:
         result = type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
     else:
         raise TypeError(
-            f"A tree holds tensors, None, tuples, dicts and dataclasses; found {type(tree).__name__}. "
-            "Keep a count per row as a tensor (R,); keep what never changes on the module."
+            f"A tree has tensors, None, tuples, dicts and dataclasses; got {type(tree).__name__}. "
+            "Use a tensor (R,) for a count per row, and an attribute of the module for constants."
         )
     return result
 
 
 def change(tree: TreeT, kind: type | tuple[type, ...], function: Callable[[Any], Any]) -> TreeT:
-    """A tree whose nodes of a kind are what a function makes of them.
+    """A tree whose nodes of some types are replaced by `function` of them.
 
     >>> change((1, "a", (2,)), int, lambda node: node + 1)
     (2, 'a', (3,))
@@ -69,19 +69,19 @@ def leaves(tree: Any) -> Iterator[Tensor]:
     """The tensors of a tree, in order."""
     tensors: list[Tensor] = []
 
-    def note(leaf: Tensor) -> Tensor:
+    def add(leaf: Tensor) -> Tensor:
         tensors.append(leaf)
         return leaf
 
-    map(note, tree)
+    map(add, tree)
     return iter(tensors)
 
 
 def rows(tree: Any) -> int:
-    """The number of rows (dimension 0) that all leaves of a tree share.
+    """The common number of rows (dimension 0) of all leaves of a tree.
 
     Raises:
-        ValueError: where the leaves disagree, or there are no tensors.
+        ValueError: if the leaves differ, or there are no tensors.
 
     >>> rows((None, torch.zeros(3, 5)))
     3
@@ -89,7 +89,7 @@ def rows(tree: Any) -> int:
     sizes = [leaf.shape[0] if leaf.dim() else None for leaf in leaves(tree)]
     if not sizes or any(size is None or size != sizes[0] for size in sizes):  # symbols of an export have no hash
         raise ValueError(
-            f"The leaves of a tree must share their number of rows (dimension 0); found {set(sizes) or 'none'}."
+            f"The leaves of a tree must have the same number of rows (dimension 0); got {set(sizes) or 'none'}."
         )
     return cast(int, sizes[0])
 
@@ -99,8 +99,8 @@ def reorder(tree: TreeT, index: Tensor) -> TreeT:
 
     Args:
         tree: leaves with R rows.
-        index: (R',) integers below R. A row may be taken several times or not at all: this is how the hypotheses of a
-            beam follow their parents and how finished sentences are dropped.
+        index: (R',) integers below R, in which a row may be repeated or missing, as when hypotheses follow their
+            parents or finished sentences are dropped.
     """
     first = next(leaves(tree), None)
     if first is None:
@@ -117,5 +117,5 @@ def to(tree: TreeT, *args: Any, **kwargs: Any) -> TreeT:
 
 
 def detach(tree: TreeT) -> TreeT:
-    """Cuts every leaf from the graph."""
+    """Detaches every leaf from the graph."""
     return map(Tensor.detach, tree)

@@ -19,7 +19,7 @@ from regard.files import replace_file
 FORMAT = 2
 """The format of files of weights; format 1 had no checksum."""
 HEADER = "regard"
-"""The only key of the metadata: safetensors writes several in any order, but equal models should be equal files."""
+"""The only key of the metadata: safetensors writes several in any order, but equal models should give equal files."""
 
 DAMAGED = "The file is damaged: copy it again from its origin, or train again."
 
@@ -41,8 +41,7 @@ def write(weights: Mapping[str, Tensor], path: Path, *, extra: Mapping[str, Any]
     """Writes weights, which are on the CPU and contiguous, into a file with ordinary permissions.
 
     Args:
-        extra: plain values that `read` returns in the header. They are in the same file as the weights and their
-            checksum, so that no kill can separate them.
+        extra: plain values for the header, which is in the same file so that a kill cannot separate them.
     """
     header = {"format": FORMAT, "sha256": digest(weights), **(extra or {})}
     path.write_bytes(safetensors.torch.save(dict(weights), {HEADER: json.dumps(header)}))
@@ -59,7 +58,7 @@ def restore(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
         module.load_state_dict(dict(weights))
     except RuntimeError as error:
         raise RegardError(
-            f"The saved weights do not fit this {type(module).__name__}. Has the model changed since?\n{error}"
+            f"The saved weights do not fit this {type(module).__name__}; has the model changed?\n{error}"
         ) from error
 
 
@@ -77,7 +76,7 @@ def read(path: Path, *, advice: str = DAMAGED) -> tuple[dict[str, Tensor], dict[
     """The weights and the header of a file; errors as in `load`. The header is empty for files of format 1.
 
     Args:
-        advice: what to do about a file that is damaged.
+        advice: the remedy in the error of a damaged file.
     """
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
