@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from regard.config.place import yaml_text
+
 Method = Literal["beam", "sampling", "mbr"]
 METHODS: tuple[Method, ...] = get_args(Method)
 DRAWS: tuple[Method, ...] = ("sampling", "mbr")
@@ -229,31 +231,24 @@ def unread_keys(search: Any, judged: Collection[str], defaults: Mapping[str, Any
     """
     for name, reason in search.never_read.items():
         if name in judged and (value := getattr(search, name)) != defaults[name]:
-            yield name, f"{name} is {_shown(value)}, but {reason}"
+            yield name, f"{name} is {yaml_text(value)}, but {reason}"
     for name, methods in READ_BY.items():
         if name in judged and search.method not in methods and (value := getattr(search, name)) != defaults[name]:
             read = f"method {methods[0]} reads" if len(methods) == 1 else f"methods {' and '.join(methods)} read"
-            yield name, f"{name} is {value}, but only {read} it, and method is {search.method}"
+            yield name, f"{name} is {yaml_text(value)}, but only {read} it, and method is {search.method}"
     for name, (other, values) in READ_WITH.items():
         if name not in defaults:
             continue
         value, present = getattr(search, name), getattr(search, other)
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:
-            yield name, f"{name} is {_shown(value)}, but it is not read where {other} is {_shown(present)}"
-
-
-def _shown(value: Any) -> str:
-    """A value in YAML."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    return "null" if value is None else str(value)
+            yield name, f"{name} is {yaml_text(value)}, but it is not read where {other} is {yaml_text(present)}"
 
 
 def excluded(search: Any, exclusions: Sequence[Exclusion]) -> tuple[str, str] | None:
     """The key and the reason of the first exclusion that applies."""
     for exclusion in exclusions:
         if exclusion.applies(search):
-            value = getattr(search, exclusion.key)
+            value = yaml_text(getattr(search, exclusion.key))
             return exclusion.key, f"{exclusion.key} is {value}, but {exclusion.reason}; {exclusion.remedy}"
     return None

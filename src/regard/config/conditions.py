@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from regard.config.place import KeyPath, cut
+from regard.config.place import KeyPath, cut, yaml_text
 
 _CONDITIONS, _FREE = "only_with", "read_anyway"
 Unread = tuple[KeyPath, str]
@@ -82,11 +82,5 @@ def _message(name: str, other: str, value: Any, values: list[Any]) -> str:
         return f"{name} has no effect with a {other} file; leave out one of them"
     if isinstance(value, BaseModel):
         return f"{name} has no effect without {other}; leave it out, or set {other}"
-    remedy = f"set {other}: {' or '.join(map(_shown, values))}" if values else f"give {other} another value"
-    return f"{name} has no effect with {other}: {_shown(value)}; leave it out, or {remedy}"
-
-
-def _shown(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return cut(f"{value:g}" if isinstance(value, float) else str(value))
+    remedy = f"set {other}: {' or '.join(map(yaml_text, values))}" if values else f"give {other} another value"
+    return f"{name} has no effect with {other}: {cut(yaml_text(value))}; leave it out, or {remedy}"

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from regard.config.keys import Key, keys_of, places
-from regard.config.place import cut, dotted
+from regard.config.place import cut, dotted, yaml_text
 from regard.config.schema import SCHEMAS, Config
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError
@@ -94,6 +94,4 @@ def default(key: Key) -> str:
         return "required"
     if key.section and value is not None:
         return "a section"
-    if isinstance(value, tuple):
-        value = list(value)
-    return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{value if isinstance(value, float) else yaml_text(value)}`"

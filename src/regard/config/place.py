@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.errors import ConfigError, one_line
 
@@ -70,6 +72,21 @@ def legible(text: str, limit: int = MAX_SHOWN) -> str:
     a\\x1b[31mbbbbbbbbbb…
     """
     return cut(one_line(text[: limit + 1]), limit)
+
+
+def yaml_text(value: Any) -> str:
+    """A value in YAML, numbers with six digits.
+
+    >>> yaml_text({"a": (1e-3, None), "b": True})
+    '{a: [0.001, null], b: true}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {yaml_text(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(yaml_text, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cut(text: str, limit: int = MAX_SHOWN) -> str:

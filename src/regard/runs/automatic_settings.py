@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from regard.config import Config
 from regard.config.keys import keys
-from regard.config.place import KeyPath, dotted
+from regard.config.place import KeyPath, dotted, yaml_text
 from regard.config.schema import Section, is_set
 from regard.config.texts import SideConfig
 from regard.data.text.field import learns_pieces
@@ -43,17 +43,8 @@ class AutomaticSettings(Generic[ConfigT]):
 
     def __str__(self) -> str:
         """A line with the values, or an empty text."""
-        values = ", ".join(f"{key}={_text(value)}" for key, value in self.chosen.items())
+        values = ", ".join(f"{key}={yaml_text(value)}" for key, value in self.chosen.items())
         return f"plan: not set in the configuration, chosen for these data: {values}" * bool(values)
-
-
-def _text(value: Any) -> str:
-    """A text, a number with six digits, or a mapping of these, as a configuration has them."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_text(each)}" for name, each in value.items()) + "}"
-    return f"{value:g}"
 
 
 def automatic_keys(config: Config) -> list[KeyPath]:
