@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import regard
 from regard.cli import run
-from regard.cli.options import _told
+from regard.cli.options import _with_settings
 from regard.config import Configuration, from_preset, load, save
 from regard.config.keys import Key, SectionPlace, keys_of, places
 from regard.config.schema import SCHEMAS, TrainingConfig
@@ -187,10 +187,10 @@ def test_a_run_that_began_with_such_a_key_is_continued_with_a_warning_and_none_b
 def test_a_flag_that_nothing_reads_in_a_model_is_refused():
     config = from_preset("documents", ["data.train=a"]).config
     with pytest.raises(ConfigError, match=r"^--threshold: threshold has no effect with data\.label_separator: null; "):
-        _told(config, {"threshold": "0.4"})
+        _with_settings(config, {"threshold": "0.4"})
     several = from_preset("documents", ["data.train=a", "data.label_separator=|"]).config
-    assert _told(several, {"threshold": "0.4"}).decoding.threshold == 0.4
-    assert _told(config, {"threshold": "0.5", "num_best": "2"}).decoding.num_best == 2
+    assert _with_settings(several, {"threshold": "0.4"}).decoding.threshold == 0.4
+    assert _with_settings(config, {"threshold": "0.5", "num_best": "2"}).decoding.num_best == 2
 
 
 def test_a_value_that_is_read_whatever_the_other_key_is_is_taken():

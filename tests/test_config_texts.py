@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.cli.options import _told
+from regard.cli.options import _with_settings
 from regard.config import from_preset, load
 from regard.config.place import legible
 from regard.errors import ConfigError
@@ -116,9 +116,9 @@ def test_a_list_that_is_written_as_one_text_is_told_its_form():
 def test_flags_of_predict_are_read_like_settings():
     config = from_preset("documents", ["data.train=a"]).config
     with pytest.raises(ConfigError, match="--label-separator is not for models of documents"):
-        _told(config, {"label_separator": "#"})
+        _with_settings(config, {"label_separator": "#"})
     text = from_preset("g2p", ["data.train=a"]).config
-    told = _told(text, {"prefix": "[a]", "include": "[#, NO]", "exclude": "a: b", "beam": "3"}).decoding
+    told = _with_settings(text, {"prefix": "[a]", "include": "[#, NO]", "exclude": "a: b", "beam": "3"}).decoding
     assert (told.prefix, told.include, told.exclude, told.beam) == ("[a]", ("#", "NO"), "a: b", 3)
 
 

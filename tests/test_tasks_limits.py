@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.search import told
+from regard.config.search import with_search
 from regard.data.text import Field
 from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError
@@ -112,10 +112,10 @@ def test_a_million_outputs_are_as_many_as_there_are() -> None:
 
 def test_a_search_replaces_the_search_of_the_configuration_and_no_limit() -> None:
     model = untrained(max_length=4, alpha=0.9, beam=2)
-    assert told(model.config.decoding, None) == model.config.decoding
-    assert told(model.config.decoding, Search(beam=3)) == DecodingConfig(max_length=4, beam=3)
+    assert with_search(model.config.decoding, None) == model.config.decoding
+    assert with_search(model.config.decoding, Search(beam=3)) == DecodingConfig(max_length=4, beam=3)
     whole = DecodingConfig(max_length=3)
-    assert told(model.config.decoding, whole) is whole
+    assert with_search(model.config.decoding, whole) is whole
     with pytest.raises(ConfigError, match="min_length is 5, above max_length 4"):
         model.predict(["ab"], search=Search(min_length=5))
     with pytest.raises(TypeError, match=r"search: expected a Search, as in search=Search\(beam=3\); got 3"):
