@@ -114,10 +114,10 @@ def _task(words: Sequence[str]) -> str | None:
         for folder in (Path(name), Path(name) / "best", shipped / name):
             file = folder / "config.yaml"
             if file.is_file():
-                from regard.config.schema import TASKS
+                from regard.config.schema import TASK_NAMES
 
                 match = re.search(r"^task: *(\w+)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-                return match[1] if match and match[1] in TASKS else None
+                return match[1] if match and match[1] in TASK_NAMES else None
     return None
 
 

@@ -512,9 +512,9 @@ def is_set(config: Section, path: KeyPath) -> bool:
     return True
 
 
-TASKS = (
+TASK_NAMES = (
     "text_to_text", "documents", "forecasting", "language_modelling", "labelling", "text_to_speech", "image_to_text",
 )  # fmt: skip
 """The values of `task`, of which the first is the default."""
-SCHEMAS: OnDemand[type[Config]] = OnDemand({name: f"regard.tasks.{name}.config:CONFIG" for name in TASKS})
+SCHEMAS: OnDemand[type[Config]] = OnDemand({name: f"regard.tasks.{name}.config:CONFIG" for name in TASK_NAMES})
 """The configuration of each task."""

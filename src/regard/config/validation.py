@@ -24,7 +24,8 @@ def misreadings(key: Key, value: Any, entries: Mapping[KeyPath, Entry]) -> Itera
     """The problems of values that YAML reads as comments, numbers, switches or null where a text is expected."""
     if not holds_text(key):
         return
-    values, types = {key.path: value}, {member.type for member in key.members}
+    values: dict[KeyPath, Any] = {key.path: value}
+    types = {member.type for member in key.members}
     if isinstance(value, list):
         values = {(*key.path, index): item for index, item in enumerate(value)}
         types = {item.type for member in key.members for item in member.items}

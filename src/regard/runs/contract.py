@@ -277,7 +277,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         Raises:
             UnsupportedError: for other models.
         """
-        return self.pairs()
+        raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
 
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The rows of a prediction, usually one: columns that follow those of the input."""
