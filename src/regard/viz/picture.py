@@ -232,7 +232,7 @@ def colour_bar(
         weights: all weights that the bar is for.
         points: the size of its numbers.
     """
-    highest, finite = shade.norm.vmax or 1.0, [array[np.isfinite(array)] for array in weights]
+    highest, finite = shade.get_clim()[1], [array[np.isfinite(array)] for array in weights]
     over = any((array > highest * (1 + 1e-6)).any() for array in finite)
     under = any((array < 0).any() for array in finite)
     extend: Any = {(0, 0): "neither", (0, 1): "max", (1, 0): "min", (1, 1): "both"}[under, over]

@@ -72,8 +72,8 @@ def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: f
     panels[1].tick_params(axis="y", labelcolor=INK)
     _in_columns(panels[1], columns, POINTS * column)
     panels[-1].set_xlabel("seconds", fontsize=9, color=INK)
-    box = panels[1].get_position()
-    bar_box = (box.x1 + 0.15 / size[0], box.y1 - 1.45 / size[1], 0.1 / size[0], 1.2 / size[1])
+    panel = panels[1].get_position()
+    bar_box = (panel.x1 + 0.15 / size[0], panel.y1 - 1.45 / size[1], 0.1 / size[0], 1.2 / size[1])
     bar = colour_bar(figure, bar_box, shade, [sentence.alignment], 3, 7.5)
     bar.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)
     room = size[0] - left - 0.1
