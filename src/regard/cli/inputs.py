@@ -61,8 +61,10 @@ def opened(
     if peek and fields is None and form in ("auto", "training"):
         table = model.input_table(name, head, is_table=form == "training")
     if table is None:
-        is_open = form in ("auto", "training")
-        kind = format_of(path, fields, num_columns=len(model.input_fields)) if is_open else form
+        if form == "auto" or form == "training":
+            kind = format_of(path, fields, num_columns=len(model.input_fields))
+        else:
+            kind = form
         table = input_table(head, name, kind, fields, model.input_fields, say)
     if kind not in ("lines", "jsonl") and fields is None and head:
         say(f"{name}: {table.description}" + " (--input-format lines: each line is an input)" * (form == "auto"))
