@@ -71,7 +71,7 @@ def test_a_training_and_a_conversion_need_files(tmp_path: Path, capsys: pytest.C
     with pipe(PAIRS) as name:
         out = str(tmp_path / "run")
         assert run(["train", "--preset", "g2p", "--set", f"data.train={name}", "-o", out]) == 2
-        assert "a training needs files" in capsys.readouterr().err
+        assert "a training reads its data again" in capsys.readouterr().err
         assert run(["convert", "opennmt", name, "-o", out]) == 2
         assert "a model is read from a file or a folder" in capsys.readouterr().err
     assert run(["evaluate", "-m", "g2p-en", "/dev/zero"]) == 2

@@ -82,7 +82,7 @@ def test_flags_mean_what_they_mean_in_python(tmp_path, capsys, flags):
     ("flags", "message"),
     [
         ("--temperature 0.7", "temperature is 0.7, but only methods sampling and mbr read it, and method is beam"),
-        ("--length-penalty none --alpha 2", "alpha is 2.0, but it is not read where length_penalty is none"),
+        ("--length-penalty none --alpha 2", "alpha is 2, but it is not read where length_penalty is none"),
         ("--method sampling --beam 3", "beam is 3, but only method beam reads it, and method is sampling"),
         ("--method sample", "method='sample': expected one of beam, sampling, mbr"),
         ("--no-repeat-ngram-size -1", "no_repeat_ngram_size=-1: expected a whole number of at least 0"),
