@@ -364,8 +364,8 @@ def test_what_a_search_cannot_do_is_refused():
     [
         ({"beta": 0.5}, "beta", "beta is 0.5, but it is not read where coverage_penalty is none"),
         ({"diversity": 0.1}, "diversity", "diversity is 0.1, but it is not read where num_groups is 1"),
-        ({"patience": 2.0}, "patience", "patience is 2.0, but it is not read where stop is optimal"),
-        ({"stop": "first", "patience": 2.0}, "patience", "patience is 2.0, but it is not read where stop is first"),
+        ({"patience": 2.0}, "patience", "patience is 2, but it is not read where stop is optimal"),
+        ({"stop": "first", "patience": 2.0}, "patience", "patience is 2, but it is not read where stop is first"),
         (
             {"num_groups": 2},
             "num_groups",
