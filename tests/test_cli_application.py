@@ -173,7 +173,7 @@ def test_debug_behind_two_dashes_is_text(capsys):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("bahdanu", "Did you mean 'bahdanau'?"), ("copyng", "Did you mean 'copying'?"), ("qqqq", "`regard list` has the")],
+    [("bahdanu", "Did you mean 'bahdanau'?"), ("copyng", "Did you mean 'copying'?"), ("qqqq", "`regard list` lists")],
 )
 def test_a_name_that_nothing_has_is_told_the_most_similar_one(name, hint, capsys):
     assert run(["info", name]) == 2
