@@ -148,7 +148,7 @@ def test_all_layers_in_one_call_round_as_the_modules_do(name):
     [Search(beam=3), Search(beam=8, eos_threshold=1.5), Search(beam=1), Search(method="sampling", num_best=2, seed=3)],
 )
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_sentence_is_independent_of_its_batch(name, options):
+def test_a_sentence_alone_is_as_in_a_batch(name, options):
     model = weighty(DECODERS[name]())
     told = {"bos": BOS, "eos": EOS, "max_length": 6}
     stored = options.replace(weights="int8")

@@ -113,7 +113,7 @@ def test_a_recurrent_stack_over_nothing_gives_nothing(batch, width):
 
 
 @pytest.mark.parametrize("case", ENCODERS, ids=lambda case: case.name)
-def test_an_encoded_sentence_is_independent_of_batch_and_padding(case):
+def test_an_encoded_sentence_knows_neither_batch_nor_padding(case):
     encoder = moved(case.make())
     ids, lengths = torch.randint(1, 7, (3, 5)), (3, 5, 1)
     mask = torch.arange(5) < torch.tensor(lengths)[:, None]
