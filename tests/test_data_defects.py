@@ -229,8 +229,8 @@ def test_a_training_without_the_items_that_cannot_be_read_says_how_many_they_wer
         (["s{i:02}|a|b|c"] * 12, "1: expected id.text.normalised; got 4 columns.*no quoting"),
         (["s{i:02},So It,so it"] * 12, "separated by [|], not by commas"),
         (["s{i:02}.wav|So It|so it"] * 12, "An id has no suffix: s00"),
-        (["deep{i:02}|So It|so it"] * 12, "There is .*wavs/p1/deep00.wav; sounds stand in .*wavs itself"),
-        (["p1/deep{i:02}|So It|so it"] * 12, "Sounds stand in .*wavs itself: move them"),
+        (["deep{i:02}|So It|so it"] * 12, "There is .*wavs/p1/deep00.wav; move it into .*wavs itself"),
+        (["p1/deep{i:02}|So It|so it"] * 12, "Move the recordings into .*wavs itself"),
     ],
     ids=["speakers", "header", "four columns", "commas", "suffixes", "sub-folders", "paths"],
 )

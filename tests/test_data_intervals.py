@@ -55,10 +55,10 @@ def test_times_rounded_to_milliseconds_may_overlap_by_one(tmp_path):
         ("id\tstart\tend\tphone\na\t0\tnan\tx\n", ":2: end: expected seconds.*'nan'"),
         ("id\tstart\tend\tphone\na\t0\tinf\tx\n", ":2: end: expected seconds.*'inf'"),
         ("id\tstart\tend\tphone\na\t-1\t0\tx\n", ":2: start: expected seconds.*'-1'"),
-        ("id\tstart\tend\tphone\na\t2\t1\tx\n", ":2: end: 1 lies before the start, 2"),
-        ("id\tstart\tend\tphone\na\t0\t1\tx\na\t0.5\t2\ty\n", ":3: start: 0.5 lies before the end of the row above, 1"),
-        ("id\tstart\tend\tphone\na\t0\t1\t\n", ":2: phone: expected one"),
-        ("id\tstart\tend\tphone\na\t0\t1\tx\nb\t0\t1\tx\na\t1\t2\tx\n", ":4: id: 'a' has rows above"),
+        ("id\tstart\tend\tphone\na\t2\t1\tx\n", ":2: end: 1 is before the start, 2"),
+        ("id\tstart\tend\tphone\na\t0\t1\tx\na\t0.5\t2\ty\n", ":3: start: 0.5 is before the end of the row above, 1"),
+        ("id\tstart\tend\tphone\na\t0\t1\t\n", ":2: phone: the field is empty"),
+        ("id\tstart\tend\tphone\na\t0\t1\tx\nb\t0\t1\tx\na\t1\t2\tx\n", ":4: id: 'a' has other rows above"),
         ("id\tindex\tstart\tend\tletter\na\t0\t0\t1\tx\na\t2\t1\t2\ty\n", ":3: index: expected 1, .*'2'"),
     ],
 )
@@ -105,5 +105,5 @@ def test_phones_are_joined_with_one_pause_between():
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_joining_needs_enough_sentences(count):
-    with pytest.raises(DataError, match=f"Long sentences are {count} joined; there are 2"):
+    with pytest.raises(DataError, match=f"Joining {count} sentences needs .*; got 2"):
         join_texts(["a.", "b."], count)

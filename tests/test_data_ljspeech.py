@@ -38,13 +38,13 @@ def test_a_sound_may_be_a_flac_file(tmp_path: Path) -> None:
         ("a", r"metadata.csv:2: expected id\|text\|normalised; got 1 column in 'a'"),
         ("a\ttext", r"got 1 column in .*\n  Columns are separated by \|, not by tabs"),
         ("a|b|c|d", r"metadata.csv:2: expected id\|text\|normalised; got 4 columns"),
-        (" |text", "metadata.csv:2: id: expected one; got nothing"),
-        ("../b|text", r"metadata.csv:2: id: '../b' is no name of a file.*\n.* without folder and suffix"),
+        (" |text", "metadata.csv:2: id: the field is empty"),
+        ("../b|text", r"metadata.csv:2: id: '../b' is not the name of a file.*\n.* without folder and suffix"),
         ("a.wav|text", r"metadata.csv:2: id: 'a.wav': .*a.wav.wav: no such file.\n  An id has no suffix: a$"),
-        ("d|text", r"metadata.csv:2: id: 'd': .*d.wav: no such file.\n  There is d.mp3; sounds are called"),
+        ("d|text", r"metadata.csv:2: id: 'd': .*d.wav: no such file.\n  There is d.mp3; recordings are named"),
         ("b|text", "metadata.csv:2: id: 'b' is also that of line 1"),
-        ("a|Text| ", "metadata.csv:2: normalised: expected a text for 'a'; got nothing"),
-        ("a|", "metadata.csv:2: text: expected a text for 'a'; got nothing"),
+        ("a|Text| ", "metadata.csv:2: normalised: the text of 'a' is empty"),
+        ("a|", "metadata.csv:2: text: the text of 'a' is empty"),
         ("c|text", "metadata.csv:2: id: 'c': .*c.wav: no such file.$"),
     ],
 )
@@ -67,5 +67,5 @@ def test_a_table_without_a_folder_of_sounds_and_a_missing_table_are_refused(tmp_
     with pytest.raises(DataError, match=r"metadata\.csv"):
         read_ljspeech(path)
     path.write_text("a|text\n")
-    with pytest.raises(DataError, match=r"expected the folder .*wavs with the sounds"):
+    with pytest.raises(DataError, match=r"the folder of its recordings, .*wavs, does not exist"):
         read_ljspeech(path)

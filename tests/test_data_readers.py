@@ -176,7 +176,7 @@ def test_what_is_no_text_is_refused_with_what_to_do(tmp_path: Path, data: bytes,
 
 
 def test_text_that_is_not_utf8_is_shown_in_other_encodings(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"(?s)The word there is .*'дом' in cp1251.*iconv -f ENCODING -t utf-8"):
+    with pytest.raises(DataError, match=r"(?s)The word reads .*'дом' in cp1251.*iconv -f ENCODING -t utf-8"):
         open_pairs(written(tmp_path, "a.tsv", "дом\tпривет мир\n".encode("cp1251")))
     with pytest.raises(DataError, match="'Grüße' in cp1252"):
         open_pairs(written(tmp_path, "a.tsv", "Grüße\tcafé\n".encode("cp1252")))
@@ -311,7 +311,7 @@ def test_a_file_that_changed_is_an_error_and_not_another_text(tmp_path: Path) ->
         pairs[1]
     for changed in (b"ab\tc\nd\te\n", b"\nab\tc\td"):
         path.write_bytes(changed)
-        with pytest.raises(DataError, match="line 1 ends elsewhere"):
+        with pytest.raises(DataError, match="line 1 ends at another position"):
             pairs[0]
 
 

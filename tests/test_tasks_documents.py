@@ -576,7 +576,7 @@ def test_predict_keeps_the_columns_of_tables(here: Path, capsys: pytest.CaptureF
     assert [line.split(";")[:-1] for line in out.splitlines()] == [["id", "review"], ["1", "It was a joy"], ["2", ""]]
     assert "b.csv:3: '': expected 2 columns or more; got 1" in err
     assert verb("predict", "-m", "run", "-i", "b.csv") == 2
-    assert "b.csv:1: no column 'text'; there are 'id', 'review'" in capsys.readouterr().err
+    assert "b.csv:1: no column 'text'; the columns are 'id', 'review'" in capsys.readouterr().err
     assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "1") == 1
     assert len(capsys.readouterr().out.splitlines()) == 3
     (here / "a.tsv").write_text("id\ttext\n1\tIt was a joy.\n")

@@ -45,7 +45,7 @@ class Meter:
     def __init__(self, path: Path) -> None:
         from regard.data import text_file
 
-        is_plain = path.is_file() and path.suffix.lower() not in text_file.SUFFIXES
+        is_plain = path.is_file() and path.suffix.lower() not in text_file.COMPRESSED_SUFFIXES
         self._lines, self._size, self._read = lines(path), path.stat().st_size if is_plain else None, 0
 
     def __iter__(self) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""What all kinds of data share: files of lines, defects, findings, batches of similar lengths, held-out items.
+"""Readers by kind of data: `text`, `series`, `documents`, `pictures` and `speech`.
 
-`text`, `series`, `documents`, `pictures` and `speech` have what belongs to a kind. Nothing here needs torch."""
+This module has what they share: files of lines, defects, findings, batches of similar lengths, held-out items. It
+does not need torch."""
 
 from regard.data.bucketing import bucket, padding
 from regard.data.defects import Defects, collecting

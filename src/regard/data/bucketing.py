@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import RegardError
 
 RATIO = 1.05
-"""Items whose larger sides differ by less than this factor share a bucket."""
+"""The ratio of a bucket's longest to its shortest items, by their larger side."""
 
 
 def bucket(
@@ -24,25 +24,23 @@ def bucket(
     world_size: int = 1,
     shuffle: bool = True,
 ) -> list[NDArray[np.int64]]:
-    """The batches of one epoch: a pure function of its arguments, so a run can resume at any batch.
+    """The batches of one epoch: a pure function of its arguments, so that a run can resume at any batch.
 
-    The items fall into buckets of geometric width by the length of their larger side; the edges move with every epoch.
-    Within a bucket, items are ordered by target minus source length, upwards and downwards in turn, so that neighbours
-    stay alike across edges; equal items are in random order. The ordered items are then cut into batches, and the
-    batches are shuffled.
+    Items are sorted into buckets of geometric width by the length of their larger side, with edges that move in every
+    epoch, and within a bucket by target minus source length, ascending and descending in turn, so that neighbours stay
+    similar across edges; equal items are in random order. The sorted items are cut into batches, which are shuffled.
 
-    Over all ranks every item occurs exactly once. Batches are halved, the largest first, until every rank has the same
-    number of them; only where there are fewer items than ranks do the last ranks get none.
+    Over all ranks every item occurs exactly once. The largest batches are halved until every rank has the same number
+    of batches; with fewer items than ranks, the last ranks have none.
 
     Args:
         source_lengths: (items,) symbols of each source.
         target_lengths: (items,) symbols of each target.
-        batch_tokens: the most symbols in a batch, counted on its larger side with padding. A longer item is a batch
-            by itself.
-        seed: together with `epoch`, seeds everything random.
+        batch_tokens: the most symbols in a batch, on its larger side with padding. A longer item is a batch by itself.
+        seed: together with `epoch`, the seed of all random numbers.
         epoch: counted from 0.
         rank: the number of the calling process.
-        world_size: how many processes share the epoch.
+        world_size: the number of processes that share the epoch.
         shuffle: if False, batches are ordered by length and are the same in every epoch.
 
     Returns:
@@ -107,7 +105,7 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
 
 
 def _even(batches: Sequence[NDArray[np.int64]], world_size: int) -> list[NDArray[np.int64]]:
-    """Halves the largest batches until their number is a multiple of `world_size`."""
+    """The batches, the largest halved until their number is a multiple of `world_size`."""
     result = list(batches)
     while len(result) % world_size:
         i = max(range(len(result)), key=lambda j: len(result[j]))

@@ -1,4 +1,4 @@
-"""Rows of CSV: with fields of any length, the delimiter of a file, and rows that are written."""
+"""Reading and writing rows of CSV, and the delimiter that a file names."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from regard.errors import DataError
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What may stand between the fields of a row."""
 LONGEST = 2**31 - 1
-"""Characters of a field that are read."""
+"""The most characters of a field."""
 
 
 def named_delimiter(line: str) -> str | None:
-    """The delimiter that a line `sep=;` before the rows names, as spreadsheets write it; None of other lines."""
+    """The delimiter in a line `sep=;`, which spreadsheets write before the rows; None for other lines."""
     named = re.fullmatch(r" *sep=([^ ]) *", line, re.IGNORECASE)
     return named and named[1]
 
@@ -28,12 +27,12 @@ def csv_rows(
 
     Args:
         lines: with their ends.
-        name: of the file, for messages.
+        name: the file's name, for messages.
         first: the number of the first line.
-        strict: whether quotation marks that do not match are refused.
+        strict: whether unmatched quotation marks are errors.
 
     Raises:
-        DataError: for what is no CSV.
+        DataError: for malformed CSV.
     """
     rows, number = csv.reader(lines, delimiter=delimiter, strict=strict), first
     while True:
@@ -42,8 +41,8 @@ def csv_rows(
             row = next(rows, None)
         except csv.Error as error:
             text = str(error).partition(" - ")[0]
-            what = "a quotation mark is not closed" if text.startswith("unexpected end") else text
-            raise DataError(f"{name}:{number}: not CSV: {what}, in the row that begins here.") from None
+            problem = "a quotation mark is not closed" if text.startswith("unexpected end") else text
+            raise DataError(f"{name}:{number}: not CSV: {problem}, in the row that begins here.") from None
         finally:
             csv.field_size_limit(limit)
         if row is None:
@@ -53,12 +52,12 @@ def csv_rows(
 
 
 def is_blank(row: Sequence[str]) -> bool:
-    """Whether a row of CSV is that of a blank line."""
+    """Whether a row of CSV comes from a blank line."""
     return not any(value.strip() for value in row) and len(row) < 2
 
 
 def csv_line(values: Iterable[object], delimiter: str = ",") -> str:
-    """A row of CSV, without the end of its last line."""
+    """A row of CSV without its line end."""
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(values)  # so that either end is quoted
     return line.getvalue().removesuffix("\r\n")

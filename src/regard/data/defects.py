@@ -1,4 +1,4 @@
-"""Items of data that cannot be read: the first one is an error, or all are collected and left out."""
+"""Items of data that cannot be read: the first raises an error, or all are collected and left out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from regard.data.finding import Finding, Severity
 from regard.errors import DataError, counted
 
 Kind = tuple[str, int]
-"""A kind of defect: the source line that raises its errors."""
+"""File and line of the code that raises the errors of a kind."""
 
 
 class Defects:
-    """The errors of items that could not be read, grouped by what is wrong.
+    """The errors of items that could not be read, grouped by kind.
 
-    An error that is raised twice for the same item, as when a file is read for two purposes, counts once.
+    An error that is raised twice for the same item, as when a file is read twice, counts once.
     """
 
     def __init__(self) -> None:
@@ -32,19 +32,18 @@ class Defects:
         self._kinds.setdefault(_kind(error), {}).setdefault(str(error))
 
     def findings(self, *, left_out: bool) -> tuple[Finding, ...]:
-        """A finding for each kind, with its count and the first items, and before them one with the whole count.
+        """A finding with the total, then one for each kind with its count and first items.
 
         Args:
-            left_out: whether training goes on without these items, so that they are no errors.
+            left_out: whether training continues without these items, which makes them warnings.
         """
         if not self._kinds:
             return ()
         severity: Severity = "warning" if left_out else "error"
-        count, kinds = len(self), len(self._kinds)
-        found = f"{counted(count, 'defect|defects')} of {counted(kinds, 'kind|kinds')}"
+        counts = f"{counted(len(self), 'defect|defects')} of {counted(len(self._kinds), 'kind|kinds')}"
         hint = "items with defects are left out"
         hint = hint if left_out else "data.on_error=skip leaves items with defects out of a training"
-        total = Finding(severity, f"{found}; {hint}", count)
+        total = Finding(severity, f"{counts}; {hint}", len(self))
         text = "items have the same kind of defect"
         return (total, *(Finding.of_messages(severity, text, list(each)) for each in self._kinds.values()))
 
@@ -54,15 +53,15 @@ _collected: ContextVar[Defects | None] = ContextVar("collected", default=None)
 
 @contextmanager
 def collecting() -> Iterator[Defects]:
-    """Within the block readers leave out the items that cannot be read, and their errors are collected.
+    """Within the block, readers leave out the items that cannot be read and collect their errors.
 
     >>> with collecting() as defects:
     ...     for number, text in enumerate(("1", "one", "2"), start=1):
     ...         with item_or_defect:
     ...             if not text.isdecimal():
-    ...                 raise DataError(f"numbers.txt:{number}: {text!r} is no number.")
+    ...                 raise DataError(f"numbers.txt:{number}: {text!r} is not a number.")
     >>> print(defects.findings(left_out=False)[1])
-    error: numbers.txt:2: 'one' is no number.
+    error: numbers.txt:2: 'one' is not a number.
     """
     defects = Defects()
     token = _collected.set(defects)
@@ -73,7 +72,7 @@ def collecting() -> Iterator[Defects]:
 
 
 class _ItemOrDefect:
-    """Reads one item: within `collecting` its DataError is collected and the block is left; elsewhere it is raised."""
+    """Collects a DataError of its block within `collecting`; elsewhere raises it."""
 
     def __enter__(self) -> None:
         pass
@@ -89,16 +88,16 @@ class _ItemOrDefect:
 
 
 item_or_defect = _ItemOrDefect()
-"""A context for the reading of one item of a file, see `collecting`."""
+"""A context for reading one item of a file, see `collecting`."""
 
 
 def is_collecting() -> bool:
-    """Whether defects are collected, so that what is read on demand has to be looked through beforehand."""
+    """Whether defects are collected, in which case items that are read on demand have to be checked beforehand."""
     return _collected.get() is not None
 
 
 def readable(count: int, read: Callable[[int], object]) -> list[int]:
-    """The indices from 0 to `count - 1` of which `read` raises no DataError; the others are defects."""
+    """The indices from 0 to `count - 1` that `read` reads without a DataError; the others are defects."""
     indices = []
     for index in range(count):
         with item_or_defect:
@@ -108,7 +107,7 @@ def readable(count: int, read: Callable[[int], object]) -> list[int]:
 
 
 def _kind(error: BaseException) -> Kind:
-    """The source line at which the error, or the one that it repeats with a place, was raised."""
+    """The line of code that raised the error, or the error that it repeats with a place."""
     while isinstance(error.__context__, DataError):
         error = error.__context__
     trace = error.__traceback__

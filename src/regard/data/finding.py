@@ -1,4 +1,4 @@
-"""A finding about data, and how it is shown."""
+"""Findings about data and their texts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Finding:
     """An observation about the data.
 
     Args:
-        severity: `error`: training would be pointless; `warning`: should be looked at; `info`: for information.
+        severity: `error`: training would be pointless; `warning`: to be checked by the user; `info`: for information.
         text: the observation, with its count.
-        count: the number of pairs, or of symbols, that it is about.
+        count: the number of pairs or symbols concerned.
         examples: the first of these, as `file:line`.
-        details: further lines, shown below it.
+        details: further lines, shown below the text.
     """
 
     severity: Severity
@@ -34,16 +34,16 @@ class Finding:
 
     @classmethod
     def of_message(cls, severity: Severity, message: str) -> Finding:
-        """The finding that one error is, with the whole of its message."""
+        """A finding from the whole message of an error."""
         first, *hints = (line.strip() for line in message.splitlines())
         return cls(severity, first, 1, details=tuple(hints))
 
     @classmethod
     def of_messages(cls, severity: Severity, text: str, messages: Sequence[str]) -> Finding:
-        """The finding that messages about one kind of thing are: the only one, or the first and how many there are.
+        """A finding from messages of one kind: a single one as it is, or the number of them and the first.
 
         Args:
-            text: what they have in common, after their number.
+            text: the part that they share, which follows their number.
         """
         if len(messages) == 1:
             return cls.of_message(severity, messages[0])
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a check of data found; `str` shows each on a line of its own.
+    """The findings of a check; `str` shows each on its own line.
 
     Args:
         findings: errors, warnings and information about the data.
@@ -72,7 +72,7 @@ class Findings:
 
     @property
     def has_errors(self) -> bool:
-        """Whether a finding makes training pointless."""
+        """Whether any finding is an error."""
         return any(finding.severity == "error" for finding in self.findings)
 
     def __str__(self) -> str:
@@ -80,5 +80,5 @@ class Findings:
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, the most severe first, otherwise in their order."""
+    """The findings with the most severe first, otherwise in their order."""
     return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))

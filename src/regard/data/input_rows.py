@@ -1,4 +1,4 @@
-"""Inputs of a prediction, with the line of the file that each is from: lines, or columns and fields of a table."""
+"""Inputs of a prediction with their places in a file: lines, or columns and fields of a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Fields = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """An input with what stands beside it.
+    """An input with the other columns of its line.
 
     Args:
-        place: file and line, shown in messages.
-        text: the input: a text, or what the model's `predict` takes.
+        place: file and line, for messages.
+        text: the input: a text, or another input of the model's `predict`.
         kept: the columns of the line, or its JSON value, which are written beside the output; None for a plain text.
-        refusal: why the line has no input; empty if it has one.
+        refusal: the reason why the line has no input; empty if it has one.
     """
 
     place: str
@@ -36,14 +36,14 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class InputTable:
-    """How the inputs of a file are read.
+    """A reader for the inputs of a file.
 
     Args:
-        description: what is read, for the user: `tab-separated columns; the input is column 0 of 2`.
-        rows: makes rows of the lines of the file, lazily; its second argument is the file's name, for places.
-        format: how outputs are printed unless another format is chosen; None: as for other files.
+        description: for the user, such as `tab-separated columns; the input is column 0 of 2`.
+        rows: a function that reads lines lazily as rows; its second argument is the file's name, for places.
+        format: the default format of outputs; None: as for other files.
         header: the names of the columns, if the file has them.
-        delimiter: between the columns of a CSV file.
+        delimiter: the delimiter of a CSV file.
     """
 
     description: str
@@ -61,16 +61,15 @@ def input_table(
     trained: Fields,
     note: Callable[[str], object] = lambda text: None,
 ) -> InputTable:
-    """How a file with one input per line, or with columns or fields, is read.
+    """The reader for a file with one input per line, or with columns or fields.
 
     Args:
-        head: its first lines; none if they may not be read yet.
-        name: of the file, for messages.
-        format: how it is read.
-        fields: the fields of the input in this file. If None, those of the training data, or all columns if there are
-            only as many.
+        head: its first lines; empty if they may not be read yet.
+        name: the file's name, for messages.
+        fields: the fields of the input in this file. If None, those of the training data, or all columns if the file
+            has no others.
         trained: the fields of the training data, one for each column of the model's inputs.
-        note: is told what the reader should know.
+        note: called with messages for the user.
 
     Raises:
         DataError: for a header without these fields.
@@ -85,7 +84,7 @@ def input_table(
     if format == "tsv":
         return separated_table(head, TAB, fields, trained)
     if format == "jsonl":
-        shown = f"JSON; the input is the field {_listed(chosen)}"
+        shown = f"JSON; the input is the field {', '.join(map(str, chosen))}"
         return InputTable(shown, lambda lines, name: _fields_of_json(_numbered(lines, name), chosen), "jsonl")
 
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
@@ -95,11 +94,7 @@ def input_table(
 
 
 def separated_table(head: Sequence[str], separator: str, fields: Fields | None, trained: Fields) -> InputTable:
-    """A file with a row per line, in which quotation marks have no special meaning.
-
-    Args:
-        separator: between the columns, as in `split_row`.
-    """
+    """The reader for a file with one row per line, without quoting; the separator is that of `split_row`."""
     first = split_row(head[0], separator) if head else []
     use = trained if fields is None else fields
     chosen = _named(first, use) if first else None
@@ -137,12 +132,8 @@ def _row(place: str, values: list[str], columns: Sequence[int]) -> InputRow:
 
 
 def _description(kind: str, fields: Sequence[str | int], first: Sequence[str]) -> str:
-    of = f" of {len(first)}" if first else ""
-    return f"{kind}; the input is column {_listed(fields)}{of}"
-
-
-def _listed(fields: Sequence[str | int]) -> str:
-    return ", ".join(map(str, fields))
+    total = f" of {len(first)}" if first else ""
+    return f"{kind}; the input is column {', '.join(map(str, fields))}{total}"
 
 
 def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
@@ -150,7 +141,7 @@ def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
 
 
 def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object]) -> Iterator[tuple[str, str]]:
-    """The lines, with a message if the first looks like JSON or TSV."""
+    """The lines, after a note if the first looks like JSON or TSV."""
     for index, (place, line) in enumerate(numbered):
         if index == 0 and line.startswith("{") and line.rstrip().endswith("}"):
             note(f"{place}: read as plain text, although it looks like JSON; use --source-field NAME to read a field.")
@@ -160,7 +151,7 @@ def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object])
 
 
 def _chosen(place: str, count: int, fields: Fields | None, trained: Fields, kind: str = "") -> list[int]:
-    """The columns of the input, of a line with `count` columns."""
+    """The columns of the input in a line with `count` columns."""
     numbers = [field for field in (trained if fields is None else fields) if isinstance(field, int)]
     if len(numbers) == len(trained) and max(numbers) < count:
         return numbers
@@ -176,7 +167,7 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields, kind
 
 
 def _named(header: Sequence[str], fields: Fields) -> list[int] | None:
-    """The numbers of named columns; None if the line is not a header that has them all."""
+    """The numbers of named columns; None if the line is not a header with all of them."""
     names = [name.strip() for name in header]
     if any(field not in names for field in fields):
         return None
@@ -184,7 +175,7 @@ def _named(header: Sequence[str], fields: Fields) -> list[int] | None:
 
 
 def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: Fields) -> InputTable:
-    """A CSV file, whose header names the columns unless fields are numbers and the first row is none."""
+    """The reader for a CSV file; the first row is a header if fields have names or it looks like one."""
     use = trained if fields is None else fields
     named = any(isinstance(field, str) for field in use)
     separator, chosen = named_delimiter(head[0]) if head else None, None
@@ -198,16 +189,17 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
     firsts = {each: next((row for _, row in numbered(head, name, each)), []) for each in delimiters}
     delimiter = max(delimiters, key=lambda each: len(firsts[each]))
     if named:
-        found = ((each, _named(row, use)) for each, row in firsts.items())
-        delimiter, chosen = next(((each, columns) for each, columns in found if columns), (delimiter, None))
+        by_delimiter = ((each, _named(row, use)) for each, row in firsts.items())
+        delimiter, chosen = next(((each, columns) for each, columns in by_delimiter if columns), (delimiter, None))
         if chosen is None:
-            there = ", ".join(map(repr, firsts[delimiter])) or "none"
+            names = ", ".join(map(repr, firsts[delimiter])) or "none"
             missing = ", ".join(repr(field) for field in use if field not in firsts[delimiter])
             raise DataError(
-                f"{name}:1: no column {missing}; there are {there}.\n  Give the input's: --source-field NAME."
+                f"{name}:1: no column {missing}; the columns are {names}.\n"
+                "  Give the column of the input: --source-field NAME."
             )
     first = firsts[delimiter]
-    # most tables of commas have a header, so that one name of a column is enough
+    # one known column name suffices, as most CSV files have a header
     has_header = named or (
         len(first) > 1 and all(first) and any(len(each) > 1 and are_headings([each.strip()]) for each in first)
     )
@@ -217,10 +209,10 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
         width = len(first)
         for number, row in islice(numbered(lines, name, delimiter), int(has_header), None):
             place, surplus = f"{name}:{number}", any(value.strip() for value in row[width:])
-            if surplus:  # most often a delimiter in a text that should have quotation marks
+            if surplus:  # usually an unquoted text with a delimiter
                 yield InputRow(place, "", row, f"expected {width} columns, as in the first row; got {len(row)}")
                 continue
-            # the output stands in the column that the header has for it
+            # padded to the width of the header, so that the output is in its own column
             filled = [*row, *[""] * (width - len(row))][:width]
             is_short = len(row) <= max(columns)
             yield replace(_row(place, row, columns), kept=filled) if is_short else _row(place, filled, columns)

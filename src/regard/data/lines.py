@@ -1,4 +1,4 @@
-"""The lines of a text file, read by their offsets, so that the file may be larger than memory."""
+"""Random access to the lines of a text file, which may be larger than memory."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ CHUNK_BYTES = 1 << 20
 
 
 class Lines:
-    """A UTF-8 text file as a sequence of lines; only their offsets are kept in memory.
+    """A UTF-8 text file as a sequence of lines, with only their offsets in memory.
 
-    Lines end with `\\n` or `\\r\\n` and nothing else; the last line may have no end. A byte order mark is skipped.
-    Compressed files are unpacked into a temporary one (`open_text`). Instances can be pickled (the file is then opened
-    again) and read by several threads and processes at once.
+    Lines end with `\\n` or `\\r\\n` only; the last line may have no end. A byte order mark is skipped. Compressed files
+    are unpacked into a temporary file (`open_text`). Instances can be pickled, which reopens the file, and read by
+    several threads and processes at once.
 
     Args:
         skip_blank: leave out lines of spaces only; a line with a tab is not blank.
 
     Raises:
-        DataError: if the file is missing or no text; when a line is read, if it is not UTF-8 or the file has changed.
+        DataError: if the file is missing or not text; when a line is read, if it is not UTF-8 or the file has changed.
     """
 
     def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:
         self.path = Path(path)
         self._open()
         self.offsets, filled = _scan(self._file)
-        self.kept = np.flatnonzero(filled) if skip_blank and not filled.all() else None
-        self._count = len(self.offsets) - 1 if self.kept is None else len(self.kept)
+        self._filled = np.flatnonzero(filled) if skip_blank and not filled.all() else None
+        self._count = len(self.offsets) - 1 if self._filled is None else len(self._filled)
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def num_skipped(self) -> int:
-        """How many blank lines were left out."""
+        """The number of blank lines left out."""
         return len(self.offsets) - 1 - len(self)
 
     def number(self, index: int) -> int:
         """The line's number in the file, from 1."""
-        return 1 + (index if self.kept is None else int(self.kept[index]))
+        return 1 + (index if self._filled is None else int(self._filled[index]))
 
     def __iter__(self) -> Iterator[str]:
         return map(self.__getitem__, range(len(self)))
@@ -60,7 +60,7 @@ class Lines:
         start, end = int(self.offsets[number - 1]), int(self.offsets[number])
         raw = self._read(start, end - start)
         if raw.find(b"\n", 0, -1) >= 0 or (not raw.endswith(b"\n") and end < self.offsets[-1]):
-            raise DataError(f"{self.path} has changed since it was opened: line {number} ends elsewhere.")
+            raise DataError(f"{self.path} has changed since it was opened: line {number} ends at another position.")
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
             return raw.decode("utf-8")
@@ -109,7 +109,7 @@ def check_parallel(first: Lines, *others: Lines) -> None:
 
 
 def _scan(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The offsets of all lines and of the end, (lines + 1,), and whether each line is not blank, (lines,)."""
+    """The offset of each line and of the end, (lines + 1,), and a mask of the lines that are not blank, (lines,)."""
     offsets: list[NDArray[np.int64]] = []
     filled: list[NDArray[np.bool_]] = []
     position = start = file.tell()

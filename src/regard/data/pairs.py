@@ -1,4 +1,4 @@
-"""Pairs of texts as a sequence that is read on demand."""
+"""Pairs of texts as a sequence read on demand."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.defects import is_collecting, readable
-from regard.data.lines import Lines
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A source text and its target text, with the file and line they are from.
+    """A source text and its target text, with their file and line.
 
     Args:
-        source, target: the texts.
-        file, line: of the pair, or of the source if the target has a file of its own.
+        file, line: of the pair, or of the source of a parallel file.
         target_file: the file of the target, if it is another one.
     """
 
@@ -34,7 +32,7 @@ class Pair:
 
     @property
     def place(self) -> str:
-        """File and line, as messages show them."""
+        """File and line, for messages."""
         return f"{self.file}:{self.line}"
 
     def place_of(self, side: str) -> str:
@@ -43,7 +41,7 @@ class Pair:
 
 
 class Pairs(Sequence[Pair]):
-    """A sequence of pairs that are read by index; slices are views."""
+    """A sequence of pairs, read by index; slices are views."""
 
     @abstractmethod
     def read(self, index: int) -> Pair:
@@ -51,12 +49,12 @@ class Pairs(Sequence[Pair]):
 
     @property
     def num_blank(self) -> int:
-        """How many blank lines were skipped."""
+        """The number of skipped blank lines."""
         return 0
 
     @property
     def heading(self) -> tuple[str, ...]:
-        """The names of the columns, if the first row of the file has them and is no pair."""
+        """The names of the columns, if the first row of the file is a header."""
         return ()
 
     def __iter__(self) -> Iterator[Pair]:
@@ -75,22 +73,8 @@ class Pairs(Sequence[Pair]):
         return self.read(number % len(self))
 
 
-class LinePairs(Pairs):
-    """One pair per line of a file; blank lines are skipped."""
-
-    def __init__(self, path: Path) -> None:
-        self.lines = Lines(path, skip_blank=True)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def num_blank(self) -> int:
-        return self.lines.num_skipped
-
-
 def readable_pairs(pairs: Pairs) -> Pairs:
-    """The pairs; while defects are collected, those of them that can be read."""
+    """The pairs; while defects are collected, only those that can be read."""
     if not is_collecting():
         return pairs
     indices = readable(len(pairs), pairs.read)
@@ -98,7 +82,7 @@ def readable_pairs(pairs: Pairs) -> Pairs:
 
 
 class Selection(Pairs):
-    """Some of the pairs of a sequence, in the order of their indices."""
+    """The pairs of a sequence at some indices."""
 
     def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
         self.pairs = pairs
@@ -115,10 +99,10 @@ class Selection(Pairs):
         return self.pairs.read(int(self.indices[index]))
 
 
-def shorten(text: str, limit: int = 60) -> str:
-    """A text as messages show it: quoted, on one line, and cut if it is long.
+def shorten(text: str) -> str:
+    """A text for messages: quoted, on one line, and cut to 60 characters.
 
     >>> print(shorten("a\\tb"))
     'a\\tb'
     """
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,4 +1,4 @@
-"""Held-out pairs, chosen by a hash of the source, so that all pairs of a source are on the same side."""
+"""Held-out items, chosen by a hash of their text, so that equal texts are in the same part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.errors import DataError, counted
 SALT = "dev:"
 CHOICE_SALT = "some:"
 LARGEST_SHARE, MOST_PAIRS = 0.1, 2_000
-"""The default of what is held out: 2,000 pairs tell models apart, and few files can spare more than a tenth."""
+"""Limits of the default held-out part: 2,000 pairs suffice to compare models, and files spare at most a tenth."""
 
 
 def share(text: str, *, salt: str = "") -> float:
@@ -28,7 +28,7 @@ def share(text: str, *, salt: str = "") -> float:
 
 
 def suggested_fraction(num_pairs: int) -> float:
-    """A tenth, or the fraction that makes about 2,000 pairs if that is less.
+    """A tenth, or the fraction for about 2,000 pairs if that is less.
 
     >>> suggested_fraction(3_600), suggested_fraction(104_000)
     (0.1, 0.019)
@@ -44,11 +44,11 @@ def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
 def held_out_indices(
     texts: Iterable[str], fraction: float, *, what: str, advice: str, setting: str = "data.dev_fraction="
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The indices of the texts that are trained on, and of those that are held out (`are_held_out`).
+    """The indices of the training texts and of the held-out texts (`are_held_out`).
 
     Args:
-        what: the texts are, one and several, as of `counted`.
-        advice: what to do if one of the parts would be empty.
+        what: the noun for the texts, singular and plural, as for `counted`.
+        advice: the last line of the error.
 
     Raises:
         DataError: if one of the parts would be empty.
@@ -61,10 +61,10 @@ def held_out_indices(
 
 
 def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
-    """The indices, in order, of at most so many texts: those whose salted `share` is smallest.
+    """The indices, in order, of the `most` texts with the smallest salted `share`.
 
-    What is chosen depends on the texts and not on their order or a seed, and a larger number only adds to it. Of equal
-    texts the first comes first.
+    The choice does not depend on a seed or the order of the texts, and a larger number only adds to it. Of equal texts
+    the first is chosen first.
 
     >>> chosen_evenly(["a", "b", "c", "d"], 2).tolist()
     [1, 2]
@@ -74,13 +74,13 @@ def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
 
 
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
-    """Training pairs and held-out pairs: a source is held out when its `share` is below the fraction.
+    """Training pairs and held-out pairs: a source is held out if its `share` is below the fraction.
 
-    Whether a source is held out depends only on its text, not on the other pairs, their order or a seed. The share is
-    salted, so that data that were split by plain SHA-256 before (`regard.data.text.cmudict`) can be split again.
+    The choice depends only on the source, not on other pairs, their order or a seed. The share is salted, so that data
+    that were split by plain SHA-256 before (`regard.data.text.cmudict`) can be split again.
 
     Args:
-        fraction: the share of the distinct sources that is held out, approximately.
+        fraction: the approximate share of the distinct sources that is held out.
         normalise: sources are equal if this maps them to the same text (the source field's `normalisation`).
 
     Raises:

@@ -1,4 +1,4 @@
-"""JSON documents with a format number and a list of symbols, one per line."""
+"""JSON files with a format number and a list of symbols, one per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 def write(path: Path, header: dict[str, Any], symbols: tuple[str, ...]) -> None:
-    """Writes a document. Characters that cannot be printed are escaped."""
+    """Writes a file. Characters that cannot be printed are escaped."""
     entries = {"format": FORMAT, **header}
     lines = [f"{_quoted(key)}: {json.dumps(value)},\n" for key, value in entries.items()]
     listed = ",\n".join(map(_quoted, symbols))
@@ -21,10 +21,10 @@ def write(path: Path, header: dict[str, Any], symbols: tuple[str, ...]) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The header and the symbols of a document.
+    """The header and the symbols of a file.
 
     Raises:
-        DataError: if the document cannot be read, is of a newer format, or has no list of symbols.
+        DataError: if the file cannot be read, is of a newer format, or has no list of symbols.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise DataError(f"{path}: not a JSON document: {error}") from None
     number = document.get("format") if isinstance(document, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise DataError(f"{path}: not a vocabulary that regard wrote: it has no format number.")
+        raise DataError(f"{path}: not a vocabulary written by regard: it has no format number.")
     if number > FORMAT:
         raise newer_format(path, number, FORMAT)
     symbols = document.get("symbols")

@@ -1,4 +1,4 @@
-"""The rows of a table, read by index: tab-separated text, CSV, or texts with another separator."""
+"""Random access to the rows of a table: tab-separated text, CSV, or another separator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class AbstractRows(ABC):
     """The rows of a table, read by index."""
 
     kind: str
-    """How the columns are separated, for messages."""
+    """The separation of columns, for messages: `tab-separated`."""
     num_blank: int
-    """How many blank lines there are."""
+    """The number of blank lines."""
 
     def __init__(self, path: Path, *, skip_blank: bool) -> None:
         self.lines = Lines(path, skip_blank=skip_blank)
@@ -29,7 +29,7 @@ class AbstractRows(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows, the first line included."""
+        """The number of rows, including the first line."""
 
     @abstractmethod
     def __getitem__(self, index: int) -> list[str]:
@@ -37,7 +37,7 @@ class AbstractRows(ABC):
 
     @abstractmethod
     def number(self, index: int) -> int:
-        """The line of a row, from 1."""
+        """The line number of a row, from 1."""
 
 
 class SeparatedRows(AbstractRows):
@@ -59,21 +59,21 @@ class SeparatedRows(AbstractRows):
 
 
 def split_row(line: str, separator: str) -> list[str]:
-    """The columns of a line; around any other separator than a tab white space does not count."""
+    """The columns of a line; white space around separators other than a tab is removed."""
     columns = line.split(separator)
     return columns if separator == TAB else [column.strip() for column in columns]
 
 
 def kind_of(separator: str) -> str:
-    """How columns between separators are called in messages."""
+    """The separation of columns in messages."""
     return "tab-separated" if separator == TAB else f"{separator.strip()!r}-separated"
 
 
 class CsvRows(AbstractRows):
-    """The rows of a CSV file; fields in double quotes may have delimiters and line ends in them.
+    """The rows of a CSV file; fields in double quotes may contain delimiters and line ends.
 
-    The delimiter is the one of `,` `;` tab `|` that the first line has most often, or that a line `sep=;` before it
-    names, as spreadsheets write it.
+    The delimiter is the most frequent of `,` `;` tab `|` in the first line, or that of a line `sep=;` before it, as
+    spreadsheets write it.
     """
 
     kind = "comma-separated"
@@ -92,7 +92,7 @@ class CsvRows(AbstractRows):
         self._starts.append(len(self.lines))
 
     def _readable(self, index: int) -> str:
-        """A line; nothing of one that is a defect, whose row is refused when it is read."""
+        """A line, or an empty text for a defect, whose row raises an error when it is read."""
         with item_or_defect:
             return self.lines[index]
         return ""

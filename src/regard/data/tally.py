@@ -1,4 +1,4 @@
-"""Warnings about many inputs in a few lines: which symbols, how often, and where first."""
+"""Summaries of warnings about many inputs: the symbols, their counts and the first places."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from regard.data.finding import NUM_EXAMPLES
 from regard.errors import counted, first_of
 
 MOST_NAMES = 20
-"""The most symbols that a line names."""
+"""The most symbols listed in a line."""
 
 
 class Caution(str):
-    """A warning about one input that is like those about other inputs.
+    """A warning about one input that can be summarised with those about other inputs.
 
     Args:
         text: the warning, as it is printed for a single input.
-        subject: what such warnings have in common.
-        names: the symbols that it is about, each as often as it occurs.
+        subject: the part that such warnings share.
+        names: the symbols concerned, with repetitions.
 
     >>> Caution("unknown: 'x'", "unknown", ["x", "x"])
     "unknown: 'x'"
@@ -39,7 +39,7 @@ class Caution(str):
 
 
 def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAMES) -> Caution:
-    """A warning that names symbols, each once, and at most so many.
+    """A warning that lists distinct symbols, at most `most`.
 
     >>> unknown_symbols("xyx", "read as <unk>")
     "read as <unk>: 'x', 'y'"
@@ -51,7 +51,7 @@ def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAME
 
 @dataclass(slots=True)
 class SymbolTally:
-    """Symbols and the items that have them.
+    """Counts of symbols and of the items that have them.
 
     >>> tally = SymbolTally()
     >>> tally.add("t.tsv:1", ["é", "é", "ß"])
@@ -65,20 +65,20 @@ class SymbolTally:
     num_items: int = 0
 
     def add(self, place: str, names: Iterable[str]) -> None:
-        """Counts an item, if it has any."""
+        """Counts symbols, and their item if it has any."""
         before = self.names.total()
         self.names.update(names)
         if self.names.total() > before:
             self.count(place)
 
     def count(self, place: str) -> None:
-        """Counts an item."""
+        """Counts an item without symbols."""
         self.num_items += 1
         if len(self.places) < NUM_EXAMPLES:
             self.places.append(place)
 
     def line(self, text: str) -> str:
-        """The number of items, what they have, the most frequent symbols, and the first places."""
+        """The number of items and the text, with the most frequent symbols and the first places."""
         return self.about(counted(self.num_items, text))
 
     def about(self, text: str) -> str:
@@ -95,10 +95,10 @@ class SymbolTally:
 
 
 def summary(warnings: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Lines about the warnings of many items: one for all that are alike.
+    """Lines for the warnings of many items, one for each kind.
 
     Args:
-        warnings: the place and the warnings of each item.
+        warnings: place and warnings of each item.
 
     >>> unknown = Caution("no 'x'", "no", ["x"])
     >>> summary([("a:1", ["the input is empty"]), ("a:2", [unknown]), ("a:3", ["the input is empty"])])

@@ -1,4 +1,4 @@
-"""Opens files of text: plain or compressed ones; what is no text, or not UTF-8, is refused with what to do about it."""
+"""Opening plain and compressed text files; other formats and encodings are errors that say how to convert the file."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
     **{f"BZh{level}1AY&SY".encode(): bz2.open for level in range(1, 10)},
 }
 ZIP = b"PK\x03\x04"
-SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
-"""Of compressed files."""
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
 TABLES: dict[str, Literal["csv", "jsonl", "tsv"]] = {
     ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv",
 }  # fmt: skip
-"""The formats of tables, by suffix."""
+"""Table formats by suffix."""
 FOREIGN = {
     b"\xff\xfe": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
     b"\xfe\xff": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
@@ -48,55 +47,52 @@ FOREIGN = {
     b"\x89PNG": "is a picture",
     b"\xff\xd8\xff": "is a picture",
 }
-"""How files begin that are no text in UTF-8, and what is said of them."""
+"""First bytes of files that are not UTF-8 text, and the end of the error's sentence."""
 ENCODINGS = ("cp1252", "cp1251", "cp1250", "koi8_r", "shift_jis", "gb18030", "euc_kr")
-"""In which of these the reader may recognise a text that is not UTF-8."""
+"""Encodings in which the error of a text that is not UTF-8 shows the word at the wrong byte."""
 STDIN = "-"
 PATIENCE = 2.0
-"""Seconds until it is said that a pipe is waited for."""
+"""Seconds to wait for a pipe before a warning."""
 _copies: dict[tuple[int, int], Any] = {}
-"""Temporary files with what pipes held, by device and inode of the pipe."""
+"""Temporary copies of pipes, by device and inode of the pipe."""
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """Opens a file of text for reading, unbuffered, at the position after its byte order mark.
+    """Opens a text file for reading, unbuffered, at the position after its byte order mark.
 
-    Files compressed by gzip, bzip2 or xz, and zip archives of one file, are unpacked into a temporary file. What a pipe
-    holds is copied into one.
+    Files compressed by gzip, bzip2 or xz, and zip archives of one file, are unpacked into a temporary file. A pipe is
+    copied into a temporary file.
 
     Raises:
-        DataError: for a file that is missing, damaged, or no text.
+        DataError: for a file that is missing, damaged, or not text.
     """
     try:
         file: IO[bytes] = regular(path).open("rb", buffering=0)
-    except OSError as error:
-        raise DataError(f"{path}: {reason(path, error)}") from None
-    try:
-        head = file.read(HEAD_BYTES)
-        unpack = next((unpack for magic, unpack in COMPRESSED.items() if head.startswith(magic)), None)
-        if unpack is None and head.startswith(ZIP):
-            unpack = _only_member
-        if unpack is not None:
-            with file as packed:
-                file = _unpacked(path, packed, unpack)
+        try:
             head = file.read(HEAD_BYTES)
-        for magic, kind in FOREIGN.items():
-            if head.startswith(magic):
-                raise DataError(f"{path} {kind}.")
-        file.seek(len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0)
+            unpack = next((unpack for magic, unpack in COMPRESSED.items() if head.startswith(magic)), None)
+            if unpack is None and head.startswith(ZIP):
+                unpack = _only_member
+            if unpack is not None:
+                with file as packed:
+                    file = _unpacked(path, packed, unpack)
+                head = file.read(HEAD_BYTES)
+            for magic, kind in FOREIGN.items():
+                if head.startswith(magic):
+                    raise DataError(f"{path} {kind}.")
+            file.seek(len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0)
+        except BaseException:
+            file.close()
+            raise
     except OSError as error:
-        file.close()
         raise DataError(f"{path}: {reason(path, error)}") from None
-    except BaseException:
-        file.close()
-        raise
     return file
 
 
 def regular(path: Path) -> Path:
-    """The file itself, or, of a pipe or of `-`, which is stdin, a temporary file with all that it holds.
+    """The path itself, or a temporary copy of a pipe or of stdin (`-`).
 
-    A pipe is read once in a process, and by all readers of the path from the same copy.
+    A process reads a pipe once; all readers of the path share the copy.
 
     Raises:
         DataError: for a device, which has no end, or if stdin is closed.
@@ -109,12 +105,12 @@ def regular(path: Path) -> Path:
         try:
             status = path.stat()
         except OSError:
-            return path  # opening it says what is wrong
+            return path  # opening the path raises the error
         key = status.st_dev, status.st_ino
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
             return path
         if not stat.S_ISFIFO(status.st_mode) and not _is_terminal(path):
-            raise DataError(f"{path} is a device; a file is needed.")
+            raise DataError(f"{path} is a device; give a file.")
     if key not in _copies:
         copy = tempfile.NamedTemporaryFile(prefix="regard-")  # noqa: SIM115 - it lives as long as the process
         with open_pipe(path) as pipe:
@@ -130,21 +126,18 @@ def _is_terminal(path: Path) -> bool:
 
 
 def open_pipe(path: Path) -> IO[bytes]:
-    """Opens a pipe, or stdin for `-`, once there is something to read, and warns if that takes long.
+    """Opens a pipe, or stdin for `-`, once it has data, and warns if that takes long.
 
     Raises:
         OSError: if it cannot be opened.
     """
     name = "stdin" if str(path) == STDIN else f"the pipe {path}"
-    message = f"waiting for {name}, into which nothing has been written yet; Ctrl-C stops."
+    message = f"waiting for data on {name}; press Ctrl-C to stop."
     timer = threading.Timer(PATIENCE, lambda: warnings.warn(message, stacklevel=1))
     timer.daemon = True
     timer.start()
     try:
-        if str(path) == STDIN:
-            pipe: Any = sys.stdin.buffer
-        else:
-            pipe = path.open("rb")
+        pipe: Any = sys.stdin.buffer if str(path) == STDIN else path.open("rb")
         if hasattr(pipe, "peek"):
             pipe.peek(1)
         return pipe
@@ -153,37 +146,32 @@ def open_pipe(path: Path) -> IO[bytes]:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix in lower case, without that of a compression: `.tsv` of `pairs.TSV.gz`."""
+    """The suffix in lower case, without a suffix of compression: `.tsv` for `pairs.TSV.gz`."""
     name = path.name.lower()
-    for suffix in SUFFIXES:
+    for suffix in COMPRESSED_SUFFIXES:
         name = name.removesuffix(suffix)
     return Path(name).suffix
 
 
 def _unpacked(path: Path, packed: IO[bytes], unpack: Callable[[Any], Any]) -> IO[bytes]:
-    """A temporary file with what a compressed one holds."""
+    """A temporary file with the unpacked content of a compressed file."""
     packed.seek(0)
     file = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - the caller closes it
     try:
         with unpack(packed) as content:
             shutil.copyfileobj(content, file, 1 << 20)
-    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError) as error:
+    except BaseException as error:
         file.close()
-        raise DataError(f"{path}: cannot be unpacked: {one_line(str(error))}") from None
-    except OSError as error:
-        file.close()
-        if error.errno is None:  # of bz2: the data are not valid
+        is_damaged = isinstance(error, (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError))
+        if is_damaged or (isinstance(error, OSError) and error.errno is None):  # of gzip and bz2: invalid data
             raise DataError(f"{path}: cannot be unpacked: {one_line(str(error))}") from None
-        raise
-    except BaseException:
-        file.close()
         raise
     file.seek(0)
     return file
 
 
 def _only_member(packed: IO[bytes]) -> IO[bytes]:
-    """The one file of a zip archive."""
+    """The single file of a zip archive."""
     archive = zipfile.ZipFile(packed)
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if "[Content_Types].xml" in names or "mimetype" in names:
@@ -193,19 +181,19 @@ def _only_member(packed: IO[bytes]) -> IO[bytes]:
         )
     if len(names) != 1:
         raise DataError(
-            f"{packed.name} is an archive of {len(names)} files ({first_of(names)}); unpack it, and name one of them."
+            f"{packed.name} is an archive of {len(names)} files ({first_of(names)}); unpack it and give one of them."
         )
     return archive.open(names[0])
 
 
 def not_utf8(place: str, line: bytes, at: int, *, where: str) -> DataError:
-    """The error of bytes that are not UTF-8; it shows the word as other encodings have it.
+    """The error for bytes that are not UTF-8, which shows the word in other encodings.
 
     Args:
         place: file and line.
-        line: the bytes of the line, or those around the wrong one.
-        at: the byte that is wrong, counted from 0.
-        where: where that is, for the reader.
+        line: the bytes of the line, or those around the wrong byte.
+        at: the index of the wrong byte in `line`.
+        where: the position of that byte, for the message.
     """
     start = max(line.rfind(b" ", 0, at), line.rfind(b"\t", 0, at), line.rfind(b"\n", 0, at), at - 20) + 1
     word = line[start : at + 20].split()[0]
@@ -220,13 +208,13 @@ def not_utf8(place: str, line: bytes, at: int, *, where: str) -> DataError:
     shown = ", ".join(f"{reading!r} in {encoding}" for encoding, reading in readings.items())
     return DataError(
         f"{place}: not UTF-8: byte 0x{line[at]:02X} at {where}.\n"
-        + (f"  The word there is {shown}.\n" if shown else "")
-        + "  Convert the file first, with the encoding that it has: iconv -f ENCODING -t utf-8 FILE > NEW."
+        + (f"  The word reads {shown}.\n" if shown else "")
+        + "  Convert the file from its encoding first: iconv -f ENCODING -t utf-8 FILE > NEW."
     )
 
 
 def reason(path: Path, error: OSError) -> str:
-    """Why a file could not be opened, with the most similar name in its folder."""
+    """The reason why a file could not be opened, with the most similar name in its folder."""
     if not isinstance(error, FileNotFoundError):
         return f"cannot be read: {error.strerror}."
     if not os.path.isdir(path.parent):

@@ -1,4 +1,4 @@
-"""Time series: reading, calendar, scales, windows, forecasts and what they are shown beside."""
+"""Time series: reading, calendar, scales, windows, forecasts and baselines."""
 
 from regard.data.series.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
 from regard.data.series.calendar import TIME_FEATURES, Step, find_step, time_features

@@ -1,4 +1,4 @@
-"""Forecasts that every figure is shown beside: the last value, the last season, and a linear map of the past."""
+"""Baseline forecasts: the last value, the last season, and a linear map of the past."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.errors import DataError
 
 FIT_BATCH = 1_024
 FIT_BYTES = 1 << 28
-"""How much memory the products of the windows with missing truth may take at once."""
+"""The most memory for the matrices of the steps that are solved at once."""
 
 
 class AbstractBaseline(ABC):
@@ -26,7 +26,7 @@ class AbstractBaseline(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RepeatLast(AbstractBaseline):
-    """The last observed value, at every step.
+    """The last observed value at every step.
 
     >>> from regard.data.series import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [1.0, 5.0, np.nan, 2.0, 2.0]}, "2024-01-01", Step(months=1))
@@ -37,7 +37,7 @@ class RepeatLast(AbstractBaseline):
 
     @classmethod
     def fit(cls, windows: SeriesWindows) -> RepeatLast:
-        """Nothing is learned."""
+        """The baseline, which has no parameters."""
         return cls()
 
     def predict(self, batch: SeriesBatch) -> Values:
@@ -48,9 +48,7 @@ class RepeatLast(AbstractBaseline):
 
 @dataclass(frozen=True, slots=True)
 class Seasonal(AbstractBaseline):
-    """The value of the same phase one season before; of the last season in which it was observed.
-
-    Where the history has none of them, the last observed value.
+    """The value of the same phase in the last season in which it was observed, or the last observed value.
 
     >>> from regard.data.series import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 3.0, np.nan, 0.0, 0.0, 0.0]}, "2024-01-01", Step(months=1))
@@ -62,7 +60,7 @@ class Seasonal(AbstractBaseline):
 
     @classmethod
     def fit(cls, windows: SeriesWindows, period: int | None = None) -> Seasonal:
-        """The season of the table's step if no period is given, such as 24 for hours.
+        """The baseline with a period, by default that of the table's step, such as 24 for hours.
 
         Raises:
             DataError: if the history is shorter than the period, or the step has no season.
@@ -78,7 +76,7 @@ class Seasonal(AbstractBaseline):
         values, observed = latest(batch, seasons * self.period)
         shape = (len(batch), seasons, self.period, -1)
         values, observed = values.reshape(shape)[:, ::-1], observed.reshape(shape)[:, ::-1]
-        newest = observed.argmax(axis=1)[:, None]  # the first season, counted backwards, that observed a phase
+        newest = observed.argmax(axis=1)[:, None]  # the first season, counted backwards, with an observed phase
         season = np.take_along_axis(values, newest, axis=1)[:, 0]
         last, _ = latest(batch, 1)
         season = np.where(observed.any(axis=1), season, last)
@@ -94,10 +92,10 @@ class LinearForecast(AbstractBaseline):
     Σ (y − x W − b)² + λ |W|²
 
     over the training windows in which y is observed; b is not penalised. The closed form is solved in float64. Missing
-    values of the past are the last observed before them.
+    values of the past are replaced by the last observed ones.
 
     Args:
-        weights: (F, P + 1, T), the constant last.
+        weights: (F, P + 1, T), with the constant last.
 
     >>> from regard.data.series import SeriesTable, Step
     >>> table = SeriesTable.of({"a": 2.0 * np.arange(20)}, "2024-01-01", Step(months=1))
@@ -116,7 +114,7 @@ class LinearForecast(AbstractBaseline):
 
     @classmethod
     def fit(cls, windows: SeriesWindows, past: int | None = None, penalty: float = 1.0) -> LinearForecast:
-        """The regression on training windows, best with stride 1.
+        """Fits the regression to training windows, best with stride 1.
 
         Args:
             past: P; the whole history if None.
@@ -148,9 +146,8 @@ class LinearForecast(AbstractBaseline):
         for first in range(0, steps, at_once):
             chunk = slice(first, min(first + at_once, steps))
             observed = squares[:, None] - _unobserved(windows, past, range(chunk.start, chunk.stop))
-            weights[..., chunk] = np.linalg.solve(observed, products.transpose(0, 2, 1)[:, chunk, :, None])[
-                ..., 0
-            ].transpose(0, 2, 1)
+            solution = np.linalg.solve(observed, products.transpose(0, 2, 1)[:, chunk, :, None])
+            weights[..., chunk] = solution[..., 0].transpose(0, 2, 1)
         return cls(weights)
 
     def predict(self, batch: SeriesBatch) -> Values:
@@ -164,9 +161,9 @@ class LinearForecast(AbstractBaseline):
 
 
 def latest(batch: SeriesBatch, count: int) -> tuple[Values, Mask]:
-    """The last `count` values (B, count, F) of each history and whether they were observed.
+    """The last `count` values (B, count, F) of each history and a mask of the observed ones.
 
-    A history that is shorter is continued into the past with its first observed value.
+    A shorter history is extended into the past with its first observed value.
     """
     length = batch.history_mask.sum(axis=1)
     at = length[:, None] - count + np.arange(count)
@@ -179,13 +176,13 @@ def latest(batch: SeriesBatch, count: int) -> tuple[Values, Mask]:
 
 
 def _inputs(batch: SeriesBatch, past: int) -> Values:
-    """(F, B, P + 1): the past of each target and a constant."""
+    """(F, B, P + 1): the past of each target and the constant 1."""
     values, _ = latest(batch, past)
     return np.concatenate([values, np.ones((*values.shape[:1], 1, values.shape[2]))], axis=1).transpose(2, 0, 1)
 
 
 def _unobserved(windows: SeriesWindows, past: int, steps: range) -> Values:
-    """(F, steps, P + 1, P + 1): for each target and step the sum of x xᵀ over the windows that do not observe it."""
+    """(F, steps, P + 1, P + 1): the sum of x xᵀ over the windows in which a target is missing at a step."""
     size = past + 1
     total = np.zeros((len(windows.table.target_names), len(steps), size, size))
     for batch in windows.batches(FIT_BATCH):

@@ -1,4 +1,4 @@
-"""The step of a time series, and what the calendar says of a time: features that are known in advance."""
+"""The step of a time series, and features of its times that are known in advance."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from regard.errors import DataError
 WEEK = 7 * DAY
 _UNITS = (("week", WEEK), ("day", DAY), ("hour", HOUR), ("minute", MINUTE), ("second", SECOND), ("microsecond", 1))
 _SEASONS = ((SECOND, MINUTE), (MINUTE, HOUR), (DAY, DAY), (WEEK, WEEK))
-"""Steps shorter than the first have the second as their season."""
+"""(bound, season): the season of steps shorter than the bound."""
 TIME_FEATURES = ("hour_of_day", "day_of_week", "day_of_year", "month")
 STEP_NAMES = ("rows", "business_days", "seconds", "minutes", "hours", "days", "weeks", "months", "quarters", "years")
 WEEKENDS = 2
-"""So many Saturdays and Sundays must lie between days without a row on any, so that the days are business days."""
+"""The least number of weekends without rows for days to be business days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """The time between two rows: months or days of the calendar, a duration, a number, or one row.
 
-    Days, weeks and months are those of the clocks of a series' zone, so that a day may have 23 or 25 hours; hours and
-    shorter steps are durations.
+    Days, weeks and months are local to the zone of a series, so that a day may have 23 or 25 hours; hours and shorter
+    steps are durations.
 
     Args:
         months: months of the calendar.
-        microseconds: the duration; of days and weeks, that of 24 hours each.
-        month_end: whether rows stand at the last day of their month.
-        month_day: 29 or 30, if rows stand at this day of their month, or at its last if it is shorter.
-        business: with days, whether Saturdays and Sundays are left out; with months, whether rows stand at the last
-            (`month_end`) or the first day of their month that is not one of these.
-        counting: "local" or "elapsed", if hours are those of clocks, or days are durations of 24 hours.
+        microseconds: the duration, with 24 hours a day.
+        month_end: whether rows are on the last day of their month.
+        month_day: 29 or 30, if rows are on this day of their month, or on its last if it is shorter.
+        business: with days, whether Saturdays and Sundays are left out; with months, whether rows are on the last
+            (`month_end`) or first business day of their month.
+        counting: "local" for hours of local time, "elapsed" for days of 24 hours; empty for the default.
         number: the difference between times that are whole numbers.
-        rows: whether each row is a step, whatever its time; times after the last row are unknown (NaT).
+        rows: whether each row is a step, regardless of its time; times after the last row are unknown (NaT).
 
     >>> step = Step(microseconds=HOUR)
     >>> str(step), step.period, step.features
@@ -76,7 +76,7 @@ class Step:
 
     @property
     def is_local(self) -> bool:
-        """Whether steps are those of clocks, and no durations."""
+        """Whether steps are in local time rather than durations."""
         if self.rows or self.number:
             return False
         return bool(self.months) or (self.counting or ("elapsed" if self.microseconds % DAY else "local")) == "local"
@@ -84,8 +84,8 @@ class Step:
     @property
     def period(self) -> int:
         """The steps of a season: a minute for steps below a second, an hour for seconds, a day for minutes and hours, a
-        week for days, 52 for weeks, a year for months; 1, no season, if that is no whole number of steps, and for
-        numbers and rows."""
+        week for days, 52 weeks for weeks, a year for months; 1 (no season) if the season is not a whole number of
+        steps, and for numbers and rows."""
         if self.rows or self.number:
             return 1
         if self.months:
@@ -108,7 +108,7 @@ class Step:
         return tuple(name for name, size in longest.items() if self.microseconds < size)
 
     def after(self, times: Times | np.datetime64, count: int, clock: Clock = NAIVE) -> Times:
-        """(count,) times that follow a time, or the last of some times at this step.
+        """(count,) times after a time, or after the last of some times at this step.
 
         >>> [str(day)[:10] for day in Step(months=1, month_end=True).after(np.datetime64("2024-01-31"), 2)]
         ['2024-02-29', '2024-03-31']
@@ -119,11 +119,11 @@ class Step:
         return self._at(times, len(times) + np.arange(count), clock)
 
     def grid(self, times: Times, count: int, clock: Clock = NAIVE) -> Times:
-        """(count,) the first of some times at this step, and those that follow it, with none left out."""
+        """(count,) the first of some times at this step, and all steps after it."""
         return self._at(times, np.arange(count), clock)
 
     def counts(self, times: Times, clock: Clock = NAIVE) -> NDArray[np.float64]:
-        """(N,) steps from the first time to each; not whole for a time that lies between steps."""
+        """(N,) steps from the first time to each; not whole for a time between steps."""
         if self.rows:
             return np.arange(len(times), dtype=np.float64)
         if not self.is_local:
@@ -142,8 +142,8 @@ class Step:
         return np.where(whole & (expected == times), counts, np.floor(counts) + 0.5)
 
     def _at(self, times: Times, counts: NDArray[np.int64], clock: Clock) -> Times:
-        """The times that are some steps after the first, which tells the time of day; if clocks skip its own, the
-        second does."""
+        """The times some steps after the first, at the most frequent time of day of the first three, as a change of
+        clocks may skip that of the first."""
         if not self.is_local:
             return times[0] + (counts * (self.number or self.microseconds)).astype("timedelta64[us]")
         wall = clock.wall(times[:3])
@@ -160,12 +160,10 @@ class Step:
         month = date.astype("datetime64[M]")
         months = month + (counts * self.months).astype("timedelta64[M]")
         begin, end = months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]") - 1
-        if self.business:
-            days = (
-                np.busday_offset(end, 0, roll="backward")
-                if self.month_end
-                else np.busday_offset(begin, 0, roll="forward")
-            )
+        if self.business and self.month_end:
+            days = np.busday_offset(end, 0, roll="backward")
+        elif self.business:
+            days = np.busday_offset(begin, 0, roll="forward")
         elif self.month_end:
             days = end
         else:
@@ -175,11 +173,11 @@ class Step:
 
 
 def find_step(times: Times, clock: Clock = NAIVE) -> Step:
-    """The step of sorted times.
+    """The step of sorted times, from their most frequent difference.
 
-    Times at the same time of day, as clocks show it, are months if all stand at the same day of their month, at its
-    last, or at its first or last business day; business days if none of them is a Saturday or Sunday; else days. Other
-    times are a duration. It is the most frequent difference.
+    For times at the same local time of day it is in months if all are on the same day of their month, its last, or its
+    first or last business day; in business days if none is on a Saturday or Sunday; else in days. For other times it is
+    a duration.
 
     Raises:
         DataError: for fewer than two times.
@@ -188,31 +186,31 @@ def find_step(times: Times, clock: Clock = NAIVE) -> Step:
     '1 month'
     """
     if len(times) < 2:
-        raise DataError(f"One step needs two times; got {len(times)}. Give the step.")
+        raise DataError(f"A step needs at least two times; got {len(times)}. Set the step.")
     apart = np.diff(times).astype("timedelta64[us]").astype(np.int64)
     if clock.is_integer:
-        return Step(number=_most_frequent(apart))
+        return Step(number=most_frequent(apart))
     wall = clock.wall(times)
     dates = wall.astype("datetime64[D]")
     usual = np.add(dates.astype("datetime64[us]"), _of_day(wall))
     at_same_time = (clock.instants(usual) == times).all()
     if at_same_time and np.diff(dates).min() > np.timedelta64(0):
         return _months(dates) or _days(dates)
-    duration = _most_frequent(apart)
+    duration = most_frequent(apart)
     if duration % DAY == 0 and (apart % DAY == 0).all():
         return Step(microseconds=duration, counting="elapsed")
     local = np.diff(wall).astype("timedelta64[us]").astype(np.int64)
-    if (apart % duration).any() and local.min() > 0 and not (local % _most_frequent(local)).any():
-        return Step(microseconds=_most_frequent(local), counting="local")
+    if (apart % duration).any() and local.min() > 0 and not (local % most_frequent(local)).any():
+        return Step(microseconds=most_frequent(local), counting="local")
     return Step(microseconds=duration)
 
 
 def parse_step(text: str, times: Times, clock: Clock = NAIVE) -> Step:
-    """The step that a text names, for rows at some times: which day of a month they stand at follows from these.
+    """The step named by a text.
 
     Args:
-        text: one of `STEP_NAMES`, also in the singular and with a number before it, such as "15 minutes".
-        times: sorted.
+        text: one of `STEP_NAMES`, also in the singular and after a number, such as "15 minutes".
+        times: the sorted times of rows, which determine the day of the month.
 
     Raises:
         DataError: for another text.
@@ -229,9 +227,10 @@ def parse_step(text: str, times: Times, clock: Clock = NAIVE) -> Step:
         names = ", ".join(STEP_NAMES)
         raise DataError(f"A step is one of {names}, or a number of them, such as 15 minutes; got {text!r}.{hint}")
     if unit == "rows":
-        return Step(number=1) if clock.is_integer and _all_apart(times) else Step(rows=True)
+        has_gaps = (np.diff(times).astype(np.int64) != 1).any()
+        return Step(number=1) if clock.is_integer and not has_gaps else Step(rows=True)
     if clock.is_integer:
-        raise DataError(f"The times are whole numbers and no {unit.replace('_', ' ')}; a step is one of: rows.")
+        raise DataError(f"The times are whole numbers, so a step cannot be in {unit.replace('_', ' ')}; use rows.")
     if unit in ("months", "quarters", "years"):
         dates = clock.wall(times).astype("datetime64[D]")
         months = count * {"months": 1, "quarters": 3, "years": 12}[unit]
@@ -243,15 +242,15 @@ def parse_step(text: str, times: Times, clock: Clock = NAIVE) -> Step:
 def time_features(times: Times, names: Sequence[str] = TIME_FEATURES) -> NDArray[np.float64]:
     """The position of each time in its day, week and year, as sine and cosine.
 
-    A position p of a cycle of n is (sin 2πp/n, cos 2πp/n), so that the cycle's end is next to its beginning. They
-    follow from the time alone and are known for all future steps.
+    A position p of a cycle of n is (sin 2πp/n, cos 2πp/n), so that the cycle's end is next to its beginning. Features
+    depend on the time only and are known for all future steps.
 
     Args:
-        times: (..., ) times, as clocks show them.
+        times: (..., ) local times.
         names: some of `hour_of_day` (with its fraction), `day_of_week` (from Monday), `day_of_year`, `month`.
 
     Returns:
-        (..., 2·names): sine and cosine of the first name, of the second, and so on.
+        (..., 2·names): sine and cosine for the first name, then for the second, and so on.
 
     >>> time_features(np.array(["2024-01-01T06:00"], "datetime64[us]"), ["hour_of_day", "day_of_week"]).round(3) + 0.0
     array([[1., 0., 0., 1.]])
@@ -271,16 +270,17 @@ def time_features(times: Times, names: Sequence[str] = TIME_FEATURES) -> NDArray
     return np.stack(waves, axis=-1) if waves else np.zeros((*times.shape, 0))
 
 
-def _months(dates: NDArray[np.datetime64], given: int = 0) -> Step | None:
-    """The step of dates that stand at the same day of their months; None if they do not."""
+def _months(dates: NDArray[np.datetime64], count: int = 0) -> Step | None:
+    """The step of dates on the same day of their months, from their differences unless `count` is set; else None."""
     months = dates.astype("datetime64[M]")
     apart = np.diff(months).astype(np.int64)
-    if not given and (not len(apart) or apart.min() <= 0):
+    if not count and (not len(apart) or apart.min() <= 0):
         return None
-    count = given or _most_frequent(apart)
     begin, end = months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]") - 1
     day = (dates - begin).astype(np.int64) + 1
-    if (dates == end).all() and (given == 0 or day[0] > 28 or len(day) > 1):
+    is_end = (dates == end).all() and (count == 0 or day[0] > 28 or len(day) > 1)
+    count = count or most_frequent(apart)
+    if is_end:
         return Step(months=count, month_end=True)
     if len(np.unique(day)) == 1 and day[0] < 29:
         return Step(months=count)
@@ -294,24 +294,20 @@ def _months(dates: NDArray[np.datetime64], given: int = 0) -> Step | None:
 
 
 def _days(dates: NDArray[np.datetime64]) -> Step:
-    """The step of dates: business days if all weekends between them are left out."""
+    """The step of dates: business days if all weekends are left out."""
     weekends = (np.busday_count(dates[0], dates[-1], weekmask="0000011")) / 2
     apart = np.diff(dates).astype(np.int64)
-    if weekends >= WEEKENDS and np.is_busday(dates).all() and _most_frequent(apart) == 1:
+    if weekends >= WEEKENDS and np.is_busday(dates).all() and most_frequent(apart) == 1:
         return Step(microseconds=DAY, business=True)
-    return Step(microseconds=_most_frequent(apart) * DAY)
+    return Step(microseconds=most_frequent(apart) * DAY)
 
 
 def _of_day(wall: Times) -> np.timedelta64:
     """The most frequent time of day."""
-    return np.timedelta64(_most_frequent((wall - wall.astype("datetime64[D]")).astype(np.int64)), "us")
+    return np.timedelta64(most_frequent((wall - wall.astype("datetime64[D]")).astype(np.int64)), "us")
 
 
-def _all_apart(times: Times) -> bool:
-    """Whether whole numbers are one apart."""
-    return len(times) < 2 or bool((np.diff(times).astype(np.int64) == 1).all())
-
-
-def _most_frequent(values: NDArray[np.int64]) -> int:
+def most_frequent(values: NDArray[np.int64]) -> int:
+    """The most frequent value; the smallest of several."""
     distinct, counts = np.unique(values, return_counts=True)
     return int(distinct[counts.argmax()])

@@ -1,8 +1,9 @@
-"""The cells of a table of series: which character separates them, whether there is a header, and which are numbers."""
+"""The cells of a CSV file of series: delimiter, header and numbers."""
 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
@@ -14,18 +15,18 @@ from regard.data.csv_fields import DELIMITERS, named_delimiter
 from regard.data.defects import item_or_defect
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.series.time_texts import formats_of, read_moment
+from regard.data.series.time_texts import formats_of, is_moment
 from regard.errors import DataError
 
 MISSING = frozenset(("", "na", "nan", "n/a", "#n/a", "<na>", "null", "none", "nil", "?", "-", "--", "."))
-"""What stands for a missing value, in lower case."""
+"""Texts for a missing value, in lower case."""
 SAMPLE = 20
-"""Lines from which delimiter and header are found."""
+"""Lines that determine the delimiter."""
 Decimal = Literal[".", ","]
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 POINTS = re.compile(r"([+-]?\d{1,3}(?:[. \u00a0\u202f]\d{3})+)(,\d+)?")
 COMMAS = re.compile(r"([+-]?\d{1,3}(?:,\d{3})+)(\.\d+)?")
-"""Numbers with a separator of thousands, of a decimal comma and of a decimal point."""
+"""Numbers with thousands separators, for a decimal comma and for a decimal point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,9 @@ class Table:
     """The lines of a CSV file as rows of cells.
 
     Args:
-        delimiter: what separates cells.
-        header: the names of the columns; as they stand there, or "column 1", "column 2", … without a header.
-        first: the line of the first row, counted from 0.
-        has_header: whether names stand in the file.
+        header: the names of the columns; "column 1", "column 2", … without a header.
+        first: the index of the first row's line.
+        has_header: whether the names come from the file.
     """
 
     lines: Lines
@@ -52,19 +52,19 @@ class Table:
         """The cells of a row.
 
         Raises:
-            DataError: for quotation marks that do not match, and another number of cells than the header has.
+            DataError: for unmatched quotation marks, or another number of cells than in the header.
         """
         index = row + self.first
         cells = cells_of(self.lines, index, self.delimiter)
         if len(cells) != len(self.header):
-            has = "the header" if self.has_header else "the first line"
+            first = "the header" if self.has_header else "the first line"
             raise DataError(
-                f"{self.place(row)}: {len(cells)} columns; {has} has {len(self.header)}. {shorten(self.lines[index])}"
+                f"{self.place(row)}: {len(cells)} columns; {first} has {len(self.header)}. {shorten(self.lines[index])}"
             )
         return cells
 
     def line(self, row: int) -> int:
-        """The number of a row's line in the file."""
+        """The line number of a row in the file."""
         return self.lines.number(row + self.first)
 
     def place(self, row: int) -> str:
@@ -75,14 +75,14 @@ class Table:
 def open_table(lines: Lines, *, header: bool | None, time_format: str | None, names: Sequence[str] = ()) -> Table:
     """Finds delimiter and header of a file.
 
-    A first line `sep=;` names the delimiter; otherwise it is the one with which the first lines have as many cells as
-    the header, and these are numbers. The first line is no header if one of its cells is a date, or all are numbers.
+    A first line `sep=;` names the delimiter; otherwise it is the one that splits the first lines into as many cells as
+    the header, most of them numbers. The first line is not a header if one of its cells is a date, or all are numbers.
 
     Args:
         lines: the file; not empty.
-        header: whether there is a header, if that is known.
-        time_format: of `datetime.strptime`.
-        names: columns that the caller names; a first line with one of them is a header.
+        header: whether there is a header; None if unknown.
+        time_format: a format of `datetime.strptime`.
+        names: columns that the caller uses; a first line with one of them is a header.
     """
     start = 0
     if delimiter := named_delimiter(lines[0]):
@@ -103,12 +103,11 @@ def cells_of(lines: Lines, index: int, delimiter: str) -> list[str]:
     """The cells of a line.
 
     Raises:
-        DataError: for quotation marks that do not match.
+        DataError: for unmatched quotation marks.
     """
     cells = _split(lines[index], delimiter)
     if cells is None:
-        text = shorten(lines[index])
-        raise DataError(f"{lines.path}:{lines.number(index)}: quotation marks do not match: {text}")
+        raise DataError(f"{lines.path}:{lines.number(index)}: unmatched quotation marks: {shorten(lines[index])}")
     return cells
 
 
@@ -116,21 +115,19 @@ def cells_of(lines: Lines, index: int, delimiter: str) -> list[str]:
 class NumberReader:
     """Reads cells as numbers.
 
-    Cells that `float` does not read are kept until the file is read, since the other cells tell whether commas are
-    decimal.
+    Cells that `float` cannot read are deferred until the end of the file, as other cells show whether commas are
+    decimal marks.
 
     Args:
         names: the columns of the numbers.
-        delimiter: of the file; a comma for other files.
-        missing: further texts, and numbers, which are not read here, that stand for a missing value.
-        decimal: the decimal mark, if it is known.
+        missing: further texts for missing values; numbers are replaced later.
+        decimal: the decimal mark; None if unknown.
     """
 
     names: Sequence[str]
-    delimiter: str
     missing: InitVar[Sequence[float | str]] = ()
     decimal: Decimal | None = None
-    _odd: list[tuple[int, int, str, str]] = field(default_factory=list)
+    _deferred: list[tuple[int, int, str, str]] = field(default_factory=list)
     _point: tuple[str, str] | None = None
     """Place and text of the first cell with a decimal point."""
 
@@ -138,18 +135,17 @@ class NumberReader:
         self._missing = MISSING | {text.strip().lower() for text in missing if isinstance(text, str)}
 
     def read(self, row: int, column: int, cell: str, place: str) -> float:
-        """The number of a cell; NaN if it is missing, or read later."""
+        """The number of a cell; NaN if it is missing or deferred."""
         bare = cell.strip()
         if bare.lower() in self._missing:
             return np.nan
-        if self.decimal == ",":
-            self._odd.append((row, column, bare, place))
-            return np.nan
         try:
-            number = float(bare)
+            number = math.nan if self.decimal == "," else float(bare)
         except ValueError:
-            self._odd.append((row, column, bare, place))
-            return np.nan
+            number = math.nan
+        if math.isnan(number):
+            self._deferred.append((row, column, bare, place))
+            return number
         if not np.isfinite(number):
             raise self._not_finite(cell, column, place)
         if self._point is None and "." in bare:
@@ -157,20 +153,20 @@ class NumberReader:
         return number
 
     def finish(self, numbers: np.ndarray) -> str | None:
-        """Fills in the cells that were kept; returns a note about decimal commas.
+        """Fills in the deferred cells; returns a note about decimal commas.
 
         Raises:
-            DataError: for the first cell that is no number, and for commas that may mean two things.
+            DataError: for the first cell that is not a number, and for ambiguous commas.
         """
-        decimal: Decimal = self.decimal or self._found_decimal()
-        for row, column, cell, place in self._odd:
+        decimal: Decimal = self.decimal or self._inferred_decimal()
+        for row, column, cell, place in self._deferred:
             with item_or_defect:  # which leaves a missing value
                 numbers[row, column] = self._number(cell, column, place, decimal)
         return "numbers have decimal commas" if self.decimal is None and decimal == "," else None
 
-    def _found_decimal(self) -> Decimal:
-        """The decimal mark, as the cells with commas have it."""
-        with_comma = [item for item in self._odd if "," in item[2] and is_number(item[2])]
+    def _inferred_decimal(self) -> Decimal:
+        """The decimal mark that fits the cells with commas."""
+        with_comma = [item for item in self._deferred if "," in item[2] and is_number(item[2])]
         cells = [cell for _, _, cell, _ in with_comma]
         is_thousands = [COMMAS.fullmatch(cell) is not None for cell in cells]
         has_point = any(good and ("." in cell or cell.count(",") > 1) for cell, good in zip(cells, is_thousands))
@@ -180,11 +176,11 @@ class NumberReader:
         if has_comma and not has_point and not self._point:
             return ","
         _, column, cell, place = with_comma[0]
-        other = f"; {self._point[1]!r} of {self._point[0]} has a point" if self._point else ""
-        of = f"{place}: column {self.names[column]!r}"
+        other = f"; {self._point[1]!r} in {self._point[0]} has a point" if self._point else ""
         raise DataError(
-            f"{of}: whether the comma of {shorten(cell)} is decimal is unclear{other}.\n"
-            "  Name the decimal mark (data.decimal): ',' or '.'; the other one then separates thousands."
+            f"{place}: column {self.names[column]!r}: the comma in {shorten(cell)} may be a decimal mark or a "
+            f"thousands separator{other}.\n"
+            "  Set the decimal mark (data.decimal) to ',' or '.'; the other one then separates thousands."
         )
 
     def _number(self, cell: str, column: int, place: str, decimal: Decimal) -> float:
@@ -200,12 +196,12 @@ class NumberReader:
             number = np.nan
         if np.isnan(number) or "_" in cell:
             hint = (
-                "\n  If it stands for a missing value, name it (data.missing_values); a column may name the series "
-                "(data.series)."
+                "\n  If it means a missing value, add it to data.missing_values; if the column names the series, set "
+                "data.series."
             )
             hint = " Decimals need a point." if decimal == "." and "," in cell and NUMBER.fullmatch(cell) else hint
             raise DataError(
-                f"{place}: column {self.names[column]!r}: {shorten(cell)} is no number; a missing value is empty or "
+                f"{place}: column {self.names[column]!r}: {shorten(cell)} is not a number; a missing value is empty or "
                 f"NA.{hint}"
             )
         if np.isinf(number):
@@ -213,8 +209,8 @@ class NumberReader:
         return number
 
     def _not_finite(self, cell: str, column: int, place: str) -> DataError:
-        of = f"{place}: column {self.names[column]!r}"
-        return DataError(f"{of}: {shorten(cell)} is not finite; a missing value is empty or NA.")
+        text = f"{shorten(cell)} is not finite; a missing value is empty or NA."
+        return DataError(f"{place}: column {self.names[column]!r}: {text}")
 
 
 def is_number(cell: str, *, comma: bool = True) -> bool:
@@ -234,8 +230,8 @@ def _split(text: str, delimiter: str) -> list[str] | None:
 
 
 def _delimiter(texts: list[str]) -> str:
-    best, found = (0.0, 0.0, 0), ","
-    for delimiter in (*DELIMITERS[1:], ","):  # a comma if it is no better: it may be decimal
+    best, chosen = (0.0, 0.0, 0), ","
+    for delimiter in (*DELIMITERS[1:], ","):  # the comma last, as it may be a decimal mark
         rows = [_split(text, delimiter) or [] for text in texts]
         width = len(rows[0])
         if width < 2:
@@ -245,21 +241,17 @@ def _delimiter(texts: list[str]) -> str:
         numbers = sum(is_number(cell, comma=delimiter != ",") or cell.strip().lower() in MISSING for cell in cells)
         score = (len(data) / max(1, len(rows) - 1), numbers / max(1, len(cells)), width)
         if score > best:
-            best, found = score, delimiter
-    return found
+            best, chosen = score, delimiter
+    return chosen
 
 
 def _is_data(cells: list[str], delimiter: str, time_format: str | None) -> bool:
-    """Whether a first line is a row and no header."""
+    """Whether the first line is a row rather than a header."""
     if all(is_number(cell, comma=delimiter != ",") for cell in cells):
         return True
-    dates = sum(not is_number(cell) and _is_time(cell, time_format) for cell in cells)
-    return dates == 1
+    return sum(not is_number(cell) and is_time(cell, time_format) for cell in cells) == 1
 
 
-def _is_time(cell: str, time_format: str | None) -> bool:
-    try:
-        read_moment(cell, time_format)
-    except (ValueError, IndexError):
-        return bool(formats_of([cell]))
-    return True
+def is_time(cell: str, time_format: str | None = None) -> bool:
+    """Whether a cell is a time, in ISO 8601, the given format or a common one."""
+    return is_moment(cell, time_format) or bool(formats_of([cell]))

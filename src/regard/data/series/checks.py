@@ -1,4 +1,4 @@
-"""Values of series that look wrong: far from all others, standing still, constant, missing, below a minimum."""
+"""Checks of the values of series: outliers, repeated, constant and missing values, values below a minimum."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from regard.data.series.series import Series, SeriesTable, Values
 from regard.errors import counted
 
 MUCH_MISSING = 0.5
-"""A target of which more than this share is missing is reported."""
+"""The share of missing values of a target that is reported."""
 FAR, ISOLATION, MOST_FAR = 10.0, 3.0, 0.4
-"""Values are far from the others if they lie so many distances between the quartiles beyond these, and the next value
-is so many times the range of the others away; and if at most this share of the values is."""
+"""Outliers are beyond the quartiles by FAR times their distance, and beyond all other values by ISOLATION times the
+range of these; they are at most the share MOST_FAR of the values."""
 CODES = (999.0, 9_999.0, 99_999.0, 999_999.0, 99.0, 32_767.0, 32_768.0, 65_535.0)
-"""Numbers that often stand for missing values, with either sign; they need not be as isolated."""
+"""Common codes for missing values, with either sign; they are outliers at smaller distances."""
 CODE_FAR, CODE_ISOLATION = 3.0, 0.5
 STILL, STILL_SEASONS, MOST_REPEATS = 24, 3, 0.2
-"""A value that is repeated so often, and for so many seasons, stands still, unless this share of the values repeats the
-one before elsewhere."""
+"""A run of equal values is reported from this length and number of seasons, unless more than the share MOST_REPEATS of
+the other values repeats the one before."""
 
 
 def check_values(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """What looks wrong in the values of a table.
-
-    Args:
-        name: that of the file in messages.
-    """
+    """Findings about the values of a table; `name` is the file in messages."""
     yield from _gaps(name, table)
     yield from _missing(name, table)
     for kind, names in (("targets", table.target_names), ("known", table.known_names)):
@@ -41,7 +37,7 @@ def check_values(name: str, table: SeriesTable) -> Iterator[Finding]:
 
 
 def counted_targets(table: SeriesTable) -> dict[str, float]:
-    """0 for each target that is a count: whole numbers from 0 on, with 0 or 1 among them.
+    """The minimum 0 for each target of counts: whole numbers of at least 0, including 0 or 1.
 
     >>> from regard.data.series.calendar import Step
     >>> counted_targets(SeriesTable.of({"a": [[0, 0.5], [3, 1.5]]}, "2024-01-01", Step(months=1), names=["n", "x"]))
@@ -70,20 +66,20 @@ def check_minimum(name: str, table: SeriesTable, minimum: Mapping[str, float]) -
 
 
 def far_values(values: Values) -> NDArray[np.bool_]:
-    """Which values (N,) lie so far from all others that they decide mean and deviation; missing ones do not.
+    """A mask of the outliers among values (N,), which dominate mean and deviation; NaN is not an outlier.
 
     >>> far_values(np.array([3.0, 5.0, 4.0, 6.0, 5.0, -9999.0])).tolist()
     [False, False, False, False, False, True]
     """
     observed = values[~np.isnan(values)]
-    found = np.zeros(len(values), np.bool_)
+    outliers = np.zeros(len(values), np.bool_)
     if len(observed) < 4:
-        return found
+        return outliers
     low, high = np.quantile(observed, [0.25, 0.75])
-    if low == high:  # more than half of the values are the same, as the zeros of rare sales
+    if low == high:  # more than half of the values are equal, such as zeros for days without sales
         others = observed[observed != low]
         if len(others) < 4:
-            return found
+            return outliers
         low, high = min(low, np.quantile(others, 0.25)), max(high, np.quantile(others, 0.75))
     with np.errstate(over="ignore", invalid="ignore"):
         beyond = np.maximum(low - values, values - high) / (high - low)
@@ -96,12 +92,12 @@ def far_values(values: Values) -> NDArray[np.bool_]:
             if not candidates.any() or candidates.sum() > MOST_FAR * len(observed) or not len(rest):
                 continue
             size = max(rest.max() - rest.min(), high - low)
-            found |= candidates & (np.maximum(rest.min() - values, values - rest.max()) > isolation * size)
-    return found
+            outliers |= candidates & (np.maximum(rest.min() - values, values - rest.max()) > isolation * size)
+    return outliers
 
 
 def _far(name: str, table: SeriesTable, column: str, columns: list[Values]) -> Iterator[Finding]:
-    """Values that are far from all others of their series."""
+    """Outliers of each series."""
     marks = [far_values(values) for values in columns]
     total = sum(int(mark.sum()) for mark in marks)
     if not total:
@@ -118,23 +114,21 @@ def _far(name: str, table: SeriesTable, column: str, columns: list[Values]) -> I
     text = (
         f"{name}: {column!r} has {counted(total, 'value|values')} far from all others "
         f"({near.min():g} to {near.max():g}): {which}; with them the deviation is {scale:.3g}, without "
-        f"{near.std():.3g}. If they stand for missing values, set data.missing_values=[{codes}]"
+        f"{near.std():.3g}. If they mean missing values, set data.missing_values=[{codes}]"
     )
     yield Finding("warning", text, total, _places(table, [np.flatnonzero(mark) for mark in marks]))
 
 
 def _still(name: str, table: SeriesTable, column: str, columns: list[Values]) -> Iterator[Finding]:
-    """Values that are repeated for a long time, in series that change otherwise."""
+    """Long runs of equal values in series that change elsewhere."""
     least = max(STILL, STILL_SEASONS * table.step.period if table.step.period <= STILL else STILL)
     begins, total, value, longest = [], 0, 0.0, 0
     for values in columns:
         starts, lengths = _runs(values)
         long = lengths >= least
         short = lengths[~long]
-        if not long.any() or long.sum() * least > len(values) or len(short) < 2:
-            begins.append(starts[:0])
-            continue
-        if (short.sum() - len(short)) / short.sum() > MOST_REPEATS:
+        is_rare = long.any() and long.sum() * least <= len(values) and len(short) >= 2
+        if not is_rare or (short.sum() - len(short)) / short.sum() > MOST_REPEATS:
             begins.append(starts[:0])
             continue
         begins.append(starts[long])
@@ -148,7 +142,7 @@ def _still(name: str, table: SeriesTable, column: str, columns: list[Values]) ->
 
 
 def _runs(values: Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where runs of the same observed value begin, and how long they are."""
+    """The first rows and the lengths of runs of equal observed values."""
     changes = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])) if len(values) else np.zeros(0, int)
     lengths = np.diff(np.append(changes, len(values)))
     observed = ~np.isnan(values[changes])
@@ -156,7 +150,7 @@ def _runs(values: Values) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _gaps(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """Rows without any value: left out of the file, or empty in it."""
+    """Rows without any value, or left out of the file."""
     empty = [np.flatnonzero(~series.observed[: series.end].any(axis=1)) for series in table.series]
     if total := sum(map(len, empty)):
         text = (
@@ -166,7 +160,7 @@ def _gaps(name: str, table: SeriesTable) -> Iterator[Finding]:
 
 
 def _missing(name: str, table: SeriesTable) -> Iterator[Finding]:
-    """Missing values of rows that have some value, and targets that are mostly missing."""
+    """Targets with missing values in rows that have other values."""
     for number, target in enumerate(table.target_names):
         rows = [series.targets[: series.end][series.observed[: series.end].any(axis=1)] for series in table.series]
         total, missing = sum(map(len, rows)), sum(int(np.isnan(part[:, number]).sum()) for part in rows)
@@ -179,7 +173,11 @@ def _missing(name: str, table: SeriesTable) -> Iterator[Finding]:
 
 def _constant(name: str, table: SeriesTable, column: str, columns: list[Values]) -> Iterator[Finding]:
     """Columns whose values never change."""
-    constant = [series.name for series, values in zip(table.series, columns, strict=True) if _is_constant(values)]
+    constant = []
+    for series, values in zip(table.series, columns, strict=True):
+        observed = values[~np.isnan(values)]
+        if len(observed) > 1 and (observed == observed[0]).all():
+            constant.append(series.name)
     if constant:
         several = len(table.series) > 1
         of = f" of {len(constant):,} series" * several
@@ -187,13 +185,8 @@ def _constant(name: str, table: SeriesTable, column: str, columns: list[Values])
         yield Finding("warning", f"{name}: the column {column!r}{of} is constant", len(constant), examples)
 
 
-def _is_constant(values: Values) -> bool:
-    observed = values[~np.isnan(values)]
-    return len(observed) > 1 and bool((observed == observed[0]).all())
-
-
 def _places(table: SeriesTable, rows: list[NDArray[np.intp]]) -> tuple[str, ...]:
-    """Where the first of some rows of each series stand."""
+    """The places of the first of some rows of each series."""
     pairs: list[tuple[Series, int]] = []
     for series, at in zip(table.series, rows, strict=True):
         pairs += [(series, int(row)) for row in at[:NUM_EXAMPLES]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from regard.data.defects import item_or_defect, readable
 from regard.data.finding import Finding
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
-from regard.data.series.calendar import Step, find_step, parse_step
-from regard.data.series.cells import Decimal, NumberReader, Table, is_number, open_table
+from regard.data.series.calendar import Step, find_step, most_frequent, parse_step
+from regard.data.series.cells import Decimal, NumberReader, Table, is_number, is_time, open_table
 from regard.data.series.series import VALUE, Series, SeriesTable, Values
-from regard.data.series.time_texts import INTEGER, Clock, TimeForm, finest, formats_of, read_moment
+from regard.data.series.time_texts import INTEGER, Clock, TimeForm, finest, formats_of, is_moment, read_moment
 from regard.data.series.zones import (
     HOUR,
     UNNAMED,
@@ -38,7 +38,7 @@ from regard.lazy import optional
 
 PARQUET = (".parquet", ".pq")
 NAMELESS = ("", "index")
-"""Names of columns that may be the index of a table, beside those that begin with "Unnamed: "."""
+"""Names of index columns, besides names that begin with "Unnamed: "."""
 YEARS = range(1000, 3000)
 """Whole numbers of four digits that are years."""
 
@@ -62,34 +62,33 @@ def read_series(
 ) -> SeriesTable:
     """Reads series from a CSV file, separated by commas, semicolons, tabs or vertical bars, or from a Parquet file.
 
-    Step, zone, delimiter, header and decimal mark are found from the file; `notes` of the table says what was found.
-    Values that are empty, NA, NaN, N/A, null, none, - or ? are missing. Rows of the future may stand at the end: known
-    inputs without targets.
+    Step, zone, delimiter, header and decimal mark are inferred from the file; `notes` of the table lists them. Values
+    that are empty, NA, NaN, N/A, null, none, - or ? are missing. Future rows may follow, with known inputs only.
 
-    Times may have offsets from UTC, or names of zones. A series whose offsets change is in the zone of the IANA
+    Times may have offsets from UTC, or names of zones. A series with changing offsets gets the zone of the IANA
     database that has all of them. Whole numbers that are neither years nor dates count steps.
 
     Args:
         path: a file that ends in .parquet or .pq is Parquet, which needs `regard[series]`; any other is CSV.
-        time: the column of the times; the first if None, which may not be the nameless index of another program; False
-            if there is none, so that rows are numbered. ISO 8601 (also a month, 2024-01, a quarter, 2024Q1, a week,
-            2024-W05, or a year), or `time_format`.
-        series: the column that names the series of each row; the rows of a series need not stand together.
-        targets: the columns that are forecast; all others of the file if None.
+        time: the column of the times; the first after a nameless index column if None; False if there is none, so that
+            rows are numbered. ISO 8601 (also a month, 2024-01, a quarter, 2024Q1, a week, 2024-W05, or a year), or
+            `time_format`.
+        series: the column with the name of each row's series; the rows of a series need not be adjacent.
+        targets: the columns to forecast; all others of the file if None.
         known: the columns that are known in advance.
-        wide: whether every target column is a series of its own, whose only target is called "value".
+        wide: whether every target column is a separate series, with the single target "value".
         step: the time between rows, also as a text of `parse_step`, such as "rows" or "business_days".
         fill_gaps: whether rows that the file leaves out become rows of missing values.
         time_format: a format of `datetime.strptime`.
         zone: the zone of the calendar, such as Europe/Berlin; times without an offset are local times of it.
-        zones: the zone of earlier rows of the series, or zones by the name of a series; rows need not be of this zone.
-        missing_values: numbers and texts that stand for missing values, such as -9999.
+        zones: the zone of earlier rows of the series, or zones by the name of a series; other rows may differ.
+        missing_values: numbers and texts that mean missing values, such as -9999.
         decimal: the decimal mark.
-        header: whether the first line has the names of the columns; without them they are "column 1", "column 2", …
+        header: whether the first line names the columns; otherwise they are "column 1", "column 2", …
 
     Raises:
-        DataError: for a file, column, number or time that cannot be read, times that are repeated, not sorted or
-            between steps, and for gaps without `fill_gaps`; the text names file, line and value.
+        DataError: for a file, column, number or time that cannot be read, times that are repeated, unsorted or between
+            steps, and for gaps without `fill_gaps`; the text names file, line and value.
         UnsupportedError: for Parquet without its packages.
 
     >>> import tempfile
@@ -127,48 +126,49 @@ def read_series(
             del groups[name]
     if not groups:
         raise DataError(f"{path}: no row has a time that can be read.")
-    notes += _zone_notes(rows, read, is_given=zone is not None)
+    if zone is None and rows.offsets is not None and rows.zones is None:
+        names_of_zones = list(dict.fromkeys(str(clock.zone) for _, clock in read.values() if clock.zone is not None))
+        text = f"the calendar is that of {first_of(names_of_zones)}, inferred from the offsets of times"
+        notes.append(_note(f"{text} (data.time_zone)"))
     times, clock = max(read.values(), key=lambda entry: len(entry[0]))
-    found = step
     if isinstance(step, str):
-        found = parse_step(step, times, clock)
+        step = parse_step(step, times, clock)
     elif step is None:
         if len(times) < 2:
-            raise DataError(f"{path}: no series has two rows, so that their step is unknown; give it (data.step).")
-        found = find_step(times, clock)
-        if found.business and not found.months:
-            notes.append(_note("a step is a business day: no row is of a Saturday or Sunday (data.step)"))
+            raise DataError(f"{path}: no series has two rows, so their step is unknown; set it (data.step).")
+        step = find_step(times, clock)
+        if step.business and not step.months:
+            notes.append(_note("the step is a business day, as no row is on a Saturday or Sunday (data.step)"))
         elif clock.is_integer and rows.columns.time is not None:
             notes.append(_note("times are whole numbers, which have no calendar"))
-    assert isinstance(found, Step)
-    if bool(found.number) != clock.is_integer and not found.rows:
-        have = "whole numbers" if clock.is_integer else "dates"
-        raise DataError(f"{path}: times are {have}; rows at steps of {found} are expected.")
+    if bool(step.number) != clock.is_integer and not step.rows:
+        kind = "whole numbers" if clock.is_integer else "dates"
+        raise DataError(f"{path}: times are {kind}; rows at steps of {step} are expected.")
     at_targets = [rows.columns.numbers.index(name) for name in rows.columns.targets]
     at_known = [rows.columns.numbers.index(name) for name in rows.columns.known]
     tables = []
     for name, group in groups.items():
         times, clock = read[name]
         fills = fill_gaps or not rows.are_all
-        group, times, at = _positions(rows, name, group, times, clock, found, fill_gaps=fills)
+        group, times, at = _positions(rows, name, group, times, clock, step, fill_gaps=fills)
         count = int(at[-1]) + 1
         numbers = np.full((count, rows.numbers.shape[1]), np.nan)
         numbers[at] = rows.numbers[group]
         lines = np.zeros(count, np.int64)
         lines[at] = rows.lines[group]
-        grid = times if found.rows else found.grid(times, count, clock)
+        grid = times if step.rows else step.grid(times, count, clock)
         tables.append(Series(name, grid, numbers[:, at_targets], numbers[:, at_known], clock, lines))
     columns = rows.columns
     if not wide:
-        return SeriesTable(tuple(tables), columns.targets, columns.known, found, str(path), tuple(notes))
+        return SeriesTable(tuple(tables), columns.targets, columns.known, step, str(path), tuple(notes))
     (table,) = tables
     parts = (replace(table, name=name, targets=table.targets[:, [i]]) for i, name in enumerate(columns.targets))
-    return SeriesTable(tuple(parts), (VALUE,), columns.known, found, str(path), tuple(notes))
+    return SeriesTable(tuple(parts), (VALUE,), columns.known, step, str(path), tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Which columns of a file are what."""
+    """The columns of a file by purpose."""
 
     time: str | None
     series: str | None
@@ -179,20 +179,20 @@ class _Columns:
 
 @dataclass(eq=False)
 class _Rows:
-    """A file's rows.
+    """The rows of a file.
 
     Args:
         numbers: (N, columns).
         keys: (N,) the names of the series, or None.
-        lines: (N,) where rows stand.
-        place: that in words.
-        notes: what was found.
-        wall: (N,) times as they stand there, without offsets; numbers of the rows until they are read.
+        lines: (N,) line numbers.
+        place: a function for the place of a row in messages.
+        notes: findings about the file.
+        wall: (N,) times without offsets; row numbers until times are read.
         offsets: (N,) microseconds, or None for times without offsets.
         zones: (N,) names of zones, or None.
-        form: how times are written.
-        texts: the time of a row as it stands there.
-        are_all: whether no row had to be left out.
+        form: the form of written times.
+        texts: a function for the text of a row's time.
+        are_all: whether no row was left out.
     """
 
     path: Path
@@ -215,16 +215,16 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def keep(self, kept: list[int]) -> None:
-        """Leaves out the rows that are defects."""
-        if len(kept) == len(self):
+    def select(self, indices: list[int]) -> None:
+        """Leaves out other rows, which are defects."""
+        if len(indices) == len(self):
             return
-        at, texts, place = np.array(kept, np.intp), self.texts, self.place
+        at, texts, place = np.array(indices, np.intp), self.texts, self.place
         self.wall, self.numbers, self.lines = self.wall[at], self.numbers[at], self.lines[at]
         self.offsets = None if self.offsets is None else self.offsets[at]
         self.zones = None if self.zones is None else self.zones[at]
         self.keys = None if self.keys is None else self.keys[at]
-        self.texts, self.place = lambda row: texts(kept[row]), lambda row: place(kept[row])
+        self.texts, self.place = lambda row: texts(indices[row]), lambda row: place(indices[row])
         self.are_all = False
 
 
@@ -246,21 +246,21 @@ def _read_csv(
     table = open_table(lines, header=header, time_format=time_format, names=[name for name in wanted if name])
     notes = []
     if not table.has_header and header is None:
-        columns_named = f"{table.header[0]!r} to {table.header[-1]!r}"
-        notes.append(_note(f"line {table.line(0)} is no header (it has times or numbers); columns are {columns_named}"))
+        named = f"{table.header[0]!r} to {table.header[-1]!r}"
+        notes.append(_note(f"line {table.line(0)} has times or numbers and is not a header; columns are {named}"))
     if table.delimiter != "," or table.first > 1:
         shown_delimiter = {"\t": "tabs", ";": "semicolons", "|": "vertical bars"}.get(table.delimiter, table.delimiter)
         notes.append(_note(f"columns are separated by {shown_delimiter}"))
     columns, left_out = _choose(path, table, time_format, **names)
     notes += [
-        _note(f"the column {name or 'without a name'!s} numbers rows or is empty, and is left out") for name in left_out
+        _note(f"the column {name or 'without a name'} is an index or empty, and is left out") for name in left_out
     ]
     at_numbers = [table.header.index(name) for name in columns.numbers]
     at_time = None if columns.time is None else table.header.index(columns.time)
     at_key = None if columns.series is None else table.header.index(columns.series)
     texts, keys = [""] * len(table), [""] * len(table)
     numbers = np.full((len(table), len(at_numbers)), np.nan)
-    reader = NumberReader(columns.numbers, table.delimiter, missing_values, decimal)
+    reader = NumberReader(columns.numbers, missing_values, decimal)
 
     def read(row: int) -> None:
         cells, place = table.cells(row), table.place(row)
@@ -272,14 +272,14 @@ def _read_csv(
             with item_or_defect:  # which leaves a missing value
                 numbers[row, column] = reader.read(row, column, cells[at], place)
 
-    kept = readable(len(table), read)
+    readable_rows = readable(len(table), read)
     if note := reader.finish(numbers):
         notes.append(_note(note))
     numbered = np.array([table.line(row) for row in range(len(table))], np.int64)
     rows = _Rows(path, columns, numbers, None if at_key is None else np.array(keys), numbered, table.place, notes)
-    rows.keep(kept)
+    rows.select(readable_rows)
     if at_time is not None:
-        _read_times(rows, [texts[row] for row in kept], time_format)
+        _read_times(rows, [texts[row] for row in readable_rows], time_format)
     return rows
 
 
@@ -296,7 +296,7 @@ def _read_parquet(
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     try:
         frame = pandas.read_parquet(regular(path))
-    except Exception as error:  # pyarrow raises many kinds for damaged files
+    except Exception as error:  # pyarrow raises various errors for damaged files
         raise DataError(f"{path}: not a Parquet file ({error!s:.200}).") from None
     if not isinstance(frame.index, pandas.RangeIndex):
         frame = frame.reset_index()
@@ -306,7 +306,7 @@ def _read_parquet(
     def place(row: int) -> str:
         return f"{path}: row {row + 1}"
 
-    reader = NumberReader(columns.numbers, ",", missing_values, decimal)
+    reader = NumberReader(columns.numbers, missing_values, decimal)
     numbers = np.full((len(frame), len(columns.numbers)), np.nan)
     for at, name in enumerate(columns.numbers):
         if pandas.api.types.is_numeric_dtype(frame[name]):
@@ -344,7 +344,7 @@ def _read_parquet(
 
 
 def _read_times(rows: _Rows, texts: list[str], time_format: str | None) -> None:
-    """Reads the times of rows, and how they are written."""
+    """Reads the times of rows, and their form."""
     rows.texts = texts.__getitem__
     column = rows.columns.time
     if time_format is None and _are_counts(texts):
@@ -353,13 +353,13 @@ def _read_times(rows: _Rows, texts: list[str], time_format: str | None) -> None:
         except OverflowError:
             raise DataError(f"{rows.path}: column {column!r} has whole numbers that are too large for times.") from None
         return
-    if time_format is None and texts and not _is_moment(texts[0]):
+    if time_format is None and texts and not is_moment(texts[0]):
         formats = formats_of(texts)
         if len(formats) > 1:
             either = " or ".join(map(repr, formats))
             raise DataError(
-                f"{rows.place(0)}: column {column!r}: {shorten(texts[0])} may be a time of the format {either}; name "
-                "the right one (data.time_format)."
+                f"{rows.place(0)}: column {column!r}: {shorten(texts[0])} may be a time of the format {either}; set "
+                "data.time_format to the right one."
             )
         if formats:
             (time_format,) = formats
@@ -374,17 +374,17 @@ def _read_times(rows: _Rows, texts: list[str], time_format: str | None) -> None:
             moment = read_moment(texts[row], time_format)
             rows.wall[row] = np.datetime64(moment.wall, "us")
         except (ValueError, IndexError):
-            raise DataError(_no_time(rows, row, time_format)) from None
+            raise _not_a_time(rows, row, time_format) from None
         if moment.offset is not None:
             offsets[row], has_offset[row] = moment.offset, True
         zones[row], forms[row] = moment.zone, moment.form
 
-    kept = readable(count, read)
-    rows.form = finest(list(dict.fromkeys(forms[row] for row in kept))) if kept else None
+    indices = readable(count, read)
+    rows.form = finest(list(dict.fromkeys(forms[row] for row in indices))) if indices else None
     rows.offsets = offsets if has_offset.any() else None
     rows.zones = np.array(zones) if any(zones) else None
-    rows.keep(kept)
-    has_offset = has_offset[kept]
+    rows.select(indices)
+    has_offset = has_offset[indices]
     if has_offset.any() and not has_offset.all():
         row, other = int(has_offset.argmin()), int(has_offset.argmax())
         raise DataError(
@@ -393,47 +393,38 @@ def _read_times(rows: _Rows, texts: list[str], time_format: str | None) -> None:
         )
 
 
-def _no_time(rows: _Rows, row: int, time_format: str | None) -> str:
+def _not_a_time(rows: _Rows, row: int, time_format: str | None) -> DataError:
     text = rows.texts(row)
     expected = "ISO 8601, for example 2024-01-31 06:00" if time_format is None else repr(time_format)
-    message = f"{rows.place(row)}: column {rows.columns.time!r}: {shorten(text)} is no time; expected {expected}."
-    hint = (
-        "The first column is the time if no other is named (data.time); data.time_format is the format of other times"
-    )
+    hint = "Times are in the first column or in data.time; data.time_format is the format of other times"
     if is_number(text):
         hint += "; without a column of times, set data.numbered_rows"
-    return f"{message}\n  {hint}."
+    column = f"{rows.place(row)}: column {rows.columns.time!r}"
+    return DataError(f"{column}: {shorten(text)} is not a time; expected {expected}.\n  {hint}.")
 
 
 def _are_counts(texts: list[str]) -> bool:
-    """Whether times are whole numbers that count, and no years, months (202401) or days (20240131)."""
+    """Whether times are whole numbers other than years, months (202401) or days (20240131)."""
     if not texts or not all(INTEGER.fullmatch(text) for text in texts):
         return False
     if all(len(text) == 4 and int(text) in YEARS for text in texts):
         return False
-    if not all(len(text) in (6, 8) and int(text[:4]) in YEARS for text in texts):
-        return True
-    try:
-        for text in texts:
-            read_moment(text)
-    except ValueError:
-        return True
-    return False
+    return not all(len(text) in (6, 8) and int(text[:4]) in YEARS and is_moment(text) for text in texts)
 
 
 def _replace_codes(rows: _Rows, missing_values: Sequence[float | str]) -> None:
-    """Makes the numbers that stand for missing values missing, and notes how many there are."""
+    """Replaces numbers that mean missing values by NaN, and notes their counts."""
     for code in missing_values:
         if isinstance(code, str):
             continue
-        found = rows.numbers == code
-        if not found.any():
+        matches = rows.numbers == code
+        if not matches.any():
             rows.notes.append(Finding("warning", f"no value is {code:g} (data.missing_values)", 0))
-        for column in np.flatnonzero(found.any(axis=0)):
-            count, first = int(found[:, column].sum()), int(found[:, column].argmax())
+        for column in np.flatnonzero(matches.any(axis=0)):
+            count, first = int(matches[:, column].sum()), int(matches[:, column].argmax())
             text = f"{rows.columns.numbers[column]!r} is {code:g} in {counted(count, 'row|rows')}, counted as missing"
             rows.notes.append(Finding("info", text, count, (rows.place(first),)))
-        rows.numbers[found] = np.nan
+        rows.numbers[matches] = np.nan
 
 
 def _choose(
@@ -446,13 +437,13 @@ def _choose(
     targets: Sequence[str] | None,
     known: Sequence[str],
 ) -> tuple[_Columns, list[str]]:
-    """What the columns are, and the nameless ones that are left out."""
+    """The columns by purpose, and the index columns to leave out."""
     header = table.header if isinstance(table, Table) else table
     place = f"{path}:1" if isinstance(table, Table) else f"{path}"
-    asked = {time, series, *known, *(targets or ())}
+    used = {time, series, *known, *(targets or ())}
     left_out = []
     if isinstance(table, Table) and table.has_header:
-        left_out = [name for name in dict.fromkeys(header) if name not in asked and _is_index(table, name, time_format)]
+        left_out = [name for name in dict.fromkeys(header) if name not in used and _is_index(table, name, time_format)]
     header = tuple(name for name in header if name not in left_out)
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
@@ -463,52 +454,41 @@ def _choose(
     for name in (*wanted, *(targets or ())):
         if name not in header:
             hint = suggestion(name, header, f"it has {shorten(', '.join(header))}.")
-            raise DataError(f"{place}: there is no column {name!r}; {hint}")
+            raise DataError(f"{place}: no column {name!r}; {hint}")
     chosen = tuple(name for name in header if name not in wanted) if targets is None else tuple(targets)
     twice = sorted({name for name in (*wanted, *chosen) if [*wanted, *chosen].count(name) > 1})
     if twice:
-        raise DataError(f"{path}: the column {twice[0]!r} is named for two purposes; each column has one.")
+        raise DataError(f"{path}: the column {twice[0]!r} is named for two purposes; name it for one.")
     if not chosen:
         raise DataError(f"{place}: there is no column to forecast beside {', '.join(map(repr, wanted))}.")
     return _Columns(None if time is False else time, series, (*chosen, *known), chosen, tuple(known)), left_out
 
 
 def _is_index(table: Table, name: str, time_format: str | None) -> bool:
-    """Whether a nameless column numbers the rows of a file that has other times, or is empty."""
+    """Whether a nameless column is empty, or numbers the rows of a file with another column of times."""
     if name.lower() not in NAMELESS and not name.startswith("Unnamed: "):
         return False
     places = [at for at, other in enumerate(table.header) if other == name]
-    count = min(len(table), 50)
-    rows = [table.cells(row) for row in range(count)]
-    last = table.cells(len(table) - 1) if len(table) else []
+    rows = [table.cells(row) for row in range(min(len(table), 50))]
     if name == "" and all(not row[at].strip() for row in rows for at in places):
         return True
-    if len(places) > 1:
+    if len(places) > 1 or not rows:
         return False
     (at,) = places
     cells = [row[at].strip() for row in rows]
-    starts = [start for start in ("0", "1") if cells[:1] == [start]]
-    if not starts or cells != [str(int(starts[0]) + i) for i in range(count)]:
+    if cells[0] not in ("0", "1") or cells != [str(int(cells[0]) + i) for i in range(len(rows))]:
         return False
-    if last[at].strip() != str(int(starts[0]) + len(table) - 1):
+    if table.cells(len(table) - 1)[at].strip() != str(int(cells[0]) + len(table) - 1):
         return False
     others = [cell.strip() for position, cell in enumerate(rows[0]) if position != at]
-    return any(not is_number(cell) and (_is_moment(cell, time_format) or bool(formats_of([cell]))) for cell in others)
-
-
-def _is_moment(cell: str, time_format: str | None = None) -> bool:
-    try:
-        read_moment(cell, time_format)
-    except (ValueError, IndexError):
-        return False
-    return True
+    return any(not is_number(cell) and is_time(cell, time_format) for cell in others)
 
 
 # Times
 
 
 def _groups(rows: _Rows) -> dict[str, NDArray[np.intp]]:
-    """The rows of each series in the order of the file; series in the order of their first rows."""
+    """The rows of each series in the order of the file, with series in the order of their first rows."""
     if rows.keys is None:
         return {"": np.arange(len(rows))}
     names, first, inverse = np.unique(rows.keys, return_index=True, return_inverse=True)
@@ -517,21 +497,21 @@ def _groups(rows: _Rows) -> dict[str, NDArray[np.intp]]:
 
 
 def _instants(
-    rows: _Rows, group: NDArray[np.intp], given: Zone | None, likely: str | None
+    rows: _Rows, group: NDArray[np.intp], configured: Zone | None, earlier: str | None
 ) -> tuple[NDArray[np.intp], Times, Clock]:
     """The rows of a series, their times, in UTC if they have a zone, and its clock.
 
     Args:
-        given: the zone that is configured.
-        likely: the name of the zone of earlier rows of the series.
+        configured: the zone of the configuration.
+        earlier: the name of the zone of earlier rows of the series.
     """
     wall, form = rows.wall[group], rows.form
     if form is not None and form.is_integer:
-        if given is not None:
+        if configured is not None:
             raise DataError(f"{rows.path}: times are whole numbers, which have no time zone; leave data.time_zone out.")
         return group, wall, Clock(form=form)
     in_rows = _named_zone(rows, group)
-    calendar = given or in_rows or (None if likely is None else zone_named(likely))
+    calendar = configured or in_rows or (None if earlier is None else zone_named(earlier))
     if rows.offsets is None:
         if calendar is None:
             return group, wall, Clock(form=form)
@@ -543,15 +523,15 @@ def _instants(
     if in_rows is not None and len(wrong := np.flatnonzero(in_rows.offsets_at(instants) != offsets)):
         row = int(group[wrong[0]])
         right = offset_text(int(in_rows.offsets_at(instants[wrong[:1]])[0]))
-        raise DataError(f"{rows.place(row)}: the time {rows.texts(row)!r}: {in_rows} is at {right} then.")
-    own = in_rows or _own_zone(rows, instants, offsets)
-    if given is None and calendar is not None and calendar.is_fixed and calendar.name != "UTC" and own.name != "UTC":
-        calendar = own
-    return group, instants, Clock(calendar or own, own, form)
+        raise DataError(f"{rows.place(row)}: the time {rows.texts(row)!r}: the offset of {in_rows} is {right}.")
+    zone = in_rows or _inferred_zone(rows, instants, offsets)
+    if configured is None and calendar is not None and calendar.is_fixed and "UTC" not in (calendar.name, zone.name):
+        calendar = zone
+    return group, instants, Clock(calendar or zone, zone, form)
 
 
 def _named_zone(rows: _Rows, group: NDArray[np.intp]) -> Zone | None:
-    """The zone that the rows of a series name."""
+    """The zone named in the rows of a series."""
     if rows.zones is None:
         return None
     names = rows.zones[group]
@@ -560,7 +540,7 @@ def _named_zone(rows: _Rows, group: NDArray[np.intp]) -> Zone | None:
         row, first = int(group[other[0]]), int(group[0])
         raise DataError(
             f"{rows.place(row)}: the time {rows.texts(row)!r} has another zone than {rows.texts(first)!r} of "
-            f"{rows.place(first)}; the times of a series have one."
+            f"{rows.place(first)}; a series needs one zone."
         )
     try:
         return zone_named(str(names[0]))
@@ -568,34 +548,26 @@ def _named_zone(rows: _Rows, group: NDArray[np.intp]) -> Zone | None:
         raise DataError(f"{rows.place(int(group[0]))}: the time {rows.texts(int(group[0]))!r}: {error}") from None
 
 
-def _own_zone(rows: _Rows, instants: Times, offsets: Offsets) -> Zone:
-    """The zone that the offsets of rows tell."""
+def _inferred_zone(rows: _Rows, instants: Times, offsets: Offsets) -> Zone:
+    """The zone that fits the offsets of rows."""
     if (offsets == offsets[0]).all():
         return fixed_zone(int(offsets[0]))
     order = np.argsort(instants, kind="stable")
-    found = find_zone(instants[order], offsets[order])
-    if not found.is_certain:
-        last = offset_text(int(found.zone.offsets[-1]))
-        seen = ", ".join(offset_text(int(offset)) for offset in dict.fromkeys(offsets.tolist()))
-        if found.zone.name == UNNAMED:
-            text = f"offsets from UTC ({seen}) change as in no time zone; what follows the last row is at {last}"
+    zone, is_certain = find_zone(instants[order], offsets[order])
+    if not is_certain:
+        last = offset_text(int(zone.offsets[-1]))
+        listed = ", ".join(offset_text(int(offset)) for offset in dict.fromkeys(offsets.tolist()))
+        if zone.name == UNNAMED:
+            fit = f"no time zone; {last} is assumed after the last row"
         else:
-            text = f"offsets from UTC ({seen}) change as in {found.zone} and in other zones that go on differently"
-        rows.notes.append(Finding("warning", f"{text}; name the zone (data.time_zone)", 1))
-    return found.zone
-
-
-def _zone_notes(rows: _Rows, read: Mapping[str, tuple[Times, Clock]], *, is_given: bool) -> list[Finding]:
-    """What the zones of the series are, unless they are named."""
-    if is_given or rows.offsets is None or rows.zones is not None:
-        return []
-    zones = dict.fromkeys(str(clock.zone) for _, clock in read.values() if clock.zone is not None)
-    return [_note(f"the calendar is that of {first_of(list(zones))}, as the offsets of times tell (data.time_zone)")]
+            fit = f"{zone} and other zones that differ later"
+        text = f"offsets from UTC ({listed}) fit {fit}; name the zone (data.time_zone)"
+        rows.notes.append(Finding("warning", text, 1))
+    return zone
 
 
 def _localised(rows: _Rows, group: NDArray[np.intp], zone: Zone) -> tuple[NDArray[np.intp], Times]:
-    """The rows of a series, and their local times as instants; of an hour that comes twice, the one that continues the
-    rows before."""
+    """The rows of a series, and their local times as instants; a repeated hour is the one that continues the rows."""
     wall = rows.wall[group]
     is_day = wall == wall.astype("datetime64[D]")
     skipped = np.flatnonzero(zone.is_skipped(wall) & ~is_day)
@@ -614,8 +586,7 @@ def _localised(rows: _Rows, group: NDArray[np.intp], zone: Zone) -> tuple[NDArra
     later = zone.instants(wall, later=True)
     apart = np.diff(wall).astype(np.int64)
     apart = apart[apart > 0]
-    distinct, counts = np.unique(apart, return_counts=True) if len(apart) else (np.array([HOUR]), np.array([1]))
-    usual = np.timedelta64(int(distinct[counts.argmax()]), "us")
+    usual = np.timedelta64(most_frequent(apart) if len(apart) else HOUR, "us")
     zero = np.timedelta64(0, "us")
     for row in twice.tolist():
         options = [instants[row], later[row]]
@@ -634,33 +605,33 @@ def _localised(rows: _Rows, group: NDArray[np.intp], zone: Zone) -> tuple[NDArra
 def _in_order(
     rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock
 ) -> tuple[NDArray[np.intp], Times]:
-    """The rows of a series whose times come after those of all rows before them; others are defects."""
+    """The rows of a series whose times are after those of all rows before them; others are defects."""
     wrong = np.flatnonzero(times[1:] <= np.maximum.accumulate(times)[:-1]) + 1
     for row in wrong.tolist():
         with item_or_defect:
-            _raise_order(rows, name, group, times, clock, row)
+            raise _order_error(rows, name, group, times, clock, row)
     return np.delete(group, wrong), np.delete(times, wrong)
 
 
-def _raise_order(rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock, row: int) -> NoReturn:
+def _order_error(rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock, row: int) -> DataError:
     at, before = int(group[row]), int(group[row - 1])
     text, earlier = rows.texts(at), rows.texts(before)
     of = f" of series {name!r}" if name else ""
     change = _clock_hint(times, row, clock)
     if times[row] == times[row - 1]:
-        hint = "" if rows.keys is not None or change else "\n  Does a column name the series? Name it (data.series)."
-        same = "" if text == earlier else f" (there {earlier})"
-        raise DataError(
+        hint = "" if rows.keys is not None or change else "\n  If a column names the series, set data.series."
+        same = "" if text == earlier else f" ({earlier})"
+        return DataError(
             f"{rows.place(at)}: the time {text}{of} is repeated from {rows.place(before)}{same}.{change}{hint}"
         )
-    raise DataError(
+    return DataError(
         f"{rows.place(at)}: the time {text}{of} is before {earlier} of {rows.place(before)}; "
         f"sort the rows by time.{change}"
     )
 
 
 def _clock_hint(times: Times, row: int, clock: Clock) -> str:
-    """What clocks have to do with a time that is not after the one before."""
+    """A sentence about a change of clocks near a time that is not after the one before; empty if there is none."""
     if clock.is_integer or times[row - 1] - times[row] >= np.timedelta64(2 * HOUR, "us"):
         return ""
     if clock.zone is not None:
@@ -672,13 +643,13 @@ def _clock_hint(times: Times, row: int, clock: Clock) -> str:
     names = zones_repeating(wall)
     if not names:
         return ""
-    return f"\n  Clocks were set back at this time in {some_of(names)}: name the zone of the times (data.time_zone)."
+    return f"\n  Clocks were set back at this time in {some_of(names)}: set the zone of the times (data.time_zone)."
 
 
 def _positions(
     rows: _Rows, name: str, group: NDArray[np.intp], times: Times, clock: Clock, step: Step, *, fill_gaps: bool
 ) -> tuple[NDArray[np.intp], Times, NDArray[np.int64]]:
-    """The rows of a series that are whole steps apart, their times, and the step of each, (n,), from the first row."""
+    """The rows of a series at whole steps from the first, their times, and the number of steps, (n,), of each."""
     counts = step.counts(times, clock)
     between = np.flatnonzero(counts != counts.round())
     of = f" of series {name!r}" if name else ""
@@ -686,7 +657,7 @@ def _positions(
         at, first = int(group[row]), int(group[0])
         with item_or_defect:
             raise DataError(
-                f"{rows.place(at)}: the time {rows.texts(at)}{of} is no whole number of steps after "
+                f"{rows.place(at)}: the time {rows.texts(at)}{of} is not a whole number of steps after "
                 f"{rows.texts(first)} of {rows.place(first)}; the step is {step}.{_step_hint(times, row, clock, step)}"
             )
     group, times = np.delete(group, between), np.delete(times, between)
@@ -706,7 +677,7 @@ def _positions(
 
 
 def _step_hint(times: Times, row: int, clock: Clock, step: Step) -> str:
-    """Why a time may lie between steps, and what to do."""
+    """A likely reason for a time between steps, and the setting that helps."""
     wall = clock.wall(times[row : row + 1])[0]
     if step.business and not step.months and not np.is_busday(wall.astype("datetime64[D]")):
         return "\n  It is on a weekend: set data.step to days."
@@ -715,8 +686,8 @@ def _step_hint(times: Times, row: int, clock: Clock, step: Step) -> str:
     apart = int((times[row] - times[row - 1]).astype(np.int64)) if row else 0
     size = 0 if step.months or step.business else step.microseconds
     if size and min(apart % size, -apart % size) in (HOUR // 2, HOUR) and size > HOUR:
-        return "\n  It is as far off as clocks are changed by: name the zone of the times (data.time_zone)."
-    return "\n  For rows at irregular times, set data.step to rows, so that each is a step."
+        return "\n  Clocks are changed by the difference: set the zone of the times (data.time_zone)."
+    return "\n  For rows at irregular times, set data.step to rows, which makes each row a step."
 
 
 def _note(text: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Forecasts with their times, and as tidy tables: a row for each step, or for each weight of a step."""
+"""Forecasts with their times, and as tables with a row for each step, or for each weight of a step."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Forecast:
         target_names: F names.
         history_times: (S,) datetime64[us]: instants in UTC if the clock has a zone, else as in the file.
         history: (S, F), NaN where missing.
-        times: (T,) as `history_times`; NaT where rows are the steps, so that times of the future are unknown.
+        times: (T,) as `history_times`; NaT if steps are rows, whose future times are unknown.
         values: (T, F), the forecast.
         truth: (T, F), NaN where missing or unknown.
         levels: Q levels of the quantiles.
         quantiles: (T, F, Q).
-        alignment: (T, S) weights over the history, each row with the sum 1 (0 if nothing was attended to), or None.
-        clock: the calendar of the times, and how they are written.
+        alignment: (T, S) weights over the history, with rows that sum to 1 (0 for no attention), or None.
+        clock: the calendar and the form of the times.
     """
 
     series: str
@@ -53,7 +53,7 @@ class Forecast:
 
     @property
     def stamps(self) -> list[str]:
-        """T texts: the times as they are written in the file of the series."""
+        """T texts: the times in the form of the file."""
         return self.clock.texts(self.times, all_times(self))
 
     @property
@@ -76,8 +76,8 @@ def forecasts_of(
         values: (B, T, F) forecasts, scaled as the batch; an array or a tensor.
         levels: Q levels, such as 0.1, 0.5, 0.9.
         quantiles: (B, T, F, Q), scaled as the batch.
-        alignment: (B, T, S) weights, or (B, H, T, S), of which the mean over heads is taken. The weights of a step are
-            divided by their sum, so that weights of heads that do not sum to 1 are shares too.
+        alignment: (B, T, S) weights, or (B, H, T, S), which are averaged over heads. The weights of a step are divided
+            by their sum.
 
     Raises:
         ShapeError: for other shapes, and for weights on padding.
@@ -142,17 +142,12 @@ def alignment_rows(forecasts: Iterable[Forecast]) -> Iterator[dict[str, str | in
     """
     for forecast in forecasts:
         if forecast.alignment is None:
-            raise ShapeError("A forecast has no alignment: make forecasts with the weights of the decoder.")
+            raise ShapeError("A forecast has no alignment; pass the weights of the decoder to forecasts_of.")
         past = forecast.history_stamps
         for step, stamp in enumerate(forecast.stamps):
+            row: dict[str, str | int | float] = {"series": forecast.series, "step": step + 1, "time": stamp}
             for at, weight in zip(past, forecast.alignment[step].tolist(), strict=True):
-                yield {
-                    "series": forecast.series,
-                    "step": step + 1,
-                    "time": stamp,
-                    "past_time": at,
-                    "weight": weight,
-                }
+                yield row | {"past_time": at, "weight": weight}
 
 
 def write_rows(rows: Iterable[dict[str, str | int | float]], path: Path | str) -> Path:
@@ -185,10 +180,10 @@ def _number(value: float) -> float:
 
 
 def as_values(name: str, values: Any, shape: tuple[int, ...] | None) -> Values:
-    """float64 numbers of an array or a tensor of any device.
+    """An array, or a tensor of any device, as float64.
 
     Raises:
-        ShapeError: if a shape is given, (B, T, F) or (B, T, F, Q), and it has another.
+        ShapeError: for another shape than `shape`, (B, T, F) or (B, T, F, Q), unless that is None.
     """
     array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64)
     if shape is not None and array.shape != shape:
@@ -199,7 +194,7 @@ def as_values(name: str, values: Any, shape: tuple[int, ...] | None) -> Values:
 
 
 def _shares(batch: SeriesBatch, weights: Values) -> Values:
-    """(B, T, S), summing to 1 over S."""
+    """(B, T, S) weights with the sum 1 over S."""
     weights = weights.mean(axis=1) if weights.ndim == 4 else weights
     shape = (*batch.targets.shape[:2], batch.history_mask.shape[1])
     if weights.shape != shape:

@@ -1,4 +1,4 @@
-"""Scales of series, invertible: by the training rows of each series, and by the history of each window."""
+"""Invertible scales, from the training rows of each series and from the history of each window."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from regard.data.series.series import SeriesTable, Values
 from regard.data.series.split import TimeSplit
 from regard.data.text_file import reason
-from regard.errors import DataError
+from regard.errors import DataError, first_of
 
 FORMAT = "regard.scale.1"
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest number of a scale, of which networks see float32."""
+"""The largest number of a scale, as networks read float32."""
 Centre = Literal["last", "mean", "none"]
 
 
 @dataclass(frozen=True, eq=False)
 class StandardScale:
-    """Each target and known input of each series, with mean 0 and deviation 1 over the training rows.
+    """A scale that gives each target and known input of each series mean 0 and deviation 1 over the training rows.
 
-    A value x becomes (x − m) / d, where m and d are the mean and the deviation (of the population) of the observed
-    training rows; d is 1 for a constant.
+    A value x becomes (x − m) / d, with the mean m and the population deviation d of the observed training rows; d is 1
+    for a constant.
 
     Args:
         names: the S series.
@@ -48,7 +48,7 @@ class StandardScale:
 
     @classmethod
     def fit(cls, table: SeriesTable, split: TimeSplit | None = None) -> StandardScale:
-        """The scale of the training rows; of all rows if there is no split.
+        """The scale of the training rows, or of all rows without a split.
 
         Raises:
             DataError: for a target without an observed training row.
@@ -70,13 +70,13 @@ class StandardScale:
         """The scale of some series, in this order.
 
         Raises:
-            DataError: for a series that was not there in training.
+            DataError: for a series that is not in the scale.
         """
         unknown = [name for name in names if name not in self.names]
         if unknown:
             raise DataError(
-                f"Series {unknown[0]!r} was not there when the scale was fitted; its {len(self.names):,} series are "
-                f"{', '.join(map(repr, self.names[:5]))}{', …' * (len(self.names) > 5)}."
+                f"The scale was not fitted on the series {unknown[0]!r}; its {len(self.names):,} series are "
+                f"{first_of(list(map(repr, self.names)), 5)}."
             )
         at = [self.names.index(name) for name in names]
         return StandardScale(
@@ -84,14 +84,14 @@ class StandardScale:
         )
 
     def save(self, path: Path | str) -> None:
-        """Writes the scale as JSON, whose numbers are exact."""
+        """Writes the scale as JSON with exact numbers."""
         content = {name: getattr(self, name).tolist() for name in _ARRAYS}
         text = json.dumps({"format": FORMAT, "names": self.names, **content}, indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path | str) -> StandardScale:
-        """The scale that `save` wrote.
+        """Reads a file of `save`.
 
         Raises:
             DataError: for any other file.
@@ -121,15 +121,13 @@ _ARRAYS = ("mean", "deviation", "known_mean", "known_deviation")
 
 @dataclass(frozen=True, slots=True)
 class WindowScale:
-    """A scale for each window, from the observed values of its history, so that levels that drift are forecast alike.
+    """A scale for each window from the observed values of its history, for series whose level drifts.
 
     A value x becomes (x − c) / d with the centre c, the last observed value or the mean of the history, and the
     deviation d of the history if `divide`, else 1.
 
     Args:
-        centre: "last", "mean" or "none".
-        divide: whether to divide by the deviation.
-        smallest: deviations below this are replaced by it.
+        smallest: the smallest deviation.
 
     Source: Kim et al. 2022, "Reversible instance normalization" (mean and deviation, without their affine map); Zeng et
     al. 2023, "Are Transformers effective for time series forecasting?" (NLinear: the last value).
@@ -147,7 +145,7 @@ class WindowScale:
             raise DataError(f"centre is one of {', '.join(get_args(Centre))}; got {self.centre!r}.")
 
     def of(self, values: Values) -> tuple[Values, Values]:
-        """Centre and deviation (B, F) of histories (B, S, F), which are NaN where missing or padded."""
+        """Centre and deviation (B, F) of histories (B, S, F) with NaN where missing or padded."""
         observed = ~np.isnan(values)
         filled = np.where(observed, values, 0.0)
         count = np.maximum(observed.sum(axis=1), 1)

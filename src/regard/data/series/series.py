@@ -1,4 +1,4 @@
-"""Time series at regular steps, with what is missing and what is known in advance."""
+"""Time series at regular steps, with missing values and known inputs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from regard.errors import DataError, counted
 
 Values = NDArray[np.float64]
 VALUE = "value"
-"""The name of the target of every series of a wide file."""
+"""The name of a target without a name, as in wide files."""
 
 
 def title_of(name: str) -> str:
-    """A series in a message, by its name."""
+    """A series in messages, by its name."""
     return f"series {name!r}" if name else "the series"
 
 
@@ -30,12 +30,12 @@ class Series:
     """A series: a row for each step, without gaps between the rows.
 
     Args:
-        name: its name; empty for the only series of a file.
+        name: empty for the only series of a file.
         times: (N,) datetime64[us], one step apart: instants in UTC if the clock has a zone, else as in the file.
-        targets: (N, F) what is forecast; NaN where missing.
+        targets: (N, F) values to forecast; NaN where missing.
         known: (N, K) inputs that are known in advance, such as holidays; NaN where missing.
-        clock: the calendar of the times, and how they are written.
-        lines: (N,) where each row stands in its file, from 1; 0 for a row that was left out. None without a file.
+        clock: the calendar and the form of the times.
+        lines: (N,) line numbers in the file, from 1; 0 for a row that was left out. None without a file.
     """
 
     name: str
@@ -55,17 +55,17 @@ class Series:
 
     @property
     def end(self) -> int:
-        """The row after the last with an observed target; what follows has known inputs only."""
+        """The row after the last with an observed target; later rows have known inputs only."""
         rows = np.flatnonzero(self.observed.any(axis=1))
         return int(rows[-1]) + 1 if len(rows) else 0
 
     @property
     def title(self) -> str:
-        """The series in a message."""
+        """The series in messages."""
         return title_of(self.name)
 
     def shown(self, row: int) -> str:
-        """The time of a row in a message."""
+        """The time of a row in messages."""
         return self.clock.shown(self.times[row])
 
 
@@ -78,7 +78,7 @@ class SeriesTable:
         target_names, known_names: F and K names.
         step: the time between two rows.
         path: the file of the series; empty without one.
-        notes: what was found in the file and not asked for, such as the zone of its times.
+        notes: properties inferred from the file, such as the zone of its times.
     """
 
     series: tuple[Series, ...]
@@ -102,15 +102,14 @@ class SeriesTable:
         """A table of arrays in memory.
 
         Args:
-            targets: (N, F) values by the name of each series, NaN where missing; (N,) is one target.
+            targets: (N, F) values by the name of each series, NaN where missing; (N,) for one target.
             start: the time of the first row of every series; a whole number if the step is one.
-            step: the time between rows.
-            names: F names of the targets; "value", or "target 0", "target 1", … if there are none.
+            names: F names of the targets; "value", or "target 0", "target 1", … if empty.
             known: (N, K) known inputs of every series.
             zone: the time zone of the calendar, such as Europe/Berlin.
 
         Raises:
-            DataError: for no series, values of other shapes, or a start that is no time.
+            DataError: for no series, values of other shapes, or a start that is not a time.
 
         >>> print(SeriesTable.of({"shop": [3.0, np.nan, 4.0]}, "2024-01-01", Step(months=1)))
         1 series, 3 rows of 1 month, 2024-01-01 to 2024-03-01, 1 target, 1 missing value
@@ -154,11 +153,11 @@ class SeriesTable:
 
     @property
     def num_missing(self) -> int:
-        """Targets that are missing before the end of their series."""
+        """The number of missing targets before the end of their series."""
         return sum(int((~series.observed[: series.end]).sum()) for series in self.series)
 
     def place(self, series: Series, row: int) -> str:
-        """Where a row stands: file and line, or the series and the time."""
+        """The place of a row in messages: file and line, or series and time."""
         if series.lines is not None and series.lines[row]:
             return f"{self.path}:{series.lines[row]}"
         return f"{series.name} {series.shown(row)}".strip()

@@ -1,9 +1,9 @@
-"""Times as texts: read as they stand in a file, and written in the same form."""
+"""Times as texts: reading the forms of files, and writing in the same form."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from regard.data.series.zones import Times, Zone, microseconds, offset_text, zone_named
 
 PRECISIONS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
-"""Units of numpy in which times are written, from years to microseconds."""
+"""Units of numpy in written times, from years to microseconds."""
 LENGTHS = {10: "D", 13: "h", 16: "m", 19: "s", 23: "ms"}
 BASIC_LENGTHS = {8: "D", 11: "h", 13: "m", 15: "s"}
-"""The precision of a text in ISO 8601 without its offset, by its length; of others it is microseconds."""
+"""The precision of ISO 8601 texts without offset by their length; microseconds for other lengths."""
 PLACE_OF_OFFSET = "\ue000"
 QUARTER = re.compile(r"(\d{4})(-?)[Qq]([1-4])")
 WEEK = re.compile(r"(\d{4})-?W(\d{2})")
@@ -25,21 +25,21 @@ NAME = re.compile(r"(.*?)(?:\s*\[([A-Za-z0-9_+/-]+)\]|\s+([A-Za-z][A-Za-z0-9_+/-
 INTEGER = re.compile(r"[+-]?\d+")
 FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%b %Y", "%d %b %Y")
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
-"""Formats of times that are not in ISO 8601: these dates, each with these times of day."""
+"""Formats other than ISO 8601: each date with each time of day."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
-    """How times are written.
+    """The form of written times.
 
     Args:
         precision: a unit of numpy; "Q" and "W" for quarters and weeks.
         separator: between date and time of day, and, for quarters, before the Q.
-        offset: empty, "Z", "+hh:mm", "+hhmm" or "+hh", with a space before it if there is one.
-        name: empty, or "[]" or " " where the zone's name follows, in brackets or after a space.
-        format: of `datetime.strptime`, in place of all but the offset.
+        offset: empty, "Z", "+hh:mm", "+hhmm" or "+hh", with a leading space if the texts have one.
+        name: empty, or "[]" or " " if the zone's name follows in brackets or after a space.
+        format: a format of `datetime.strptime`, which replaces everything but the offset.
         is_basic: dates without hyphens.
-        is_integer: whole numbers that count.
+        is_integer: whole numbers that count steps.
     """
 
     precision: str = "D"
@@ -53,13 +53,12 @@ class TimeForm:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time as it stands in a text.
+    """A time read from a text.
 
     Args:
-        wall: what the text says, without its offset.
+        wall: local time, without the offset.
         offset: in microseconds, or None.
         zone: the name of a zone, or empty.
-        form: how it is written.
     """
 
     wall: datetime
@@ -72,7 +71,7 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
     """A time from ISO 8601 (also a year, month, quarter or week), with an offset or a zone's name, or from a format.
 
     Raises:
-        ValueError: if the text is no such time.
+        ValueError: for other texts.
 
     >>> moment = read_moment("2025-03-30T01:00+01:00[Europe/Berlin]")
     >>> str(moment.wall), moment.offset, moment.zone
@@ -81,8 +80,8 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
     text = text.strip()
     if time_format is not None:
         moment = datetime.strptime(text, time_format)
-        found = OFFSET.search(text) if "%z" in time_format else None
-        form = TimeForm("us", offset=_offset_style(found[0]) if found else "", format=time_format)
+        written = OFFSET.search(text) if "%z" in time_format else None
+        form = TimeForm("us", offset=_offset_style(written[0]) if written else "", format=time_format)
         ahead = moment.utcoffset()
         return Moment(moment.replace(tzinfo=None), None if ahead is None else microseconds(ahead), "", form)
     zone, name_style = "", ""
@@ -91,65 +90,50 @@ def read_moment(text: str, time_format: str | None = None) -> Moment:
         text, zone = named[1], named[2] or named[3]
         name_style = "[]" if named[2] else " "
     offset, style = None, ""
-    if len(text) > 10 and (found := OFFSET.search(text)):
-        text, style = text[: found.start()], _offset_style(found[0])
-        offset = microseconds(datetime.fromisoformat("2000-01-01T00" + found[1].upper()).utcoffset() or timedelta(0))
+    if len(text) > 10 and (written := OFFSET.search(text)):
+        text, style = text[: written.start()], _offset_style(written[0])
+        offset = microseconds(datetime.fromisoformat("2000-01-01T00" + written[1].upper()).utcoffset() or timedelta(0))
     wall, form = _read_wall(text)
     return Moment(wall, offset, zone, replace(form, offset=style, name=name_style))
 
 
-def shown(time: np.datetime64) -> str:
-    """A time as text: its date, and the time of day unless it is midnight, with as many digits as it needs.
-
-    >>> shown(np.datetime64("2024-01-01T06:00:00.000000")), shown(np.datetime64("2024-01-01T00:00"))
-    ('2024-01-01 06:00:00', '2024-01-01')
-    """
-    moment = time.astype("datetime64[us]")
-    if moment == moment.astype("datetime64[D]"):
-        return str(moment.astype("datetime64[D]"))
-    unit = "us" if moment != moment.astype("datetime64[s]") else "s"
-    return str(moment.astype(f"datetime64[{unit}]")).replace("T", " ")
+def is_moment(text: str, time_format: str | None = None) -> bool:
+    """Whether `read_moment` reads a text."""
+    try:
+        read_moment(text, time_format)
+    except (ValueError, IndexError):
+        return False
+    return True
 
 
 def finest(forms: Sequence[TimeForm]) -> TimeForm:
-    """The form of times that are written in several: with the most digits, such as a date that is a midnight."""
+    """The form with the most digits, as midnights may be written as dates."""
     form = max(forms, key=lambda form: PRECISIONS.index(form.precision) if form.precision in PRECISIONS else 0)
     with_offset = next((other.offset for other in forms if other.offset not in ("", "Z")), form.offset)
     return replace(form, offset=with_offset)
 
 
 def formats_of(texts: Sequence[str]) -> list[str]:
-    """The common formats of `strptime` that read the most of some texts, if that is more than half of them.
+    """The common formats of `strptime` that read the most texts, if that is more than half of them.
 
     >>> formats_of(["01/02/2024", "31/01/2024"]), formats_of(["01/02/2024"])
     (['%d/%m/%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
     """
-    counts = {each: sum(map(_reads(each), texts)) for each in (date + clock for date in FORMATS for clock in CLOCKS)}
-    most = max(counts.values())
-    return [each for each, count in counts.items() if count == most and 2 * count > len(texts)]
-
-
-def _reads(time_format: str) -> Callable[[str], bool]:
-    def reads(text: str) -> bool:
-        try:
-            datetime.strptime(text.strip(), time_format)
-        except ValueError:
-            return False
-        return True
-
-    return reads
+    formats = [date + clock for date in FORMATS for clock in CLOCKS]
+    counts = [sum(is_moment(text, each) for text in texts) for each in formats]
+    return [each for each, count in zip(formats, counts) if count == max(counts) and 2 * count > len(texts)]
 
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """The calendar of a series, and how its times are written.
+    """The calendar of a series and the form of its written times.
 
-    Times are instants in UTC if there is a zone, and else as they stand in the file.
+    Times are instants in UTC if there is a zone, otherwise as in the file.
 
     Args:
         zone: the zone of hours, days and months.
         written: the zone of the texts; that of the calendar if None.
-        form: how times are written; None as `shown`.
+        form: the form of written times; as `stamps_of` if None.
 
     >>> clock = Clock(zone_named("Europe/Berlin"), form=TimeForm("m", offset="+hh:mm"))
     >>> clock.texts(np.array(["2025-03-30T00:00", "2025-03-30T01:00"], "datetime64[us]"))
@@ -162,22 +146,22 @@ class Clock:
 
     @property
     def is_integer(self) -> bool:
-        """Whether times are whole numbers that count."""
+        """Whether times are whole numbers that count steps."""
         return self.form is not None and self.form.is_integer
 
     def wall(self, times: Times) -> Times:
-        """What clocks of the calendar show."""
+        """Local times of the calendar."""
         return times if self.zone is None else self.zone.wall(times)
 
     def instants(self, wall: Times) -> Times:
-        """The times at which clocks of the calendar show something; the first, if they do twice."""
+        """The instants of local times; the first of two if an hour is repeated."""
         return wall if self.zone is None else self.zone.instants(wall)
 
     def read(self, text: str | int) -> np.datetime64:
-        """The time of a text, such as one of a configuration.
+        """The time of a text, such as one in a configuration.
 
         Raises:
-            ValueError: if the text is no time.
+            ValueError: if the text is not a time.
         """
         if self.is_integer:
             return np.datetime64(int(text), "us")
@@ -190,25 +174,19 @@ class Clock:
         return (zone_named(moment.zone) if moment.zone else self.zone).instants(np.array([wall]))[0]
 
     def shown(self, time: np.datetime64) -> str:
-        """A time in a message."""
+        """A time for messages."""
         if np.isnat(time):
             return "an unknown time"
         if self.is_integer:
             return str(time.astype(np.int64))
         zone = self.written or self.zone
-        if zone is None:
-            return shown(time)
-        offset = int(zone.offsets_at(np.array([time]))[0])
-        text = shown(time + np.timedelta64(offset, "us"))
-        style = (self.form or TimeForm()).offset.strip()
+        offset = 0 if zone is None else int(zone.offsets_at(np.array([time]))[0])
+        (text,) = stamps_of(np.array([time + np.timedelta64(offset, "us")]))
+        style = "" if zone is None else (self.form or TimeForm()).offset.strip()
         return text + (style if style == "Z" else offset_text(offset, style) if style else "")
 
     def texts(self, times: Times, among: Times | None = None) -> list[str]:
-        """Times as they are written in the file; empty for those that are unknown.
-
-        Without a form they are dates if all of `among` (`times` if None) are at midnight, else they have as many digits
-        as they need.
-        """
+        """Times in the form of the file, or as `stamps_of` without a form; empty for unknown times."""
         if self.is_integer:
             return [str(number) for number in times.astype(np.int64).tolist()]
         form = self.form
@@ -237,17 +215,17 @@ class Clock:
         return [text if is_known else "" for text, is_known in zip(texts, known)]
 
     def _days(self, times: Times, wall: Times, zone: Zone | None) -> NDArray[np.bool_]:
-        """Whether times are the first of their day, which is midnight unless clocks skip it."""
+        """Whether times are the first of their day: midnight, or the end of a change of clocks that skips it."""
         dates = wall.astype("datetime64[D]").astype("datetime64[us]")
         return (wall == dates) if zone is None else (zone.instants(dates) == times)
 
 
 NAIVE = Clock()
-"""Times as they are."""
+"""Times without a zone."""
 
 
 def stamps_of(times: Times, among: Times | None = None) -> list[str]:
-    """Times as text: dates if all of `among` (`times` if None) are at midnight, else with as many digits as they need.
+    """Times as texts: dates if all of `among` (`times` if None) are at midnight, else with seconds or microseconds.
 
     >>> stamps_of(np.array(["2024-01-01T00:00", "2024-01-01T06:00"], "datetime64[us]"))
     ['2024-01-01 00:00:00', '2024-01-01 06:00:00']
@@ -260,7 +238,7 @@ def stamps_of(times: Times, among: Times | None = None) -> list[str]:
 
 
 def _read_wall(text: str) -> tuple[datetime, TimeForm]:
-    """A time without an offset, and how it is written."""
+    """A time without an offset, and its form."""
     if len(text) == 4 and text.isdecimal():
         return datetime(int(text), 1, 1), TimeForm("Y")
     if len(text) == 7 and text[4] == "-" and text[5:].isdecimal():
@@ -279,7 +257,7 @@ def _read_wall(text: str) -> tuple[datetime, TimeForm]:
 
 
 def _iso(form: TimeForm, wall: Times, is_day: NDArray[np.bool_]) -> list[str]:
-    """Times in ISO 8601; with more digits than the form has where they are needed."""
+    """Times in ISO 8601, with more digits than the form if they need them."""
     known = ~np.isnat(wall)
     if form.precision == "Q" and is_day[known].all():
         months = wall.astype("datetime64[M]").astype(np.int64)
@@ -307,7 +285,7 @@ def _formatted(time_format: str, moment: datetime | None, offset: int) -> str:
 
 
 def _offset_style(text: str) -> str:
-    """The style of an offset, with a space before it if there is one."""
+    """The style of an offset, with a leading space if the text has one."""
     bare = text.strip()
     style = "Z" if bare in "Zz" else "+hh:mm" if ":" in bare else "+hhmm" if len(bare) == 5 else "+hh"
     return " " * (text[0] == " ") + style

@@ -1,4 +1,4 @@
-"""Windows of series: a history, and the horizon that is forecast from it, in batches with masks."""
+"""Windows of series: a history and the horizon to forecast, in batches with masks."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ TENSORS = (
 class SeriesBatch:
     """Windows as arrays: B windows, S steps of history, T of the horizon, F targets, K known inputs.
 
-    Histories that are shorter than S stand on the left, with `history_mask` False at the right.
+    Histories shorter than S are padded on the right, where `history_mask` is False.
 
     Args:
         series: (B,) the index of each window's series in its table.
-        names: (B,) its name.
-        history: (B, S, F) scaled; a missing value is the last observed before it, the window's centre (0) if there is
-            none, and 0 in padding.
+        names: (B,) the names of the series.
+        history: (B, S, F) scaled; a missing value is replaced by the last observed one, or by the window's centre (0)
+            if there is none; 0 in padding.
         history_observed: (B, S, F) bool, False where missing or padded.
         history_mask: (B, S) bool, False in padding.
         history_known: (B, S, K) scaled known inputs, then the time features; 0 where missing.
         targets: (B, T, F) scaled truth, 0 where it is missing or in the future.
         targets_observed: (B, T, F) bool.
         future_known: (B, T, K).
-        history_times, future_times: (B, S) and (B, T) datetime64[us]; NaT in padding, and for the future where rows
-            are the steps.
+        history_times, future_times: (B, S) and (B, T) datetime64[us]; NaT in padding, and for the future if steps are
+            rows.
         clocks: (B,) the calendar of each window's series.
-        centre, deviation: (B, F), of the windows' own scale.
-        series_mean, series_deviation: (B, F), of the series' scale.
+        centre, deviation: (B, F), of the scale of each window.
+        series_mean, series_deviation: (B, F), of the scale of each series.
         target_names: F names.
     """
 
@@ -88,7 +88,7 @@ class SeriesBatch:
         return self.standardised(values) * _like(self.series_deviation, values) + _like(self.series_mean, values)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The arrays that a network reads, by name: numbers as float32, masks as bool."""
+        """The inputs of a network by name: numbers as float32, masks as bool."""
         import torch
 
         arrays = ((name, torch.from_numpy(getattr(self, name))) for name in TENSORS)
@@ -96,22 +96,22 @@ class SeriesBatch:
 
 
 class SeriesWindows:
-    """The windows of a table, or of a part of it: every `stride`-th step at which a forecast may begin.
+    """The windows of a table, or of a part of it, at every `stride`-th step at which a forecast may begin.
 
-    SeriesWindows without an observed value in the history are left out, and those without one in the horizon unless
-    `in_future`. Arrays are made when a batch is asked for.
+    Windows without an observed value in the history are left out, and those without one in the horizon unless
+    `in_future`. Arrays are made for each batch on demand.
 
     Args:
         history: S, the steps before the forecast.
         horizon: T, the steps of the forecast.
         stride: the steps between the beginnings of two windows of a series.
-        split, part: the part that holds the whole horizon; all rows with observed targets if None.
-        shortest_history: windows at the beginning of a series may have this many steps of history; `history` if None.
-        scale: the scale of the series; values stay as they are if None.
-        window_scale: the scale of each window on top of it.
+        split, part: the part that contains the whole horizon; all rows with observed targets if None.
+        shortest_history: the fewest steps of history at the beginning of a series; `history` if None.
+        scale: the scale of the series; none if None.
+        window_scale: a further scale of each window.
         features: time features beside the known inputs; those of the table's step if None.
         in_future: whether there is one window for each series, whose horizon follows the last observed row.
-        hold_back: with `in_future`, how many rows before the end of its series each horizon begins.
+        hold_back: with `in_future`, the rows by which each horizon begins before the end of its series.
 
     Raises:
         DataError: for sizes below 1, or if no window fits.
@@ -183,7 +183,7 @@ class SeriesWindows:
 
     @property
     def num_known(self) -> int:
-        """K: the known inputs and the sines and cosines of the time features."""
+        """K: the number of known inputs and of sines and cosines of the time features."""
         return self._known.shape[1]
 
     def batches(self, size: int = 256) -> Iterator[SeriesBatch]:
@@ -228,7 +228,7 @@ class SeriesWindows:
         )
 
     def _series(self, index: int) -> tuple[Values, Values, Times]:
-        """Scaled targets, known inputs with time features, and times of a series, with `horizon` rows of the future."""
+        """Scaled targets, known inputs with time features, and times of a series, with rows of the future."""
         series, step = self.table.series[index], self.table.step
         more = max(0, series.end + self.horizon - len(series)) + self.history
         times = np.concatenate([series.times, step.after(series.times, more, series.clock)])
@@ -242,7 +242,7 @@ class SeriesWindows:
 
 
 def carried_forward(values: Values) -> Values:
-    """Values (B, S, F) with each NaN replaced by the last number before it in its window, 0 if there is none.
+    """Values (B, S, F) with each NaN replaced by the last number before it in its window, or 0.
 
     >>> carried_forward(np.array([[[np.nan], [2.0], [np.nan]]])).ravel()
     array([0., 2., 2.])
@@ -254,5 +254,5 @@ def carried_forward(values: Values) -> Values:
 
 
 def _like(of_window: Values, values: Values) -> Values:
-    """(B, F) with axes for steps and, if there are more, for what follows the targets."""
+    """(B, F) with new axes for the steps and for the axes after the targets."""
     return of_window.reshape(len(of_window), 1, -1, *(1,) * (values.ndim - 3))

@@ -1,4 +1,4 @@
-"""Time zones: offsets from UTC that change at known instants, by name, by offset, or as the rows of a file tell."""
+"""Time zones: by name, by offset from UTC, or inferred from the offsets of a file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Offsets = NDArray[np.int64]
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
 FIRST_YEAR, LAST_YEAR = 1900, 2100
-"""Changes of clocks are known in these years; before and after, the offset stays as it is at their ends."""
+"""The years in which changes of clocks are known; before and after, the offset is constant."""
 KNOWN_ZONES = (
     "UTC", "Europe/London", "Europe/Berlin", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
     "America/Los_Angeles", "Australia/Sydney", "Australia/Adelaide", "Australia/Lord_Howe",
     "Pacific/Auckland",
 )  # fmt: skip
-"""Of zones with the same offsets, those that are named first."""
+"""Zones that are preferred among those with the same offsets."""
 UNNAMED = "the file"
-"""The name of the zone of offsets that no zone of the database has."""
+"""The name of a zone that is not in the database."""
 NUM_SAMPLES, AHEAD_DAYS = 200, 730
-"""Rows that zones are compared at beside those where the offset changes, and days after the last row in which zones
-with the same past should agree."""
+"""Rows at which zones are compared besides the changes of offset, and days after the last row in which zones with the
+same past are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Zone:
 
     @property
     def tzinfo(self) -> tzinfo:
-        """The zone as Python has it; of offsets that belong to no zone, the last."""
+        """The zone as Python's type; the last offset for a zone that is not in the database."""
         if self.is_fixed or self.name not in available_timezones():
             return timezone(timedelta(microseconds=int(self.offsets[-1])))
         return ZoneInfo(self.name)
@@ -73,33 +73,33 @@ class Zone:
         return self.offsets[np.searchsorted(self.changes, instants, side="right")]
 
     def wall(self, instants: Times) -> Times:
-        """What clocks show."""
+        """Local times."""
         return instants + self.offsets_at(instants).astype("timedelta64[us]")
 
     def instants(self, wall: Times, *, later: bool = False) -> Times:
-        """When clocks show a time: the first instant at which they do, or the second if `later` and there is one.
+        """The instants of local times; of a repeated local time the first, or the second if `later`.
 
-        A time that clocks skip is the instant of their change, as pandas' `nonexistent="shift_forward"`.
+        A skipped local time is the instant of the change of clocks, as pandas' `nonexistent="shift_forward"`.
         """
         before, after = self._readings(wall)
         is_before, is_after = (self.wall(reading) == wall for reading in (before, after))
         at = np.minimum(np.searchsorted(self.changes, np.minimum(before, after), side="right"), len(self.changes) - 1)
         change = self.changes[at] if len(self.changes) else wall
-        found = np.where(is_before, before, np.where(is_after, after, change))
-        return np.where(is_before & is_after, after if later else before, found)
+        instants = np.where(is_before, before, np.where(is_after, after, change))
+        return np.where(is_before & is_after, after if later else before, instants)
 
     def is_repeated(self, wall: Times) -> NDArray[np.bool_]:
-        """Whether clocks show a time twice, because they are set back."""
+        """Whether local times occur twice, because clocks are set back."""
         before, after = self._readings(wall)
         return (before != after) & (self.wall(before) == wall) & (self.wall(after) == wall)
 
     def is_skipped(self, wall: Times) -> NDArray[np.bool_]:
-        """Whether clocks never show a time, because they are set forward."""
+        """Whether local times do not occur, because clocks are set forward."""
         before, after = self._readings(wall)
         return (self.wall(before) != wall) & (self.wall(after) != wall)
 
     def change_near(self, wall: np.datetime64) -> str:
-        """The change of clocks within a day of a time, in words; empty if there is none."""
+        """A sentence about the change of clocks within a day of a local time; empty if there is none."""
         instant = self.instants(np.array([wall], "datetime64[us]"))[0]
         near = np.flatnonzero(abs(self.changes - instant) <= np.timedelta64(DAY, "us"))
         if not len(near):
@@ -110,7 +110,7 @@ class Zone:
         return f"in {self} clocks went from {hour} to {then} on {day}"
 
     def _readings(self, wall: Times) -> tuple[Times, Times]:
-        """A time read with the offset of a day before, and with that of a day after."""
+        """The instants of local times by the offset of a day before, and by that of a day after."""
         day = np.timedelta64(DAY, "us")
         before, after = (wall - self.offsets_at(near).astype("timedelta64[us]") for near in (wall - day, wall + day))
         return before, after
@@ -130,7 +130,7 @@ def zone_named(name: str) -> Zone:
     """The zone of a name: of the IANA database, UTC, Z, or an offset, such as +01:00.
 
     Raises:
-        DataError: for another name, with similar ones.
+        DataError: for an unknown name; the text suggests similar ones.
     """
     if name.upper() in ("Z", "UTC", "GMT"):
         return fixed_zone(0)
@@ -138,7 +138,7 @@ def zone_named(name: str) -> Zone:
         try:
             moment = datetime.fromisoformat("2000-01-01T00" + name)
         except ValueError:
-            raise DataError(f"{name!r} is no offset from UTC, for example +01:00.") from None
+            raise DataError(f"{name!r} is not an offset from UTC, for example +01:00.") from None
         return fixed_zone(microseconds(moment.utcoffset() or timedelta(0)))
     zone = _database_zone(name)
     start, weeks = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC), 53 * (LAST_YEAR - FIRST_YEAR)
@@ -155,43 +155,33 @@ def zone_named(name: str) -> Zone:
     return Zone(name, np.array(changes, "datetime64[us]"), np.array(after, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class FoundZone:
-    """The zone of offsets that change.
+def find_zone(instants: Times, offsets: Offsets) -> tuple[Zone, bool]:
+    """A zone with these offsets at these instants, which are in order.
 
-    Args:
-        zone: a zone of the database that has all of them; if there is none, one whose last offset continues.
-        others: how many more zones have all of them.
-        is_certain: whether all of these agree about the next two years.
+    Returns:
+        A zone of the database, or an unnamed zone that continues the last offset; and whether all zones of the
+        database with these offsets agree in the next two years.
     """
-
-    zone: Zone
-    others: int
-    is_certain: bool
-
-
-def find_zone(instants: Times, offsets: Offsets) -> FoundZone:
-    """The zone in which clocks have these offsets at these instants, in order of time."""
     places = np.flatnonzero(np.diff(offsets))
     spread = np.linspace(0, len(offsets) - 1, min(NUM_SAMPLES, len(offsets))).astype(int)
-    rows = np.concatenate([places, places + 1, spread])  # those that tell zones apart come first
+    rows = np.concatenate([places, places + 1, spread])  # changes first, as they distinguish zones
     utc = [moment.replace(tzinfo=UTC) for moment in instants[rows].tolist()]
     moments = list(zip(utc, offsets[rows].tolist()))
     names = [name for name in _names() if all(_offset(ZoneInfo(name), at) == offset for at, offset in moments)]
     if not names:
         changes = instants[places + 1]
-        return FoundZone(Zone(UNNAMED, changes, offsets[np.concatenate([[0], places + 1])]), 0, False)
+        return Zone(UNNAMED, changes, offsets[np.concatenate([[0], places + 1])]), False
     last = max(utc)
     ahead = [last + timedelta(days=i) for i in range(AHEAD_DAYS)]
     groups: dict[tuple[int, ...], list[str]] = {}
     for name in names:
         groups.setdefault(tuple(_offset(ZoneInfo(name), day) for day in ahead), []).append(name)
     largest = max(groups.values(), key=len)
-    return FoundZone(zone_named(largest[0]), len(names) - 1, len(groups) == 1)
+    return zone_named(largest[0]), len(groups) == 1
 
 
 def zones_repeating(wall: np.datetime64) -> list[str]:
-    """The zones in which clocks were set back so that they showed this local time twice."""
+    """The zones in which this local time occurred twice, because clocks were set back."""
     moment = wall.astype("datetime64[us]").item()
     twice = []
     for name in _names():
@@ -203,7 +193,7 @@ def zones_repeating(wall: np.datetime64) -> list[str]:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first name, and how many more there are."""
+    """The first name, and the number of others."""
     more = len(names) - 1
     return names[0] + f" and {counted(more, 'other zone|zones')}" * (more > 0)
 
@@ -223,7 +213,7 @@ def offset_text(offset: int, style: str = "+hh:mm") -> str:
 
 @lru_cache(maxsize=1)
 def _names() -> tuple[str, ...]:
-    """The names of the database, well-known cities and then those of regions first."""
+    """The names of the database: well-known cities first, then other names of regions."""
     rank = {name: number for number, name in enumerate(KNOWN_ZONES)}
     names = [name for name in available_timezones() if name not in ("Factory", "localtime")]
     return tuple(

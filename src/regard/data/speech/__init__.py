@@ -1,4 +1,4 @@
-"""Recorded sentences, when each unit of them is spoken, and long sentences joined from short ones."""
+"""Recorded sentences, time intervals of their units, and long sentences joined from short ones."""
 
 from regard.data.speech.intervals import Intervals, read_intervals
 from regard.data.speech.joining import join_texts, join_units

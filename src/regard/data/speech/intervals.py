@@ -1,4 +1,4 @@
-"""When each phone or letter of recorded sentences is spoken, in memory and in tables of labels."""
+"""Time intervals of the phones or letters of recorded sentences, in memory and in tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from regard.data.pairs import shorten
 from regard.errors import DataError
 
 UNITS = ("phone", "letter")
-"""What the column of units may be called."""
+"""Possible names of the column of units."""
 ROUNDING = 0.0015
-"""Seconds by which an interval may begin before the end of the one before it: times are written in milliseconds."""
+"""The largest overlap of neighbouring intervals, in seconds, as times are rounded to milliseconds."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intervals:
-    """The units of a sentence and when each is spoken, in order. An empty interval is a unit that is not heard.
+    """The units of a sentence with their time intervals, in order. A unit that is not heard has an empty interval.
 
     Args:
         units: S phones or letters.
@@ -38,7 +38,7 @@ class Intervals:
 
     @classmethod
     def of(cls, rows: Sequence[tuple[float, float, str]]) -> Intervals:
-        """From rows of start, end and unit.
+        """Intervals from rows of start, end and unit.
 
         >>> Intervals.of([(0.0, 0.25, "h"), (0.25, 0.5, "i")]).durations.tolist()
         [0.25, 0.25]
@@ -65,43 +65,42 @@ class Intervals:
         return self.ends > self.starts
 
     def for_units(self, units: Sequence[str], *, place: str = "intervals") -> Intervals:
-        """The intervals of a model's units: these, and empty ones at the end for what follows them, as an end symbol.
+        """The intervals of a model's units: these, then empty intervals for further units such as an end symbol.
 
         Args:
-            units: what the model reads.
-            place: what a message begins with, for example the file and the sentence.
+            units: the input units of the model.
+            place: the beginning of the error's text, for example file and sentence.
 
         Raises:
-            DataError: if the units do not begin with those of the intervals.
+            DataError: if `units` does not begin with the units of the intervals.
 
         >>> Intervals.of([(0.0, 0.25, "h"), (0.25, 0.5, "i")]).for_units(["h", "i", "</s>"]).ends.tolist()
         [0.25, 0.5, 0.5]
         """
-        given = tuple(units)
-        if given[: len(self)] != self.units:
-            at = next(i for i, (one, other) in enumerate(zip_longest(self.units, given)) if one != other)
-            other = shorten(given[at]) if at < len(given) else "no further unit"
+        units = tuple(units)
+        if units[: len(self)] != self.units:
+            at = next(i for i, (label, unit) in enumerate(zip_longest(self.units, units)) if label != unit)
+            unit = shorten(units[at]) if at < len(units) else "no further unit"
             raise DataError(
-                f"{place}: unit {at} of {len(self)} labels is {self.units[at]!r}; the model reads {other}.\n"
-                "  Are the labels those of the text as the model reads it (phones or letters, and its normalisation)?"
+                f"{place}: unit {at} of {len(self)} labels is {self.units[at]!r}; the model reads {unit}.\n"
+                "  Labels and model need the same units (phones or letters) and the same normalisation."
             )
-        last = self.ends[-1] if len(self) else 0.0
-        rest = np.full(len(given) - len(self), last)
-        return Intervals(given, np.concatenate([self.starts, rest]), np.concatenate([self.ends, rest]))
+        rest = np.full(len(units) - len(self), self.ends[-1] if len(self) else 0.0)
+        return Intervals(units, np.concatenate([self.starts, rest]), np.concatenate([self.ends, rest]))
 
 
 def read_intervals(path: Path | str) -> dict[str, Intervals]:
-    """The intervals of each sentence of a table with a header, separated by tabs, times in seconds.
+    """The intervals of each sentence in a tab-separated table with a header and times in seconds.
 
-    The forms are `id start end phone` and `id index start end letter`; columns may stand in any order. A unit may be
-    a blank. Rows of a sentence stand together and in order; `index` counts them from 0.
+    The columns are `id start end phone` or `id index start end letter`, in any order. A unit may be a blank. The rows
+    of a sentence are adjacent and in order; `index` counts them from 0.
 
     Returns:
         Intervals by the sentence's id, in the order of the file.
 
     Raises:
         DataError: for a file that cannot be read or has other columns; for a row with another number of columns, a
-            time that is no number or lies before that of the row above, an end before the start, a wrong index, or no
+            time that is not a number or before that of the row above, an end before the start, a wrong index, or no
             unit. The text names file, line, column and value.
     """
     lines = Lines(path)
@@ -123,7 +122,7 @@ def read_intervals(path: Path | str) -> dict[str, Intervals]:
             if key != current and len(fields) == len(columns):
                 if key in sentences:
                     raise DataError(
-                        f"{where}: id: {shorten(key)} has rows above, apart from this one; keep them together."
+                        f"{where}: id: {shorten(key)} has other rows above; put the rows of a sentence together."
                     )
                 sentences[key], whole[key], current = [], True, key
             if len(fields) != len(columns):
@@ -135,14 +134,14 @@ def read_intervals(path: Path | str) -> dict[str, Intervals]:
                 )
             start, end = (_seconds(where, name, fields[place[name]]) for name in ("start", "end"))
             if end < start:
-                raise DataError(f"{where}: end: {end:g} lies before the start, {start:g}.")
+                raise DataError(f"{where}: end: {end:g} is before the start, {start:g}.")
             if rows and start < rows[-1][1] - ROUNDING:
-                raise DataError(f"{where}: start: {start:g} lies before the end of the row above, {rows[-1][1]:g}.")
+                raise DataError(f"{where}: start: {start:g} is before the end of the row above, {rows[-1][1]:g}.")
             if not fields[place[unit]]:
-                raise DataError(f"{where}: {unit}: expected one; got nothing.")
+                raise DataError(f"{where}: {unit}: the field is empty.")
             rows.append((start, end, fields[place[unit]]))
             is_read = True
-        if not is_read and current is not None:  # the sentence has no labels, but its further rows are looked at
+        if not is_read and current is not None:  # the sentence is left out, but its further rows are still checked
             whole[current] = False
             last = sentences[current][-1][1] if sentences[current] else 0.0
             sentences[current].append((last, last, ""))

@@ -1,4 +1,4 @@
-"""Sentences joined to long ones, on which attention that was trained on short ones has to prove itself."""
+"""Long sentences joined from short ones, to test attention on lengths beyond the training."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import TypeVar
 from regard.errors import DataError
 
 NUM_JOINED = 5
-"""Sentences of a long one."""
+"""The default number of sentences in a long one."""
 ENDS = ".!?…"
 T = TypeVar("T")
 
 
 def join_texts(texts: Sequence[str], count: int = NUM_JOINED, *, separator: str = ", ", end: str = ".") -> list[str]:
-    """Every `count` texts as one: their marks of the end become separators.
-
-    Texts that are left over at the end are left out.
+    """Every `count` successive sentences joined to one; a remainder is left out.
 
     Args:
-        texts: sentences; the joined ones are neighbours.
-        count: how many make one.
-        separator: what stands between them.
-        end: what stands at the end.
+        count: sentences in each joined one.
+        separator: replaces the punctuation between two sentences.
+        end: replaces the punctuation of the last.
 
     Raises:
         DataError: for fewer texts than `count`, or a count below 1.
@@ -34,12 +31,11 @@ def join_texts(texts: Sequence[str], count: int = NUM_JOINED, *, separator: str 
 
 
 def join_units(sentences: Sequence[Sequence[str]], count: int = NUM_JOINED, *, pause: str = "pau") -> list[list[str]]:
-    """Every `count` sequences of phones as one: what is paused at the end of one and the beginning of the next is one
-    pause. Sequences that are left over at the end are left out.
+    """Every `count` successive sequences of phones joined to one, with one pause in between; a remainder is left out.
 
     Args:
         sentences: phones of each sentence.
-        count: how many make one.
+        count: sequences in each joined one.
         pause: the phone of silence.
 
     Raises:
@@ -61,5 +57,7 @@ def join_units(sentences: Sequence[Sequence[str]], count: int = NUM_JOINED, *, p
 
 def _groups(items: Sequence[T], count: int) -> list[Sequence[T]]:
     if not 1 <= count <= len(items):
-        raise DataError(f"Long sentences are {count} joined; there are {len(items)}.")
+        raise DataError(
+            f"Joining {count} sentences needs a count of at least 1 and as many sentences; got {len(items)}."
+        )
     return [items[start : start + count] for start in range(0, len(items) - count + 1, count)]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.spelling import suggestion
-from regard.data.pairs import LinePairs, Pair, shorten
+from regard.data.lines import Lines
+from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.table_rows import TAB
 from regard.errors import DataError
 
 
-class JsonlPairs(LinePairs):
+class JsonlPairs(Pairs):
     """One JSON value per line: an object with named fields, or a list with numbered entries; blank lines are skipped.
 
     Args:
@@ -21,9 +22,16 @@ class JsonlPairs(LinePairs):
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
-        super().__init__(path)
+        self.lines = Lines(path, skip_blank=True)
         self.source_fields = source_fields
         self.target_field = target_field
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def num_blank(self) -> int:
+        return self.lines.num_skipped
 
     def read(self, index: int) -> Pair:
         line = self.lines.number(index)
