@@ -135,7 +135,7 @@ def test_a_csv_file_whose_first_line_is_no_heading_is_warned_of() -> None:
     Path("a.csv").write_text("engl,dt\na,b\nc,d\n", encoding="utf-8")
     field = Field.build(SideConfig(units="character", min_count=1), ["engldtabc"])
     (line,) = [line for line in warnings(check(open_pairs("a.csv"), None, field, field)) if "first line" in line]
-    assert "is taken for a pair ('engl', 'dt'); if it names the columns, choose them by their names" in line
+    assert "is read as a pair ('engl', 'dt'); if it names the columns, choose them by their names" in line
     named = open_pairs("a.csv", source_field="dt", target_field="engl")
     assert [(pair.source, pair.target, pair.line) for pair in named] == [("b", "a", 2), ("d", "c", 3)]
 

@@ -154,7 +154,7 @@ def test_slices_of_documents_are_documents(tmp_path):
         ("a.jsonl", "{", {}, r"a.jsonl:1: not JSON"),
         ("a.jsonl", '{"text": "\\ud800", "label": "x"}', {}, r"a.jsonl:1: field 'text' has half a surrogate pair"),
         ("a.jsonl", '["a"]\n', {"text_field": 0, "label_field": 1}, r"a.jsonl:1: no field 1; .*the list has 1"),
-        ("d/loose.txt", "a", {"folder": "d"}, r"loose.txt: is beside the folders and has no label"),
+        ("d/loose.txt", "a", {"folder": "d"}, r"loose.txt: has no label, as it is in no folder"),
         ("d/x/1", b"\x1f\x8b..", {"folder": "d"}, r"d/x/1: cannot be unpacked"),
     ],
 )
@@ -169,7 +169,7 @@ def test_damaged_files_are_refused_by_file_line_field_and_value(tmp_path, name, 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("a.xls", {}, r"'.xls' names no format; expected one of .csv"),
+        ("a.xls", {}, r"'.xls' is unknown; expected one of .csv"),
         ("a.txt", {"text_field": "text", "header": False}, r"columns of TSV are counted from 0, .*'text'"),
         ("a.txt", {"text_field": -1}, r"counted from 0, .*-1"),
         ("a.csv", {"text_field": 0}, r"have names; got 0"),

@@ -63,7 +63,7 @@ def test_a_piece_that_is_only_a_blank_belongs_to_the_word_after_it() -> None:
     assert units.words(["▁", "ca", "t", "▁", "▁s", "at", "▁"]) == [0, 0, 0, 1, 1, 1, -1]
     assert units.words(["x", "▁"]) == [0, -1]
     assert units.words(["▁c", "a\u00a0b", "▁c"], "ca\u00a0b c") == [0, 0, 1]  # a piece of two words
-    with pytest.raises(UnsupportedError, match="'▁a▁b' has parts of several words"):
+    with pytest.raises(UnsupportedError, match="'▁a▁b' spans several words"):
         units.words(["▁a▁b"])
 
 

@@ -101,7 +101,7 @@ def test_a_text_without_line_ends_is_read_in_pieces(tmp_path, monkeypatch):
         (b"one\ntwo \xff\n", r"text.txt:2: not UTF-8: byte 0xFF at byte 9 of the file"),
         (b"one\ntw\xc3", r"text.txt:2: not UTF-8: byte 0xC3 at byte 7 of the file"),
         (b"\x1f\x8b123", "cannot be unpacked"),
-        (b"oneline", "7 tokens with 0 places to cut at .ends of lines. are too few to hold out 0.1"),
+        (b"oneline", "7 tokens with 0 line ends to cut at are too few to hold out 0.1"),
     ],
 )
 def test_a_file_that_is_no_text_is_refused(tmp_path, content, message):

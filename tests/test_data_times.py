@@ -207,7 +207,7 @@ ERRORS = [
         ["2025-10-26 01:00", "2025-10-26 02:00", "2025-10-26 02:00", "2025-10-26 03:00"],
         {},
         r"a\.csv:4: the time 2025-10-26 02:00 is repeated from .*:3\.\n  Clocks were set back at this time in "
-        r"Europe/Berlin and \d+ other zones: name the zone of the times \(data.time_zone\)",
+        r"Europe/Berlin and \d+ other zones: set the zone of the times \(data.time_zone\)",
     ),
     (
         ["2025-11-02 00:30", "2025-11-02 01:00", "2025-11-02 01:30", "2025-11-02 01:00"],
@@ -217,8 +217,8 @@ ERRORS = [
     (
         ["2025-03-28T23:00Z", "2025-03-29T23:00Z", "2025-03-30T22:00Z", "2025-03-31T22:00Z"],
         {},
-        r"a\.csv:4: the time 2025-03-30T22:00Z is not a whole number .*; the step is 1 day\.\n  Clocks are changed by "
-        r"clocks are changed by: name the zone",
+        r"a\.csv:4: the time 2025-03-30T22:00Z is not a whole number .*; the step is 1 day\.\n  The difference is that "
+        r"of a change of clocks: set the zone",
     ),
     (["2025-03-30 01:00+01:00", "2025-03-30 03:00"], {}, r"a\.csv:3: the time '2025-03-30 03:00' has no offset"),
     (
@@ -232,7 +232,7 @@ ERRORS = [
     (
         ["2025-01-03", "2025-01-04", "2025-01-06"],
         {"step": "business_days"},
-        r"a\.csv:3: the time 2025-01-04 is no whole .* 1 business day\.\n  It is on a weekend: set data.step to days",
+        r"a\.csv:3: the time 2025-01-04 is not a .* 1 business day\.\n  It is on a weekend: set data.step to days",
     ),
     (["2025-01-01", "2025-01-02"], {"step": "busines_days"}, "got 'busines_days'. did you mean 'business_days'"),
     (

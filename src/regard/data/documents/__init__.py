@@ -1,4 +1,4 @@
-"""Labelled documents: reading, sentences, labels and their ids."""
+"""Labelled documents: reading, sentences, labels and ids."""
 
 from regard.data.documents.field import DocumentField, EncodedDocument, document_findings, pad_documents
 from regard.data.documents.files import Document, Documents, hold_out_documents, read_documents

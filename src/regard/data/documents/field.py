@@ -1,4 +1,4 @@
-"""How the text of a document becomes sentences of ids."""
+"""Documents as sentences of ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard.data.documents.files import Document
 from regard.data.documents.sentences import Sentences
-from regard.data.finding import NUM_EXAMPLES, Finding
+from regard.data.finding import NUM_EXAMPLES, Finding, Severity
 from regard.data.text.field import Field
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import Units, WordUnits
@@ -30,12 +30,12 @@ class EncodedDocument:
     """A document as sentences of ids.
 
     Args:
-        sentences: (words,) int64 of each sentence; none is empty.
+        sentences: (words,) int64 for each sentence; none is empty.
         tokens: the words of each sentence.
-        unknown: those of the words that are not in the vocabulary, in order.
-        num_divided: sentences that were too long and were divided.
-        num_cut: sentences beyond the limit that were left out, from the end.
-        refusal: why the text could not be read, in which case it has no words; else empty.
+        unknown: the words that are not in the vocabulary, in order.
+        num_divided: the number of sentences that were divided because of their length.
+        num_cut: the number of sentences beyond the limit, which were left out at the end.
+        refusal: the reason why the document has no words because it could not be read; else empty.
     """
 
     sentences: tuple[NDArray[np.int64], ...]
@@ -60,15 +60,15 @@ class EncodedDocument:
 class DocumentField:
     """Sentences, words, and their ids; saved with the model.
 
-    The text is split into sentences as it stands, since capitals tell where they begin; then each is normalised and
-    split into words. Sentences that are too long are divided into parts as equal as possible, so nothing of them is
-    lost; sentences beyond the limit are left out, and `EncodedDocument` and `findings` say so.
+    The raw text is split into sentences, as capitals mark their beginnings; each is then normalised and split into
+    words. Longer sentences are divided into parts of about equal length, so that no words are lost; sentences beyond
+    the limit are left out, which `EncodedDocument` and `document_findings` report.
 
     Args:
         words: normalisation, units and vocabulary of words.
-        sentences: what splits a text; None takes each document as one sentence.
+        sentences: splits a text into sentences; None reads each document as one sentence.
         max_words: the most words of a sentence.
-        max_sentences: the most sentences of a document, after division; all if None.
+        max_sentences: the most sentences of a document, after division; no limit if None.
 
     >>> field = DocumentField.build(["It rained. Nobody came!"], max_words=2)
     >>> encoded = field.encode("Nobody rained. It")
@@ -126,7 +126,7 @@ class DocumentField:
         return cls(Field(normalisation, units, learned), sentences, max_words, max_sentences)
 
     def split(self, text: str) -> tuple[list[list[str]], int, int]:
-        """The words of each sentence; how many sentences were divided, and how many left out."""
+        """The words of each sentence, and the numbers of divided and left-out sentences."""
         result: list[list[str]] = []
         divided = 0
         for sentence in [text] if self.sentences is None else self.sentences(text):
@@ -141,7 +141,7 @@ class DocumentField:
         return kept, divided, len(result) - len(kept)
 
     def encode(self, text: str) -> EncodedDocument:
-        """The sentences of a raw text; words that are not in the vocabulary are reported, not refused."""
+        """The sentences of a raw text, with a list of the words that are not in the vocabulary."""
         if refusal := self.words.refusal(text):
             return EncodedDocument((), (), refusal=refusal)
         sentences, divided, cut = self.split(text)
@@ -170,7 +170,7 @@ class DocumentField:
 
     @classmethod
     def load(cls, folder: Path | str, name: str) -> DocumentField:
-        """Reads what `save` wrote.
+        """Reads the files of `save`.
 
         Raises:
             DataError: if a file is missing, damaged or of a newer format.
@@ -179,9 +179,7 @@ class DocumentField:
         try:
             stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if stored["format"] != 1:
-                raise DataError(
-                    f"{path}: format {stored['format']!r} is not one that this version of regard reads (1)."
-                )
+                raise DataError(f"{path}: this version of regard reads format 1; got {stored['format']!r}.")
             rules = None
             if stored["newlines"] is not None:
                 abbreviations = stored["abbreviations"]
@@ -196,7 +194,7 @@ class DocumentField:
         except DataError:
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}: not settings that regard wrote ({type(error).__name__}: {error}).") from None
+            raise DataError(f"{path}: not settings written by regard ({type(error).__name__}: {error}).") from None
         return cls(Field.load(folder, name), rules, *limits)
 
 
@@ -205,10 +203,10 @@ def _is_limit(value: Any) -> bool:
 
 
 def pad_documents(documents: Sequence[EncodedDocument]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Ids (B, S, W) and their mask, True at words: documents of sentences, padded to the longest of both.
+    """Ids (B, S, W) and their mask, True at words, padded to the most sentences and the longest sentence.
 
-    For batches of similar size use `bucket(words, sentences, batch_tokens=…)` with the numbers of words and of
-    sentences of each document; the models compute without padding, so words are what a batch costs.
+    For batches of similar cost use `bucket(words, sentences, batch_tokens=…)` with the numbers of words and of
+    sentences of each document, as the models compute without padding.
 
     >>> ids, mask = pad_documents([EncodedDocument((np.array([5, 6]), np.array([7])), ())])
     >>> ids.tolist(), mask.tolist()
@@ -227,7 +225,7 @@ def pad_documents(documents: Sequence[EncodedDocument]) -> tuple[NDArray[np.int6
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How a document was split, without its words; as in `EncodedDocument`."""
+    """The counts of an `EncodedDocument`, without its words."""
 
     num_sentences: int
     num_divided: int
@@ -236,47 +234,32 @@ class Extent:
 
 
 def document_findings(documents: Sequence[Document], encoded: Sequence[EncodedDocument | Extent]) -> list[Finding]:
-    """What looks wrong about documents: those without words, divided and left-out sentences, repeated texts.
+    """Findings about documents without words, divided and left-out sentences, and texts with different labels.
 
     Args:
         documents: as read.
-        encoded: the same documents by `DocumentField.encode`, or how they were split.
+        encoded: the same documents by `DocumentField.encode`, or their extents.
     """
     pairs = list(zip(documents, encoded, strict=True))
-    total = len(pairs)
-    findings: list[Finding] = []
-
-    def found(severity: Any, items: list[Document], text: str) -> None:
-        if items:
-            examples = tuple(item.place for item in items[:NUM_EXAMPLES])
-            findings.append(Finding(severity, text, len(items), examples))
-
-    found(
-        "warning",
-        refused := [d for d, e in pairs if e.refusal],
-        counted(len(refused), "document|documents cannot be read"),
-    )
+    refused = [d for d, e in pairs if e.refusal]
     empty = [d for d, e in pairs if not e.num_sentences and not e.refusal]
-    found("warning", empty, counted(len(empty), f"of {total:,} documents has|have no words"))
-    cut = [d for d, e in pairs if e.num_cut]
-    lost = sum(e.num_cut for e in encoded)
-    found(
-        "warning",
-        cut,
-        f"{counted(len(cut), 'document|documents has|have')} too many sentences; "
-        f"{counted(lost, 'sentence|sentences is|are')} left out",
-    )
-    divided = [d for d, e in pairs if e.num_divided]
-    count = sum(e.num_divided for e in encoded)
-    found(
-        "info",
-        divided,
-        f"{counted(count, 'sentence|sentences was|were')} too long and divided, in "
-        f"{counted(len(divided), 'document|documents')}",
-    )
+    cut, num_cut = [d for d, e in pairs if e.num_cut], sum(e.num_cut for e in encoded)
+    too_many = counted(len(cut), "document|documents has|have too many sentences")
+    divided, num_divided = [d for d, e in pairs if e.num_divided], sum(e.num_divided for e in encoded)
+    too_long = counted(num_divided, "sentence|sentences was|were too long and divided")
     labels: dict[str, set[tuple[str, ...]]] = {}
     for item in documents:
         labels.setdefault(item.text, set()).add(item.labels)
     differing = [item for item in documents if len(labels[item.text]) > 1]
-    found("warning", differing, f"{len(differing):,} documents have the text of another one and other labels")
-    return findings
+    kinds: tuple[tuple[Severity, list[Document], str], ...] = (
+        ("warning", refused, counted(len(refused), "document|documents cannot be read")),
+        ("warning", empty, counted(len(empty), f"of {len(pairs):,} documents has|have no words")),
+        ("warning", cut, f"{too_many}; {counted(num_cut, 'sentence|sentences is|are left out')}"),
+        ("info", divided, f"{too_long}, in {counted(len(divided), 'document|documents')}"),
+        ("warning", differing, f"{len(differing):,} documents have the text of another one and other labels"),
+    )
+    return [
+        Finding(severity, text, len(items), tuple(item.place for item in items[:NUM_EXAMPLES]))
+        for severity, items, text in kinds
+        if items
+    ]

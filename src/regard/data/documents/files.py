@@ -16,7 +16,7 @@ from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import held_out_indices
 from regard.data.table_rows import TAB
-from regard.data.text.jsonl import entry, parse
+from regard.data.text.jsonl import entry, has_half_pair, parse
 from regard.data.text_file import TABLES, not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
 
@@ -24,20 +24,20 @@ DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
 FieldName = str | int
 SUFFIXES: dict[str, DocumentFormat] = {**TABLES, ".txt": "tsv"}
 NUMBERED: tuple[int, int] = (1, 0)
-"""Text and label of a TSV file whose columns are not chosen: label, tab, text."""
+"""The default columns of text and label in TSV: label, tab, text."""
 NAMED: tuple[str, str] = ("text", "label")
-"""Text and label of CSV and JSONL whose fields are not chosen."""
+"""The default fields of text and label in CSV and JSONL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with its labels, and the file and line that they are from.
+    """A text with its labels, file and line.
 
     Args:
-        text: as it stands in the file; several fields are joined by blank lines.
-        labels: one; none or several if documents may have several; none if labels were not asked for.
-        file: a folder's own file for a document of a folder.
-        line: where its row begins, from 1.
+        text: as in the file; several fields are joined by blank lines.
+        labels: one, or any number if documents may have several; empty if labels are not read.
+        file: for a document of a folder, its own file.
+        line: the first line of its row, from 1.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Document:
 
     @property
     def place(self) -> str:
-        """File and line, as messages show them."""
+        """File and line, for messages."""
         return f"{self.file}:{self.line}"
 
 
@@ -55,7 +55,7 @@ class Documents(Sequence[Document]):
     """A sequence of documents in memory; slices are sequences too.
 
     Args:
-        num_blank: how many blank lines were skipped.
+        num_blank: the number of skipped blank lines.
     """
 
     def __init__(self, items: Sequence[Document], *, num_blank: int = 0) -> None:
@@ -86,28 +86,28 @@ def read_documents(
 ) -> Documents:
     """Reads labelled documents into memory.
 
-    - csv: a header names the columns; fields in double quotes may have delimiters and line ends in them.
-    - tsv: tab-separated columns; quotation marks have no special meaning. There is a header if the first line has the
-      columns `text` and `label`, or if fields are chosen by name. Without one, columns are counted from 0, and unless
-      others are chosen the label is before the tab and the text after it.
+    - csv: a header names the columns; fields in double quotes may contain delimiters and line ends.
+    - tsv: tab-separated columns without quoting. There is a header if the first line has the columns `text` and
+      `label`, or if fields are names. Otherwise columns are counted from 0; by default the label is before the tab and
+      the text after it.
     - jsonl: one object per line with named fields, or a list with numbered entries. A label may be a text, a number,
-      true or false, and, with a separator, a list of those.
-    - folder: a folder per label with a text file per document, at any depth below it; files and folders whose names
-      begin with a period are skipped. Labels are the names of the folders.
+      true or false, and, with a separator, a list of these.
+    - folder: a folder for each label with text files of documents at any depth; the names of the folders are the
+      labels. Files and folders whose names begin with a period are skipped.
 
     Blank lines are skipped and counted (`num_blank`). A document may be empty.
 
     Args:
         path: the file or folder, in UTF-8.
-        format: `auto` goes by the suffix (.csv, .jsonl, .ndjson, .tsv, .tab, .txt), and a folder is one.
+        format: `auto` chooses by the suffix (.csv, .jsonl, .ndjson, .tsv, .tab, .txt).
         text_field: the column or field of the text, `text` if None; several texts are joined by blank lines.
         label_field: the column or field of the labels, `label` if None.
-        labelled: False reads texts only, as for predictions: labels are neither needed nor read.
-        label_separator: the text between several labels; a document may then have none. If None, each document has
-            exactly one label.
-        delimiter: between the columns of a CSV file, a single character.
-        header: whether the first line names the columns; without names, columns are numbers. If None, a CSV file has
-            a header, and a TSV file as said above.
+        labelled: False reads texts only, as for predictions.
+        label_separator: the text between the labels of a document, which may then have any number. If None, each
+            document has exactly one label.
+        delimiter: the delimiter of a CSV file, a single character.
+        header: whether the first line names the columns, which otherwise have numbers. If None, CSV files have a header
+            and TSV files as described above.
 
     Raises:
         ConfigError: for options that contradict the file.
@@ -167,9 +167,9 @@ def read_documents(
 
 
 def hold_out_documents(documents: Documents, fraction: float) -> tuple[Documents, Documents]:
-    """Training documents and held-out documents: one is held out when the `share` of its text is below the fraction.
+    """Training documents and held-out documents: one is held out if the `share` of its text is below the fraction.
 
-    Equal texts are on the same side, whatever their labels, the other documents, and their order.
+    The choice depends on the text only, so that equal texts are in the same part.
 
     Raises:
         DataError: if one of the parts would be empty.
@@ -188,11 +188,11 @@ class _Row:
     values: Any
 
     def check_columns(self, count: int, wanted: _Wanted) -> None:
-        """Refuses a line with another number of columns than the first line, or too few."""
+        """Raises an error for another number of columns than in the first line, or too few."""
         if len(self.values) == count > wanted.last:
             return
-        found = counted(len(self.values), "tab-separated column|columns")
-        message = f"{self.place}: {found} in {shorten(TAB.join(self.values))}"
+        columns = counted(len(self.values), "tab-separated column|columns")
+        message = f"{self.place}: {columns} in {shorten(TAB.join(self.values))}"
         if len(self.values) <= wanted.last:
             message += (
                 f"; fields {', '.join(map(str, wanted.fields))}, counted from 0, need at least {wanted.last + 1}.\n"
@@ -216,7 +216,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which fields are read, and how labels are separated."""
+    """The fields to read, and the separator of labels."""
 
     texts: tuple[FieldName, ...]
     label: FieldName | None
@@ -228,7 +228,7 @@ class _Wanted:
 
     @property
     def last(self) -> int:
-        """The last of numbered columns."""
+        """The largest column number."""
         return max((field for field in self.fields if isinstance(field, int)), default=0)
 
     def document(self, row: _Row, file: Path, line: int) -> Document:
@@ -283,10 +283,10 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
         place = f"{path}:{line}"
         with item_or_defect:
             if len(row) != width:
-                of_first = "the header" if header else "the first row"
+                first = "the header" if header else "the first row"
                 raise DataError(
-                    f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {of_first} has {width}.\n"
-                    f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
+                    f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {first} has {width}.\n"
+                    f"  Fields that contain {delimiter!r} or line ends need double quotes around them."
                 )
             for value in row:
                 _check_bytes(value, place)
@@ -307,13 +307,13 @@ def _names_columns(
 
 
 def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[str]:
-    """The names of a header, which must be distinct and include those that are wanted."""
+    """The names of a header; the wanted ones must occur once."""
     names = [name.strip() for name in row]
     for field in wanted.fields:
         if isinstance(field, int):
             raise ConfigError(f"{path}: columns of a table with a header have names; got {field}.")
         if field in names and names.count(field) > 1:
-            raise DataError(f"{path}:1: {names.count(field)} columns are named {field!r}; it must be one.")
+            raise DataError(f"{path}:1: {names.count(field)} columns are named {field!r}; only one may be.")
         if field not in names:
             hint = f"\n  Is {delimiter!r} the delimiter of the file?" if len(names) == 1 else ""
             raise DataError(f"{path}:1: no column {field!r}; {_nearest(str(field), dict.fromkeys(names))}{hint}")
@@ -322,7 +322,7 @@ def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[
 
 def _of_folder(path: Path, *, labelled: bool) -> list[Document]:
     if not path.is_dir():
-        raise DataError(f"{path}: is no folder." if path.exists() else f"{path}: no such folder.")
+        raise DataError(f"{path}: not a folder." if path.exists() else f"{path}: no such folder.")
     documents = []
     for file in sorted(path.rglob("*")):
         parts = file.relative_to(path).parts
@@ -331,7 +331,7 @@ def _of_folder(path: Path, *, labelled: bool) -> list[Document]:
         with item_or_defect:
             if labelled and len(parts) == 1:
                 raise DataError(
-                    f"{file}: is beside the folders and has no label.\n"
+                    f"{file}: has no label, as it is in no folder of a label.\n"
                     "  A document is a file in a folder that is named after its label; move other files away."
                 )
             documents.append(Document(_decoded(file), (parts[0],) if labelled else (), file))
@@ -357,8 +357,8 @@ def _by_suffix(path: Path) -> DocumentFormat:
     if not path.exists():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     raise ConfigError(
-        f"{path}: the suffix {path.suffix!r} names no format; expected one of {' '.join(SUFFIXES)}, or say the format: "
-        "csv, tsv, jsonl or folder."
+        f"{path}: the suffix {path.suffix!r} is unknown; expected one of {' '.join(SUFFIXES)}, or set the format: csv, "
+        "tsv, jsonl or folder."
     )
 
 
@@ -369,19 +369,19 @@ def _check_fields(path: Path, text: object, label: object, separator: object) ->
 
 
 def _check_halves(text: str, field: FieldName, place: str) -> None:
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if has_half_pair(text):
         raise DataError(f"{place}: field {field!r} has half a surrogate pair, not text: {shorten(text)}.")
 
 
 def _check_bytes(text: str, place: str) -> None:
-    """Refuses a text in which a byte that is not UTF-8 was kept as half a surrogate pair."""
+    """Raises an error for a text with a byte that is not UTF-8, decoded as half a surrogate pair."""
     if wrong := re.search("[\udc80-\udcff]", text):
         raw, byte = (part.encode("utf-8", "surrogateescape") for part in (text, text[: wrong.start()]))
         raise not_utf8(place, raw, len(byte), where=f"byte {len(byte) + 1} of the field")
 
 
 def _nearest(name: str, values: Any) -> str:
-    """What a message says about the names that there are."""
+    """The hint of an error about a missing field: similar names, or those of the file."""
     if isinstance(values, list):
         return f"counted from 0, the list has {len(values)}."
     return suggestion(name, values, f"there are {_listed(values) or 'none'}.")

@@ -1,4 +1,4 @@
-"""The labels of documents, and their ids."""
+"""The labels of documents and their ids."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHOWN = 10
 
 
 class Labels:
-    """Names of labels and their ids from 0, in the order of the names.
+    """Names of labels with ids from 0 in the order of the names.
 
     Args:
         names: distinct texts.
-        several: whether a document may have none or several of them; else it has exactly one.
+        several: whether a document may have any number of labels rather than exactly one.
 
     Raises:
         RegardError: if a name occurs twice.
@@ -47,7 +47,7 @@ class Labels:
         """The labels that occur, in order of code points.
 
         Raises:
-            DataError: if there is none, or a document has none or several and needs one.
+            DataError: if there is none, or if a document that needs one label has none or several.
         """
         names: set[str] = set()
         for item in documents:
@@ -75,10 +75,10 @@ class Labels:
         """The id of a label.
 
         Args:
-            place: file and line, which the message of an error begins with.
+            place: file and line, for the error.
 
         Raises:
-            DataError: if the label is not among the names; the text has the nearest one.
+            DataError: if the label is not among the names; the text suggests the nearest one.
         """
         if name in self._ids:
             return self._ids[name]
@@ -87,7 +87,7 @@ class Labels:
         raise DataError(f"{place}{': ' * bool(place)}{name!r} is not a label of the training documents. {hint}")
 
     def ids(self, documents: Sequence[Document]) -> NDArray[np.int64]:
-        """(documents,) the id of the one label of each document.
+        """(documents,) the id of the label of each document.
 
         Raises:
             DataError: if a document has none or several, or one that is not among the names.
@@ -95,7 +95,7 @@ class Labels:
         return np.array([self.id(_single(item), item.place) for item in documents], dtype=np.int64)
 
     def indicators(self, documents: Sequence[Document]) -> NDArray[np.bool_]:
-        """(documents, C) which labels each document has.
+        """(documents, C) a mask of the labels of each document.
 
         Raises:
             DataError: if a document has a label that is not among the names.
@@ -112,15 +112,15 @@ class Labels:
 
     @classmethod
     def load(cls, path: Path | str) -> Labels:
-        """Reads what `save` wrote.
+        """Reads a file of `save`.
 
         Raises:
-            DataError: if the file is missing, damaged, of a newer format, or not one of labels.
+            DataError: if the file is missing, damaged, of a newer format, or has no labels.
         """
         header, names = document.read(Path(path))
         several = header.get("several")
         if not isinstance(several, bool):
-            raise DataError(f"{path}: not labels that regard wrote: `several` must be true or false; got {several!r}.")
+            raise DataError(f"{path}: not labels written by regard: `several` must be true or false; got {several!r}.")
         if len(set(names)) < len(names):
             raise DataError(f"{path}: the names of labels must be distinct.")
         return cls(names, several=several)

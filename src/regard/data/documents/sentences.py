@@ -1,4 +1,4 @@
-"""Sentences of a text, by a few rules that can be said."""
+"""Splitting texts into sentences by rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ABBREVIATIONS = frozenset(_LISTED.split())
 """Words, in lower case, after which a period does not end a sentence; `e.g.` and `U.S.` need no entry."""
 
 LONGEST_WORD = 40
-"""So far back the word before a period is looked for."""
+"""The most characters of a word before a period."""
 
 _CLOSING = r"[\"'”’»)\]}」』】]*"
 _END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s)|[。！？｡]+{_CLOSING}")
@@ -29,19 +29,19 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """Splits a text into sentences. Nothing but white space is lost, whatever the text.
+    """Splits a text into sentences without losing anything but white space.
 
-    1. A blank line ends a sentence; with `newlines` line every line end does, with space neither does.
-    2. One or more of . ! ? … end a sentence if white space follows, and after opening quotes and brackets no small
-       letter; closing quotes and brackets after the mark belong to the sentence. 。！？ end it whatever follows.
+    1. A blank line ends a sentence; with `newlines="line"` every line end does, with "space" none.
+    2. One or more of . ! ? … end a sentence before white space, unless a small letter follows, possibly after opening
+       quotes and brackets. Closing quotes and brackets after the mark belong to the sentence. 。！？ always end it.
     3. A single period does not end a sentence after an abbreviation, after a single letter (J. Smith), after letters
-       with periods between them (U.S., e.g.), and after a number that the sentence begins with (1. First).
+       with periods between them (U.S., e.g.), and after a number at the beginning of a sentence (1. First).
 
     So a sentence that ends with an abbreviation is joined to the next one, unless a blank line is between them. Texts
-    without punctuation are one sentence; `DocumentField` divides sentences that are too long.
+    without punctuation are one sentence; `DocumentField` divides long sentences.
 
     Args:
-        newlines: which line ends end a sentence: those of blank lines, all, or none.
+        newlines: the line ends that end a sentence: those of blank lines, all, or none.
         abbreviations: words in lower case, without the period.
 
     >>> Sentences()("Dr. No met J. Bond at 3.15 p.m. sharp. “Why?” he asked. Nobody knew\\n\\nThe end")
@@ -56,7 +56,7 @@ class Sentences:
             raise RegardError(f"newlines must be paragraph, line or space; got {self.newlines!r}.")
 
     def __call__(self, text: str) -> list[str]:
-        """The sentences, without white space at their ends; none if the text is blank."""
+        """The sentences without surrounding white space; none for a blank text."""
         text = text.replace("\r\n", "\n")
         if self.newlines == "paragraph":
             blocks = _PARAGRAPH.split(text)

@@ -686,7 +686,7 @@ def _step_hint(times: Times, row: int, clock: Clock, step: Step) -> str:
     apart = int((times[row] - times[row - 1]).astype(np.int64)) if row else 0
     size = 0 if step.months or step.business else step.microseconds
     if size and min(apart % size, -apart % size) in (HOUR // 2, HOUR) and size > HOUR:
-        return "\n  Clocks are changed by the difference: set the zone of the times (data.time_zone)."
+        return "\n  The difference is that of a change of clocks: set the zone of the times (data.time_zone)."
     return "\n  For rows at irregular times, set data.step to rows, which makes each row a step."
 
 

@@ -1,4 +1,4 @@
-"""Texts: pairs, running text, units, vocabularies and fields, links between words, and checks."""
+"""Texts: pairs, running text, units, vocabularies and fields, word alignments, and checks."""
 
 from regard.data.text import cmudict, synthetic
 from regard.data.text.checks import Report, check

@@ -1,4 +1,4 @@
-"""Checks of the data before a model is trained on it."""
+"""Checks of pairs of texts before training."""
 
 from __future__ import annotations
 
@@ -21,19 +21,14 @@ from regard.data.text_file import suffix_of
 from regard.errors import counted
 
 EXTREME_RATIO = 5.0
-"""The ratio of target to source length is extreme from this factor above or below the split's median."""
+"""The factor above or below the split's median from which a ratio of target to source length is extreme."""
 SLACK = 4
-"""Symbols added to both lengths before the ratio is taken, so that short pairs are not extreme by chance."""
+"""Symbols added to both lengths before the division, so that short pairs are not extreme by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report(Findings):
-    """All findings about pairs, the most severe first.
-
-    Args:
-        findings: errors, warnings and information about the data.
-        train: the survey of the training pairs.
-    """
+    """All findings about pairs, the most severe first, with the survey of the training pairs."""
 
     train: Survey
 
@@ -47,15 +42,15 @@ def check(
     max_length: int | None = None,
     autoencode: bool = False,
 ) -> Report:
-    """Reads each split once and reports what looks wrong.
+    """Reads each split once and reports suspicious pairs.
 
     Texts are compared after normalisation, by 64-bit hashes.
 
     Args:
         dev: held-out pairs, or None.
-        source: the sources' field, built on the training pairs.
-        max_length: training leaves out pairs with more symbols than this on either side.
-        autoencode: whether targets are meant to equal their sources.
+        source, target: the fields of both sides, built on the training pairs.
+        max_length: training leaves out pairs with more symbols on either side.
+        autoencode: whether targets equal their sources by intention.
     """
     splits = [survey("train", train, source, target)]
     if dev is not None:
@@ -91,7 +86,7 @@ def _sizes(split: Survey) -> Iterator[Finding]:
 
 
 def _heading(split: Survey) -> Iterator[Finding]:
-    """Whether the first line of a table names its columns; in CSV files it mostly does."""
+    """A header, or the first line of a CSV file that may be one."""
     if names := ", ".join(split.pairs.heading):
         yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is no pair", 1)
         return
@@ -99,7 +94,7 @@ def _heading(split: Survey) -> Iterator[Finding]:
     if suffix_of(first.file) == ".csv" and first.line == 1:
         pair = f"{shorten(first.source)}, {shorten(first.target)}"
         text = (
-            f"the first line of {split.name} is taken for a pair ({pair}); if it names the columns, choose them by "
+            f"the first line of {split.name} is read as a pair ({pair}); if it names the columns, choose them by "
             "their names (data.source_field, data.target_field)"
         )
         yield Finding("warning", text, 1, (first.place,))
@@ -152,7 +147,7 @@ def _equal(split: Survey) -> Iterator[Finding]:
 
 
 def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first index of each distinct hash, and for each index the position of its hash among the distinct ones."""
+    """The first index of each distinct hash, and the number of the distinct hash at each index."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     return first, inverse
 
@@ -170,7 +165,7 @@ def _findings(
     *,
     side: str = "source",
 ) -> Iterator[Finding]:
-    """A finding about the pairs of these indices, or one side of them, if there are any."""
+    """A finding about the pairs at some indices, or about one side of them, unless there are none."""
     if not len(indices):
         return
     shown = tuple(_pair(split, i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
@@ -178,25 +173,19 @@ def _findings(
 
 
 RARE = 10
-"""A symbol that occurs less often than this is hardly learned."""
+"""The count below which a symbol is rare."""
 FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
-"""Rare composed symbols are reported from this number and this share of all symbols of the texts."""
+"""The number of rare composed symbols, and their share of all symbols of the texts, from which they are reported."""
 FEW_TEXTS = 10
-"""Fewer texts than this may begin or end alike by chance."""
+"""The number of texts below which a common prefix or suffix may be chance."""
 MANY_TEXTS = 1000
-"""So many texts of the other side tell whether the sides are swapped: their symbols come again."""
+"""The number of texts of the other side that are read to see whether the sides are swapped."""
 DISTINCT_SHARE = 0.5
-"""Texts of one symbol each are names rather than classes if at least this share of them is distinct."""
+"""The share of distinct texts from which texts of one symbol each are names rather than classes."""
 
 
 def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
-    """Findings about the symbols of a side.
-
-    Args:
-        split: the split of the side.
-        side: the survey of the side.
-        is_train: whether the field was learned from these texts.
-    """
+    """Findings about the symbols of a side; `is_train` if the field was learned from these texts."""
     yield from _unknown(split, side, is_train=is_train)
     if is_train:
         yield from _whole(split, side)
@@ -223,7 +212,7 @@ def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Fin
 
 
 def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Units that do not split the texts: every text is a single symbol, from which nothing can be learned."""
+    """Units that do not split the texts, so that every text is a single symbol and nothing can be learned."""
     count = len(side.lengths)
     if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < DISTINCT_SHARE * count:
         return
@@ -240,7 +229,7 @@ def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
 
 
 def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Symbols of which nothing can be learned; an inventory does not depend on the texts, so it is not checked."""
+    """Symbols that occur once, unless the units have a fixed inventory."""
     vocabulary = side.field.vocabulary
     single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in vocabulary]
     if not single or side.field.units.inventory is not None:
@@ -253,9 +242,9 @@ def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
 
 
 def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Scripts with many composed characters that consist of few others, such as Hangul syllables.
+    """Scripts with many composed characters of few components, such as Hangul syllables.
 
-    NFD acts on each symbol separately, so the counts of the symbols are enough and no text is read again.
+    NFD acts on each symbol separately, so the counts of the symbols suffice.
     """
     characters = dict(_characters(side))
     counts = {symbol: side.counts[symbol] for symbol in characters}
@@ -296,7 +285,7 @@ def _affix(split: Survey, side: SideSurvey, affix: Affix, predicate: str) -> Ite
     if not affix.symbols or affix.num_texts < FEW_TEXTS:
         return
     if set(affix.symbols) == {BLANK} and isinstance(side.field.units, SentencePieceUnits):
-        return  # sentencepiece adds a blank before every text, and here no piece joins it with a letter
+        return  # sentencepiece adds a blank before every text
     shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
     text = f"every {side.name} of {split.name} {predicate} with {shown}, which carries no information"
     if side.name == "source":

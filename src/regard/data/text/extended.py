@@ -1,4 +1,4 @@
-"""Names for the symbols of a source that a target's vocabulary lacks, so that a pointer can copy them."""
+"""A target's vocabulary extended by the symbols of a source, so that a pointer can copy them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from regard.data.text.units import SeparatorUnits, Units, WhitespaceUnits, WordU
 from regard.data.text.vocabulary import BOS, EOS, PAD, UNKNOWN
 
 WORDS = (WordUnits, WhitespaceUnits, SeparatorUnits)
-"""Units whose symbols are words; those of two sides may be equal. Otherwise both sides need the same units."""
+"""Units whose symbols are words and comparable with each other; other units compare only with the same units."""
 UNCOPYABLE = -1
-"""The id of a source symbol that no output can be a copy of."""
+"""The id of a source symbol that cannot be copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A source as a pointer copies it.
+    """A source for a pointer.
 
     Args:
-        ids: (S,) int64, of the source's symbols: ids of the target's vocabulary of N, N + x for the x-th of those that
-            it lacks, or -1 for a symbol that cannot be copied.
-        symbols: the X symbols that the vocabulary lacks, each once, in order, as targets have them.
-        texts: how each of them stands in the source, where it occurs first.
+        ids: (S,) int64, for each symbol of the source its id in the target's vocabulary of N symbols, N + x for the
+            x-th symbol that the vocabulary lacks, or -1 for a symbol that cannot be copied.
+        symbols: the X distinct symbols that the vocabulary lacks, in order, in the target's normalisation.
+        texts: their texts in the source at the first occurrence.
     """
 
     ids: NDArray[np.int64]
@@ -38,12 +38,11 @@ class Extension:
 
 
 class ExtendedVocabulary:
-    """The vocabulary of a target, extended for each source by the symbols of that source which it lacks.
+    """The vocabulary of a target, extended for each source by the symbols of that source that it lacks.
 
-    A source symbol equals a target symbol if it has the same text under the target's normalisation. For that the
-    symbol is taken as it stands in the source, so a source that is read in lower case can be copied in its own case.
-    Symbols of columns whose units do not compare with the target's cannot be copied, and neither can those that the
-    target's units would divide.
+    A source symbol equals a target symbol if its original text is the same under the target's normalisation, so that a
+    source that is read in lower case can be copied in its original case. Symbols of columns with units that are not
+    comparable with the target's, and symbols that the target's units would divide, cannot be copied.
 
     Args:
         source, target: the fields of both sides.
@@ -67,7 +66,7 @@ class ExtendedVocabulary:
         self._is_alike = _each(source.normalisation) == _each(target.normalisation)
 
     def extend(self, text: str) -> Extension:
-        """The ids of a raw source's symbols, as outputs."""
+        """The symbols of a raw source as ids of outputs."""
         ids: list[int] = []
         extended: dict[str, str] = {}
         numbers: dict[str, int] = {}
@@ -75,7 +74,9 @@ class ExtendedVocabulary:
         for symbol, written in self._symbols(text):
             number = UNCOPYABLE if symbol is None else known(symbol)
             if symbol is not None and number == UNKNOWN:
-                if symbol not in numbers and not self._divides(symbol):
+                # a symbol that the target's units divide occurs in no target
+                is_whole = not self._splits or self.target.units.split(symbol) == [symbol]
+                if symbol not in numbers and is_whole:
                     numbers[symbol] = self.size + len(numbers)
                     extended[symbol] = written
                 number = numbers.get(symbol, UNCOPYABLE)
@@ -83,7 +84,7 @@ class ExtendedVocabulary:
         return Extension(np.array(ids, np.int64), tuple(extended), tuple(extended.values()))
 
     def ids(self, tokens: Sequence[str], extension: Extension) -> NDArray[np.int64]:
-        """Ids of a target's symbols, (len(tokens),); `<unk>` for those that neither vocabulary nor source have."""
+        """Ids of a target's symbols, (len(tokens),); `<unk>` for symbols of neither the vocabulary nor the source."""
         ids = self.target.vocabulary.ids(tokens)
         if extension.symbols and (ids == UNKNOWN).any():
             numbers = {symbol: self.size + x for x, symbol in enumerate(extension.symbols)}
@@ -96,7 +97,7 @@ class ExtendedVocabulary:
         return self._named(ids, extension.symbols)
 
     def decode(self, ids: Iterable[int], extension: Extension) -> str:
-        """The text of extended ids, in which the symbols that the vocabulary lacks are written as in the source."""
+        """The text of extended ids, with symbols outside the vocabulary written as in the source."""
         return self.target.units.join(self._named(ids, extension.texts))
 
     def _named(self, ids: Iterable[int], names: Sequence[str]) -> list[str]:
@@ -104,12 +105,8 @@ class ExtendedVocabulary:
         shown = (i for i in map(int, ids) if i not in (PAD, BOS, EOS))
         return [names[i - self.size] if i >= self.size else vocabulary.tokens((i,))[0] for i in shown]
 
-    def _divides(self, symbol: str) -> bool:
-        """Whether the target's units make something else of a symbol, so that no target has it."""
-        return self._splits and self.target.units.split(symbol) != [symbol]
-
     def _symbols(self, text: str) -> Iterator[tuple[str | None, str]]:
-        """Each symbol of a source as the target has it, or None if it cannot be copied, and as it stands there."""
+        """Each symbol of a source in the target's normalisation (None if it cannot be copied) and as written."""
         texts = text.split(TAB) if len(self._columns) > 1 else [text]
         normalise, targets = _each(self.source.normalisation), _each(self.target.normalisation)
         for (units, is_comparable), column in zip(self._columns, texts, strict=True):
@@ -130,7 +127,7 @@ class ExtendedVocabulary:
 
 
 def _each(normalisation: Normalisation | ColumnNormalisation) -> Normalisation:
-    """What is applied to a text of one column."""
+    """The normalisation of one column."""
     return normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation
 
 
@@ -140,5 +137,5 @@ def _compare(source: Units, target: Units) -> bool:
 
 
 def comparable(source: str, target: str) -> bool:
-    """Whether symbols of two units may be equal, by the names that configurations have."""
+    """Whether symbols of two units may be equal, by the units' names in configurations."""
     return source == target or {source, target} <= {"word", "whitespace", "separator"}

@@ -1,4 +1,4 @@
-"""One side of the pairs: how texts become ids, and ids texts, and which symbols are parts of which word."""
+"""One side of pairs of texts: normalisation, units and vocabulary, which map texts to ids and back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Words:
     """The words of a text of S symbols.
 
     Args:
-        texts: the words, in order.
-        index: (S,) int64, the number of the word of each symbol, from 0; -1 for symbols of no word, such as blanks.
+        texts: the words in order.
+        index: (S,) int64, the word of each symbol, from 0; -1 for symbols outside words, such as blanks.
     """
 
     texts: tuple[str, ...]
@@ -45,7 +45,7 @@ PLAIN_UNITS: dict[str, type[Units]] = {
     "byte": ByteUnits,
 }
 RUNS = (CharacterUnits, WordUnits, ByteUnits, WhitespaceUnits, SentencePieceUnits)
-"""Units whose words, with a text, are its runs of characters between blanks."""
+"""Units for which the words of a text are its runs of characters between blanks."""
 SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
 
 
@@ -55,8 +55,8 @@ class Encoding:
 
     Args:
         ids: (len(tokens),) int64, without `<s>` and `</s>`.
-        unknown: those of the symbols that are not in the vocabulary, in order.
-        refusal: why the text could not be read, in which case it has no symbols; else empty.
+        unknown: the symbols that are not in the vocabulary, in order.
+        refusal: the reason why the text has no symbols because it could not be read; else empty.
     """
 
     ids: NDArray[np.int64]
@@ -67,21 +67,18 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Field:
-    """Normalisation, units and vocabulary of one side; saved with the model.
-
-    Args:
-        normalisation: applied to every text, in training and prediction alike.
-        units: split texts into symbols.
-        vocabulary: ids of symbols.
-    """
+    """Normalisation, units and vocabulary of one side; saved with the model."""
 
     normalisation: Normalisation | ColumnNormalisation
     units: Units
     vocabulary: Vocabulary
 
     def extended(self, other: Field) -> Field:
-        """The other field with the symbols of this one before its own; this one if its symbols are a fixed inventory,
-        such as learned pieces, and the other one if the two split texts differently."""
+        """The other field with the symbols of this one before its own.
+
+        This field itself if its symbols are a fixed inventory, such as learned pieces; the other one if their units
+        differ in type.
+        """
         if type(self.units) is not type(other.units):
             return other
         if self.units.inventory is not None:
@@ -100,15 +97,15 @@ class Field:
     ) -> Field:
         """Learns the symbols of a side from its training texts, in one pass.
 
-        Exception: if the number of sentencepiece's pieces is left open, the texts are read twice and kept in memory.
-        `open_pieces` finds that number beforehand without keeping the texts.
+        If the number of sentencepiece's pieces is not set, the texts are read twice and kept in memory; `open_pieces`
+        determines that number beforehand without keeping the texts.
 
         Args:
             config: units, normalisation and limits of the vocabulary.
             texts: raw texts; several columns are separated by tabs.
             name: the side's key under `data` in the configuration, for error messages.
             num_columns: columns of every text; `config.units` lists the units of each, or names one for all.
-            max_length: the most symbols of a text; pieces are not learned from texts that must be longer.
+            max_length: the most symbols of a text; pieces are not learned from texts that exceed it.
 
         Raises:
             ConfigError: for an option that has no effect with the chosen units.
@@ -145,7 +142,7 @@ class Field:
 
     @property
     def num_columns(self) -> int:
-        """How many columns a text has."""
+        """The number of columns of a text."""
         return len(self.units.columns) if isinstance(self.units, ColumnUnits) else 1
 
     def split(self, text: str) -> list[str]:
@@ -153,19 +150,19 @@ class Field:
         return self.units.split(self.normalisation(text))
 
     def encode(self, text: str) -> Encoding:
-        """The ids of a raw text; symbols that are not in the vocabulary are reported, not refused."""
+        """The ids of a raw text, with a list of the symbols that are not in the vocabulary."""
         refusal = self.refusal(text)
         tokens = [] if refusal or not text.strip() else self.split(text)
         return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens), refusal)
 
     def refusal(self, text: str) -> str:
-        """Why a text cannot be read; empty if it can be read, or is blank."""
+        """The reason why a text cannot be read; empty if it can be read, or is blank."""
         if not text.isascii() and (half := next((c for c in text if "\ud800" <= c <= "\udfff"), None)):
             return f"{half!a} is half a surrogate pair, not text; the input was not UTF-8"
         return self.units.refusal(text) if isinstance(self.units, ColumnUnits) and text.strip() else ""
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of ids, without `<pad>`, `<s>` and `</s>`; an unknown symbol stays visible as `<unk>`."""
+        """The symbols of ids, without `<pad>`, `<s>` and `</s>` but with `<unk>`."""
         return self.vocabulary.tokens(i for i in map(int, ids) if i not in (PAD, BOS, EOS))
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -173,20 +170,20 @@ class Field:
         return self.units.join(self.tokens(ids))
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> Words:
-        """The words that symbols are parts of: runs of characters between blanks, or the symbols themselves.
+        """The words of symbols: runs of characters between blanks, or the symbols themselves.
 
-        Units `whitespace` and `separator` are words. Those of `word` are words unless there is a text: then a mark of
-        punctuation is part of the run that it stands in, as in files of links, which count such runs.
+        Units `whitespace` and `separator` are words. Units `word` are words without a text; with it a punctuation mark
+        belongs to its run of characters, as in files of word alignments.
 
         Args:
             tokens: symbols, without the end symbol.
-            text: the raw text that they were split from; None if a model wrote them.
+            text: the raw text that they were split from; None for the output of a model.
         """
         normalised = None if text is None else self.normalisation(text)
         numbers = self.units.words(tokens, normalised)
         count, index = max(numbers, default=-1) + 1, np.array(numbers, dtype=np.int64)
-        if normalised is not None and isinstance(self.units, RUNS) and len(found := normalised.split()) == count:
-            return Words(tuple(found), index)
+        if normalised is not None and isinstance(self.units, RUNS) and len(runs := normalised.split()) == count:
+            return Words(tuple(runs), index)
         symbols: list[list[str]] = [[] for _ in range(count)]
         for token, number in zip(tokens, numbers, strict=True):
             if number >= 0:
@@ -197,14 +194,15 @@ class Field:
         """Writes `name.json` and, for sentencepiece, `name.model`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        header: dict[str, Any] = {"normalisation": _stored(self.normalisation), **described(self.units)}
+        each = self.normalisation.each if isinstance(self.normalisation, ColumnNormalisation) else self.normalisation
+        header: dict[str, Any] = {"normalisation": asdict(each), **described(self.units)}
         if isinstance(self.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(self.units.model)
         document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
 
     @classmethod
     def load(cls, folder: Path | str, name: str) -> Field:
-        """Reads what `save` wrote.
+        """Reads the files of `save`.
 
         Raises:
             DataError: if a file is missing, damaged or of a newer format.
@@ -228,13 +226,13 @@ class Field:
         if not _has(units, symbols):
             names = " and ".join(str(column.get("units")) for column in columns or (header,))
             raise DataError(
-                f"{path}: the symbols are not those of the {names} units; the files do not belong together."
+                f"{path}: the symbols are not those of the {names} units; the files are from different models."
             )
         return cls(normalisation, units, Vocabulary(symbols))
 
 
 def _has(units: Units, symbols: tuple[str, ...]) -> bool:
-    """Whether symbols are those of the units: behind pieces, a converted model may have others, which no text has."""
+    """Whether symbols are those of the units; a converted model may have further, unused symbols after its pieces."""
     inventory = units.inventory
     if inventory is None or not isinstance(units, SentencePieceUnits):
         return inventory in (None, symbols)
@@ -247,11 +245,10 @@ def learns_pieces(config: SideConfig) -> bool:
 
 
 def open_pieces(config: SideConfig, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
-    """The number of pieces that follows from the texts; None if the configuration has it or no pieces are learned.
+    """The number of pieces by the texts; None, without reading them, if it is configured or no pieces are learned.
 
     Args:
-        config: units, normalisation and limits of the vocabulary.
-        texts: raw texts, read once; not read if the result is None.
+        texts: raw texts, read once.
         max_length: as in `Field.build`.
     """
     if not learns_pieces(config) or config.vocabulary_size is not None:
@@ -265,13 +262,9 @@ def _plain(name: str, separator: str | None) -> Units:
 
 
 def normalisation_of(config: SideConfig, num_columns: int = 1) -> Normalisation | ColumnNormalisation:
-    """What is applied to every text of a side."""
+    """The normalisation of a side."""
     each = Normalisation(config.case, config.unicode)
     return ColumnNormalisation(each) if num_columns > 1 else each
-
-
-def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any]:
-    return asdict(normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation)
 
 
 def described(units: Units) -> dict[str, Any]:
@@ -289,13 +282,13 @@ def described(units: Units) -> dict[str, Any]:
 
 
 def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) -> Units:
-    """The inverse of `described`; `learned` is the file of sentencepiece's model."""
+    """The units of a description; `learned` is the file of sentencepiece's model."""
     name, separator = header.get("units"), header.get("separator")
     if name == SENTENCEPIECE and learned is not None:
         return SentencePieceUnits.read(learned)
     if name == SEPARATOR:
         if not isinstance(separator, str) or not separator:
-            raise DataError(f"{path}: `separator` must be a text that is not empty; got {separator!r}.")
+            raise DataError(f"{path}: `separator` must be a non-empty text; got {separator!r}.")
         return SeparatorUnits(separator)
     if isinstance(name, str) and name in PLAIN_UNITS:
         return PLAIN_UNITS[name]()

@@ -15,7 +15,7 @@ from regard.errors import DataError
 
 
 class JsonlPairs(Pairs):
-    """One JSON value per line: an object with named fields, or a list with numbered entries; blank lines are skipped.
+    """One JSON value per line, an object with named fields or a list with numbered entries; blank lines are skipped.
 
     Args:
         source_fields: the fields of the source; several texts are joined by tabs.
@@ -45,7 +45,7 @@ class JsonlPairs(Pairs):
 
 
 def parse(text: str, place: str) -> Any:
-    """The value of a line.
+    """The JSON value of a line.
 
     Raises:
         DataError: if the line is not JSON; the message begins with the place.
@@ -87,7 +87,7 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
         value: an object or a list.
         field: the name of a field, or the number of an entry.
         key: `source_field` or `target_field`, for messages.
-        place: what messages begin with.
+        place: the beginning of messages.
 
     Raises:
         DataError: if there is no such field, or its value is not a text.
@@ -107,6 +107,11 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
         raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None
     if not isinstance(text, str):
         raise DataError(f"{place}: field {field!r} (data.{key}) must be text; got {shorten(json.dumps(text))}.")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if has_half_pair(text):
         raise DataError(f"{place}: field {field!r} (data.{key}) has half a surrogate pair, not text: {text!a}.")
     return text
+
+
+def has_half_pair(text: str) -> bool:
+    """Whether a text has half a surrogate pair, which JSON can escape and no encoding can write."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

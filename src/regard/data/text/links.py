@@ -1,4 +1,4 @@
-"""Links between the words of pairs, in the forms that files of them have."""
+"""Word alignments: links between the words of pairs, their files and error rates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.data.pairs import shorten
 from regard.errors import DataError
 
 Link = tuple[int, int]
-"""The number of a word of the source and that of a word of the output, both from 0."""
+"""The numbers of a source word and a target word, both from 0."""
 LINK = re.compile(r"(\d{1,9})([-?pP])(\d{1,9})")
 NUMBERED = re.compile(r"\s*(\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?\s*")
 NONE: frozenset[Link] = frozenset()
@@ -23,8 +23,8 @@ class Links:
     """The links of a pair.
 
     Args:
-        sure: links that are certain.
-        possible: further links, which are not wrong.
+        sure: links that an alignment needs.
+        possible: further links that are not errors.
     """
 
     sure: frozenset[Link] = NONE
@@ -36,7 +36,7 @@ class Links:
 
 
 def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
-    """The links of a line `0-0 1-2 2?3`: source and output, `-` between sure ones, `?` or `p` between possible ones.
+    """The links of a line `0-0 1-2 2?3`: source and target, with `-` for sure and `?` or `p` for possible links.
 
     Args:
         text: the line; empty for no links.
@@ -44,7 +44,7 @@ def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
         first: the number of the first word: 0, or 1 in some files.
 
     Raises:
-        DataError: for anything else.
+        DataError: for any other text.
 
     >>> parse_links("0-0 1?2") == Links(frozenset({(0, 0)}), frozenset({(1, 2)}))
     True
@@ -63,17 +63,17 @@ def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
 
 
 def read_links(path: Path | str, *, first: int = 0, num_pairs: int | None = None) -> list[Links]:
-    """The links of a file whose line n belongs to pair n, or of one with a link per line.
+    """The links of a file with one line for each pair, or of a file with one link per line.
 
-    The second form is `pair source output S` (or `P` for possible), with everything counted from 1, as in the shared
-    tasks of 2003 and 2005; further numbers in a line are ignored.
+    The second format is `pair source target S` (or `P` for possible), counted from 1, as in the shared tasks of 2003
+    and 2005; further numbers in a line are ignored.
 
     Args:
-        first: as in `parse_links`, for the first form.
-        num_pairs: how many pairs there are, for the second form, which does not say; up to the last link if None.
+        first: as in `parse_links`, for the first format.
+        num_pairs: the number of pairs, for the second format; up to the last link if None.
 
     Raises:
-        DataError: for a file that cannot be read, or a line that has neither form.
+        DataError: for a file that cannot be read, or a line in neither format.
     """
     lines = Lines(path)
     if len(lines) and NUMBERED.fullmatch(next((line for line in lines if line.strip()), "")):
@@ -100,7 +100,7 @@ def _numbered(lines: Lines, num_pairs: int | None) -> list[Links]:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentErrors:
-    """How links agree with those of a reference, over all pairs together. NaN where there is nothing to divide by.
+    """The agreement of links with a reference, over all pairs together. NaN if a denominator is 0.
 
     Args:
         precision: |A ∩ P| / |A|, with A the links, S the sure ones of the reference and P its sure and possible ones.
@@ -125,14 +125,13 @@ class AlignmentErrors:
 
 
 def alignment_errors(links: Iterable[Iterable[Link]], references: Sequence[Links]) -> AlignmentErrors:
-    """Compares the links of pairs with references; a sure link is possible, too.
+    """Compares the links of pairs with references; sure links are also possible links.
 
     Args:
-        links: those of each pair; a link twice counts once.
-        references: as many.
+        links: the links of each pair; repetitions count once.
 
     Raises:
-        DataError: for other numbers of pairs.
+        DataError: for different numbers of pairs and references.
 
     Source: Och and Ney 2003, A Systematic Comparison of Various Statistical Alignment Models, section 6.1.
 
@@ -143,18 +142,12 @@ def alignment_errors(links: Iterable[Iterable[Link]], references: Sequence[Links
     if len(sets) != len(references):
         raise DataError(f"Every pair needs a reference: {len(sets):,} pairs, {len(references):,} references.")
     count = sure = possible = right = allowed = 0
-    for found, reference in zip(sets, references):
+    for pair, reference in zip(sets, references):
         either = reference.sure | reference.possible
-        count, sure, possible = count + len(found), sure + len(reference.sure), possible + len(either)
-        right, allowed = right + len(found & reference.sure), allowed + len(found & either)
-    return AlignmentErrors(
-        _ratio(allowed, count),
-        _ratio(right, sure),
-        1 - _ratio(right + allowed, count + sure),
-        count,
-        sure,
-        possible,
-    )
+        count, sure, possible = count + len(pair), sure + len(reference.sure), possible + len(either)
+        right, allowed = right + len(pair & reference.sure), allowed + len(pair & either)
+    precision, recall = _ratio(allowed, count), _ratio(right, sure)
+    return AlignmentErrors(precision, recall, 1 - _ratio(right + allowed, count + sure), count, sure, possible)
 
 
 def _ratio(part: int, whole: int) -> float:

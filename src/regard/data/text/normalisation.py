@@ -1,4 +1,4 @@
-"""Letter case and Unicode form, the same in training and prediction."""
+"""Normalisation of letter case and Unicode form."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAX_PASSES = 4
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """Brings a text into one Unicode form and letter case, and strips white space from its ends.
+    """Converts a text to a Unicode form and letter case, and strips white space from its ends.
 
-    Normalising twice gives the same text as normalising once: a change of case can undo the form, and the form the case
-    (NFKC of a unit sign has small letters), so both are repeated until the text no longer changes.
+    Normalising is idempotent: as a change of case can undo the form and the form can undo the case (NFKC of a unit sign
+    has small letters), both are repeated until the text no longer changes.
 
     >>> Normalisation(case="upper")(" garçon ")
     'GARÇON'

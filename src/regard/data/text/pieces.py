@@ -19,17 +19,17 @@ PIECES_OF_WORDS, MOST_PIECES = 13.5, 32_000
 EXTRA_PIECES = 100
 """The fewest pieces besides the single characters."""
 BLANK = "▁"
-"""Stands for a space in pieces."""
+"""The character for a space in pieces."""
 LONGEST_WORD, WORD = 12, 4
-"""A longer run of characters is a clause in a script without blanks; there this many characters count as a word."""
+"""Runs of more than 12 characters occur in scripts without blanks, where 4 characters count as a word."""
 
 
 def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> int:
-    """How many pieces to learn from texts, so that most of them occur often: 13.5 · √(number of words).
+    """The number of pieces to learn from texts, 13.5 · √(number of words), so that most pieces are frequent.
 
     29,000 sentences of 12 words give about 8,000 pieces, 300 sentences 810. In scripts without blanks (runs of more
-    than 12 characters) four characters count as a word. Every character needs a piece, so there are always at least 100
-    more pieces than characters; apart from that there are at most 32,000. The number is rounded up to two digits.
+    than 12 characters) four characters count as a word. The number is at most 32,000, but at least 100 above the number
+    of characters, each of which needs a piece. It is rounded up to two digits.
 
     Args:
         texts: normalised texts.
@@ -49,15 +49,15 @@ def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> 
 
 
 def _learnable(texts: Iterable[str], max_length: int | None) -> Iterator[str]:
-    """The texts that are not empty, without those that must have more than `max_length` pieces."""
+    """The non-empty texts of at most `max_length` pieces of the largest size."""
     limit = math.inf if max_length is None else LONGEST_PIECE * max_length
     return (text for text in texts if 0 < len(text) <= limit)
 
 
 class SentencePieceUnits:
-    """Pieces of words; white space is part of the pieces, so joining restores the text.
+    """Pieces of words that include white space, so that joining restores the text.
 
-    A run of spaces counts as one space, and so does `▁` (U+2581), which stands for a space in pieces.
+    A run of spaces counts as one space, and so does `▁` (U+2581), the character for a space in pieces.
 
     Args:
         model: the bytes of a sentencepiece model.
@@ -91,10 +91,10 @@ class SentencePieceUnits:
 
         Args:
             texts: normalised texts.
-            num_pieces: the most pieces; there are fewer if the texts do not yield as many. If None, `suggested_pieces`,
-                for which the texts are read twice and, unless they are a collection, kept in memory.
-            max_length: texts that must have more pieces than this are left out: learning from a text of a million
-                characters takes minutes.
+            num_pieces: the most pieces; the texts may yield fewer. If None, `suggested_pieces`, for which the texts are
+                read twice and, unless they are a collection, kept in memory.
+            max_length: texts that need more pieces are left out, as learning from a text of a million characters takes
+                minutes.
 
         Raises:
             ConfigError: if the texts are empty, or have more characters than `num_pieces`.
@@ -145,7 +145,7 @@ class SentencePieceUnits:
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """The pieces that texts are made of, without the model's control symbols."""
+        """The pieces of texts, without the model's control symbols."""
         model = self._processor
         return tuple(
             model.IdToPiece(i)
@@ -160,19 +160,21 @@ class SentencePieceUnits:
         return str(self._processor.DecodePieces(list(tokens)))
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
-        """As `Units.words`: a piece that begins with `▁` begins a word; `▁` by itself belongs to the word after it.
+        """As `Units.words`: a piece that begins with `▁` begins a word; `▁` alone belongs to the next word.
 
-        With the text, so does what stands behind another blank, as U+00A0, which pieces keep as a character.
+        With the text, other blanks such as U+00A0, which are characters of pieces, separate words too.
 
         Raises:
             UnsupportedError: for a piece of several words, which some models have (`split_by_whitespace`).
         """
-        if text is not None and (found := _words_of(text, tokens)) is not None:
-            return found
+        if text is not None and (words := _words_of(text, tokens)) is not None:
+            return words
         numbers, number, is_open = [], -1, False
         for token in tokens:
             if BLANK in token.lstrip(BLANK):
-                raise UnsupportedError(f"The piece {token!r} has parts of several words, so nothing is known by words.")
+                raise UnsupportedError(
+                    f"The piece {token!r} spans several words, so pieces cannot be assigned to words."
+                )
             starts = token.startswith(BLANK) or number < 0
             number += starts and not is_open
             is_open = bool(token) and not token.strip(BLANK)
@@ -186,27 +188,27 @@ class SentencePieceUnits:
 
 
 def _words_of(text: str, tokens: Sequence[str]) -> list[int] | None:
-    """The number of the run of the text that each piece is of.
+    """The run of the text that contains each piece.
 
-    None if pieces do not have the text's characters, which some models replace, or one is of several runs.
+    None if the characters differ from the text, as some models replace them, or if a piece spans several runs.
     """
     numbers = [number for number, word in enumerate(text.split()) for _ in word]
     written = ["".join(token.replace(BLANK, " ").split()) for token in tokens]
     if "".join(written) != "".join(text.split()):
         return None
-    found, start = [], 0
+    words, start = [], 0
     for characters in written:
         spanned = set(numbers[start : start + len(characters)])
         start += len(characters)
         if len(spanned) > 1:
             return None
         after = numbers[start] if start < len(numbers) else -1
-        found.append(spanned.pop() if spanned else after)
-    return found
+        words.append(spanned.pop() if spanned else after)
+    return words
 
 
 def _interruptible(work: Callable[[], None]) -> None:
-    """Runs a library's work in another thread, so that Ctrl-C interrupts this one."""
+    """Runs a function in another thread, so that Ctrl-C interrupts this one."""
     failures: list[BaseException] = []
 
     def attempt() -> None:

@@ -23,20 +23,20 @@ Format = Literal["auto", "tsv", "csv", "jsonl", "parallel"]
 
 @dataclass(frozen=True, slots=True)
 class ParallelText:
-    """Two text files whose lines belong together."""
+    """Two text files with corresponding lines."""
 
     source: Path | str
     target: Path | str
 
 
 class ParallelPairs(Pairs):
-    """Line n of one file and line n of another; an empty line is an empty text."""
+    """Line n of one file with line n of another; an empty line is an empty text."""
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source = Lines(source)
         self.target = Lines(target)
         if is_collecting() and len(self.source) != len(self.target):
-            # the files have no pairs, but what else is wrong with them is said
+            # the files have no pairs, but their other defects are reported too
             for lines in (self.source, self.target):
                 readable(len(lines), lines.__getitem__)
         check_parallel(self.source, self.target)
@@ -56,14 +56,14 @@ def open_pairs(
     target_field: str | int = 1,
     autoencode: bool = False,
 ) -> Pairs:
-    """Opens pairs of texts; one pass finds the lines, and only their offsets are kept in memory.
+    """Opens pairs of texts in one pass over the file, with only the offsets of lines in memory.
 
     Args:
         files: a TSV, CSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
-        format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, `.csv` is CSV, two files are parallel, all
-            else is TSV, or has ` ||| ` between the texts of a line.
-        source_field: column of the source, counted from 0, or its name, or JSONL field (`translation.en` for a field
-            within a field); the texts of several are joined by tabs.
+        format: `auto` chooses by the suffix: `.jsonl` and `.ndjson` are JSONL, `.csv` is CSV, two files are parallel,
+            others are TSV, or have ` ||| ` between the texts of a line.
+        source_field: column of the source, counted from 0, or its name, or JSONL field (`translation.en` for a nested
+            field); the texts of several are joined by tabs.
         target_field: column or JSONL field of the target; ignored with `autoencode`.
         autoencode: whether the target is the source itself.
 
@@ -117,5 +117,5 @@ def open_pairs(
 
 
 def by_suffix(path: Path) -> Literal["tsv", "csv", "jsonl"] | None:
-    """The format that a file's suffix names; None if it names neither."""
+    """The format for a file's suffix; None for other suffixes."""
     return TABLES.get(suffix_of(path))

@@ -1,4 +1,4 @@
-"""Items of an evaluation: repeated sources of a file are one item with several references."""
+"""Items of an evaluation: sources with one or several references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Item:
         source: the raw source of its first line.
         references: the raw targets, distinct after normalisation, in order of occurrence.
         lines: the line number of each reference.
-        file: the file that they are from.
     """
 
     source: str
@@ -28,16 +27,16 @@ class Item:
 
     @property
     def place(self) -> str:
-        """File and line of the first reference, as messages show them."""
+        """File and line of the first reference, for messages."""
         return f"{self.file}:{self.lines[0]}"
 
 
 def parallel(
     source: Path | str, targets: Sequence[Path | str], *, normalise_target: Callable[[str], str] = str
 ) -> list[Item]:
-    """One item per line: line n of the source, with line n of every target as its references.
+    """One item per line: line n of the source with line n of every target as its references.
 
-    Unlike in `group`, equal sources stay separate items, as BLEU counts them.
+    Unlike in `group`, equal sources are separate items, as in BLEU.
 
     Raises:
         DataError: if the numbers of lines differ.

@@ -1,4 +1,4 @@
-"""Running text as one long sequence of ids, and the windows into which it is cut."""
+"""Running text as one long sequence of ids, and windows of it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from regard.errors import DataError, RegardError, counted
 
 BLOCK_BYTES = 1 << 18
 LONGEST_BLOCK = 1 << 24
-"""Bytes after which a text without white space is cut anywhere."""
+"""The most bytes of a text without white space that are read at once."""
 MOST_HELD_OUT = 200_000
-"""Tokens that are held out of a long text, about."""
+"""The approximate number of tokens held out of a long text."""
 NEWLINE = "\n"
-"""The symbol of a line's end, where units have none."""
+"""The symbol of a line's end for units without one."""
 BEGINNING = -1
 """The position of `<s>`, before the first token of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A stretch of a running text.
+    """A part of a running text.
 
     Args:
-        start, stop: the tokens from `start` to `stop`, excluded.
-        num_characters, num_words: of the text that they stand for, as it was read: line ends count as characters,
-            words are what white space separates.
-        num_unknown: how many of the tokens are not in the vocabulary.
+        start, stop: the range of its tokens.
+        num_characters, num_words: of the original text, with line ends as characters and words between white space.
+        num_unknown: the number of tokens that are not in the vocabulary.
         unknown: the most frequent of these symbols, with their counts.
     """
 
@@ -55,7 +54,7 @@ class TextSpan:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return self.stop - self.start
 
 
@@ -64,9 +63,8 @@ class RunningText:
     """A text of any length as ids, 4 bytes a token.
 
     Args:
-        field: normalisation, units and vocabulary.
         ids: (tokens,) int32.
-        train, held_out: its parts; the held-out one follows and may be empty.
+        train, held_out: its parts; the held-out part follows and may be empty.
     """
 
     field: Field
@@ -88,21 +86,21 @@ class RunningText:
     ) -> RunningText:
         """Reads text files in UTF-8, one after the other, in one pass.
 
-        Lines are normalised one by one and keep the white space at their ends. A line's end is a symbol of its own,
-        as in `join`. The vocabulary is learned from the training part only.
+        Lines are normalised one by one and keep the white space at their ends. A line's end is a separate symbol. The
+        vocabulary is learned from the training part only.
 
         Args:
-            paths: a file, or several in their order; a line end is put between them where there is none.
+            paths: a file, or several in order; a missing line end between them is added.
             held_out: the share of the tokens, from the end, that is held out; `suggested_share` if None; or files. The
-                cut is at the end of the nearest line (of a very long line, at white space), where characters and words
+                cut is at the end of the nearest line (at white space in a very long line), where characters and words
                 can be counted.
             units: characters if None.
             normalisation: `Normalisation()` if None.
-            vocabulary: if it is known already, or comes with the units.
+            vocabulary: that of the units, or learned, if None.
             min_count, max_symbols: as in `Vocabulary.build`.
 
         Raises:
-            DataError: for a file that is missing, empty, compressed or not UTF-8, and for a text that is too short.
+            DataError: for a file that is missing, empty, damaged or not UTF-8, and for a text that is too short.
         """
         units = CharacterUnits() if units is None else units
         if isinstance(held_out, float) and not 0 <= held_out < 1:
@@ -111,40 +109,39 @@ class RunningText:
         reader = _Reader(units, normalise)
         files = _paths(paths)
         reader.add(files)
-        cut = len(reader.marks) - 1  # marks begin with that of the beginning
+        cut = len(reader.marks) - 1
         if held_out is None:
             held_out = suggested_share(len(reader.ids))
         if not isinstance(held_out, float | int):
             reader.add(_paths(held_out))
-        ids, marks = reader.ids, reader.marks.table()
+        ids, marks = reader.ids, reader.marks
         if isinstance(held_out, float | int):
-            cut = _nearest(marks, (1 - held_out) * len(ids))
+            cut = int(np.abs(marks[:, 0] - (1 - held_out) * len(ids)).argmin())
             if held_out and not 0 < cut < len(marks) - 1:
                 raise DataError(
                     f"{', '.join(map(str, files))}: {counted(len(ids), 'token|tokens')} with "
-                    f"{counted(max(len(marks) - 2, 0), 'place|places')} to cut at "
-                    f"(ends of lines) are too few to hold out {held_out:g} of them.\n"
+                    f"{counted(max(len(marks) - 2, 0), 'line end|line ends')} to cut at are too few to hold out "
+                    f"{held_out:g} of them.\n"
                     "  Give a file of held-out text, or hold nothing out."
                 )
         if vocabulary is None and units.inventory is not None:
             vocabulary = Vocabulary(units.inventory)
         if vocabulary is None:
-            counts = np.bincount(ids[: marks[cut, 0]], minlength=len(reader.symbols))
-            seen = [(s, int(n)) for s, n in zip(reader.symbols, counts, strict=True) if n >= max(min_count, 1)]
-            vocabulary = Vocabulary([s for s, _ in sorted(seen, key=lambda pair: (-pair[1], pair[0]))[:max_symbols]])
+            counts = np.bincount(ids[: marks[cut, 0]], minlength=len(reader.symbols)).tolist()
+            by_symbol = dict(zip(reader.symbols, counts, strict=True))
+            vocabulary = Vocabulary.of_counts(by_symbol, min_count=max(min_count, 1), max_symbols=max_symbols)
         if not vocabulary.symbols:
             raise DataError(f"{', '.join(map(str, files))}: no symbol occurs {min_count} times; lower min_count.")
-        symbols, in_text = list(reader.symbols), ids
+        symbols = list(reader.symbols)
         renumbered = vocabulary.ids(symbols).astype(np.int32)
-        ids = renumbered[in_text]
         parts = []
         for first, last in ((0, cut), (cut, len(marks) - 1)):
             (start, characters, words), (stop, *ends) = marks[first].tolist(), marks[last].tolist()
-            counts = np.where(renumbered == UNKNOWN, np.bincount(in_text[start:stop], minlength=len(symbols)), 0)
-            frequent = [i for i in np.argsort(-counts, kind="stable")[:MOST_NAMES].tolist() if counts[i]]
-            unknown = tuple((symbols[i], int(counts[i])) for i in frequent)
-            parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, int(counts.sum()), unknown))
-        return cls(Field(normalise, units, vocabulary), ids, *parts)
+            unknowns = np.where(renumbered == UNKNOWN, np.bincount(ids[start:stop], minlength=len(symbols)), 0)
+            frequent = [i for i in np.argsort(-unknowns, kind="stable")[:MOST_NAMES].tolist() if unknowns[i]]
+            unknown = tuple((symbols[i], int(unknowns[i])) for i in frequent)
+            parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, int(unknowns.sum()), unknown))
+        return cls(Field(normalise, units, vocabulary), renumbered[ids], *parts)
 
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids of a text, for example of a prompt."""
@@ -156,7 +153,7 @@ class RunningText:
 
 
 def suggested_share(num_tokens: int) -> float:
-    """The share of a text to hold out: a tenth, or about 200,000 tokens if that is less.
+    """The share of a text to hold out: a tenth, but at most about 200,000 tokens.
 
     >>> suggested_share(1_000_000), suggested_share(100_000_000)
     (0.1, 0.002)
@@ -165,7 +162,7 @@ def suggested_share(num_tokens: int) -> float:
 
 
 def encode(field: Field, text: str) -> NDArray[np.int64]:
-    """The ids of running text: lines are normalised and split one by one, and their ends are symbols.
+    """The ids of running text, whose lines are normalised and split one by one, with line ends as symbols.
 
     >>> from regard.data.text import CharacterUnits
     >>> field = Field(Normalisation(case="lower"), CharacterUnits(), Vocabulary(["a", " ", "\\n"]))
@@ -176,13 +173,17 @@ def encode(field: Field, text: str) -> NDArray[np.int64]:
 
 
 def split_text(field: Field, text: str) -> list[str]:
-    """The symbols of running text, whether they are in the vocabulary or not.
+    """The symbols of running text, including unknown ones.
 
     >>> from regard.data.text import WordUnits
     >>> split_text(Field(Normalisation(), WordUnits(), Vocabulary(["a"])), "Ay, sir\\n")
     ['Ay', ',', 'sir', '\\n']
     """
-    return list(_split(field.units, field.normalisation, text))
+    symbols: list[str] = []
+    for number, line in enumerate(text.split(NEWLINE)):
+        symbols += [_newline(field.units)] * (number > 0)
+        symbols += _line(field.units, field.normalisation, line)
+    return symbols
 
 
 def line_end(field: Field) -> int | None:
@@ -218,9 +219,9 @@ class TextBatch:
     """Windows of a text.
 
     Args:
-        inputs: (B, T) int32; the first is the left context's first token, padding is on the right.
+        inputs: (B, T) int32, from the first token of the left context, with padding on the right.
         targets: (B, T) int32, the token after each input.
-        scored: (B, T) bool, True at the targets that the window scores; False in the left context and at padding.
+        scored: (B, T) bool, True at targets that the window scores; False in the left context and padding.
     """
 
     inputs: NDArray[np.int32]
@@ -232,16 +233,16 @@ class TextBatch:
 
 
 class TextWindows:
-    """A part of a text in windows that score `length` tokens each, with the `context` tokens before them.
+    """A part of a text in windows that score `length` tokens each, after `context` tokens of left context.
 
-    Every token is scored in exactly one window of an epoch, and sees at least `context` tokens before it, or all that
-    there are; the context reaches back before the part. The first token of a text is predicted from `<s>`. Nothing is
-    carried from batch to batch.
+    Every token is scored in exactly one window of an epoch, after at least `context` earlier tokens, or all of them;
+    the context may begin before the part. The first token of a text is predicted from `<s>`. No state is carried from
+    batch to batch.
 
     Args:
         part: `text.train` or `text.held_out`.
-        length: how many tokens a window scores.
-        context: how many tokens the first of them sees, 1 or more.
+        length: the number of scored tokens of a window.
+        context: the number of tokens before the first of them, at least 1.
 
     Raises:
         RegardError: for lengths below 1, or a part without tokens.
@@ -268,7 +269,7 @@ class TextWindows:
         self.text, self.part, self.length, self.context = text, part, length, context
 
     def __len__(self) -> int:
-        """The number of windows, of those `in_order`."""
+        """The number of windows of `in_order`."""
         return math.ceil(self.part.num_tokens / self.length)
 
     def in_order(self, batch_size: int) -> Iterator[TextBatch]:
@@ -283,11 +284,11 @@ class TextWindows:
     ) -> list[NDArray[np.int64]]:
         """The windows of each batch of an epoch: a pure function of its arguments.
 
-        The text is cut at other places in every epoch, and the windows are in random order. Over all ranks each occurs
-        exactly once, every rank has as many batches, and the sizes of batches differ by at most one window.
+        The edges differ in every epoch, and the windows are in random order. Over all ranks each window occurs exactly
+        once, every rank has as many batches, and the sizes of batches differ by at most one window.
 
         Returns:
-            for each batch of this rank an argument of `batch`, (B, 2) with B at most `batch_size`.
+            For each batch of this rank an argument of `batch`, (B, 2) with B at most `batch_size`.
 
         Raises:
             RegardError: for a batch without windows, or a rank outside the world.
@@ -305,7 +306,7 @@ class TextWindows:
         return np.array_split(windows, batches)[rank::world_size]
 
     def batch(self, windows: NDArray[np.int64]) -> TextBatch:
-        """The windows that score the tokens from windows[:, 0] to windows[:, 1], excluded, of the text."""
+        """The windows that score the tokens in the ranges `windows`, (B, 2)."""
         width = self.context + self.length - 1
         inputs = np.full((len(windows), width), PAD, np.int32)
         targets = np.full((len(windows), width), PAD, np.int32)
@@ -321,32 +322,19 @@ class TextWindows:
         return TextBatch(inputs, targets, scored)
 
 
-class _Marks:
-    """After each line: how many tokens, characters and words there are up to it."""
-
-    def __init__(self) -> None:
-        self._numbers = array("q", (0, 0, 0))
-
-    def __len__(self) -> int:
-        return len(self._numbers) // 3
-
-    def add(self, tokens: int, characters: int, words: int) -> None:
-        """A mark at `tokens`, further characters and words after the last."""
-        self._numbers.extend((tokens, self._numbers[-2] + characters, self._numbers[-1] + words))
-
-    def table(self) -> NDArray[np.int64]:
-        """(marks, 3)."""
-        return np.array(self._numbers, dtype=np.int64).reshape(-1, 3)
-
-
 class _Reader:
-    """Ids of texts in the order in which their symbols first occur."""
+    """Texts as ids that are assigned to symbols in the order of their first occurrence."""
 
     def __init__(self, units: Units, normalise: Callable[[str], str]) -> None:
         self.units, self.normalise = units, normalise
         self.symbols: dict[str, int] = {}
-        self.marks = _Marks()
+        self._marks = array("q", (0, 0, 0))
         self._ids = array("i")
+
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """(lines + 1, 3): the numbers of tokens, characters and words before the first line and after each line."""
+        return np.array(self._marks, dtype=np.int64).reshape(-1, 3)
 
     @property
     def ids(self) -> NDArray[np.int32]:
@@ -376,11 +364,12 @@ class _Reader:
             tokens.append(_newline(self.units))
         symbols = self.symbols
         self._ids.extend([symbols.setdefault(token, len(symbols)) for token in tokens])
-        self.marks.add(len(self._ids), len(line) + ended, len(line.split()))
+        characters, words = self._marks[-2] + len(line) + ended, self._marks[-1] + len(line.split())
+        self._marks.extend((len(self._ids), characters, words))
 
 
 def _pieces(path: Path) -> Iterator[str]:
-    """The text of a file in pieces that end with white space, where there is any; lines end with `\\n`."""
+    """The text of a file in pieces that end with white space if possible, with line ends `\\n`."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     num_lines, rest = 0, ""
     with open_text(path) as file:
@@ -428,28 +417,15 @@ def _paths(paths: Path | str | Sequence[Path | str]) -> list[Path]:
     return listed
 
 
-def _nearest(marks: NDArray[np.int64], token: float) -> int:
-    """The mark that is nearest to a token, the earlier one of two."""
-    return int(np.abs(marks[:, 0] - token).argmin())
-
-
 def _newline(units: Units) -> str:
-    """The symbol of a line's end: that of the units, or `\\n` where they leave out white space."""
+    """The symbol of a line's end: that of the units, or `\\n` if they leave out white space."""
     return (units.split(NEWLINE) or [NEWLINE])[0]
 
 
 def _line(units: Units, normalise: Callable[[str], str], line: str) -> list[str]:
-    """The symbols of a line without its end; white space around it stays as it is."""
+    """The symbols of a line without its end; surrounding white space is not normalised."""
     body = line.strip()
     if body:
         start = line.index(body)
         body = line[:start] + normalise(body) + line[start + len(body) :]
     return units.split(body or line)
-
-
-def _split(units: Units, normalise: Callable[[str], str], text: str) -> Iterator[str]:
-    """The symbols of a text, line by line."""
-    for number, line in enumerate(text.split(NEWLINE)):
-        if number:
-            yield _newline(units)
-        yield from _line(units, normalise, line)

@@ -1,4 +1,4 @@
-"""One pass over a split: lengths and hashes, about 34 bytes per pair, and the distinct symbols."""
+"""Statistics of a split from one pass: lengths and hashes, about 34 bytes per pair, and the distinct symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Affix:
-    """The symbols that all texts of a side begin with, or end with; texts without symbols do not count.
+    """The symbols that all texts of a side begin or end with, except for empty texts.
 
     Args:
         symbols: in the order of the texts.
@@ -33,13 +33,13 @@ class Affix:
 
 @dataclass(frozen=True, slots=True)
 class SideSurvey:
-    """What one pass gathers about the texts of one side.
+    """Statistics of the texts of one side.
 
     Args:
         name: `source` or `target`.
         lengths: (pairs,) symbols of each text.
         hashes: (pairs,) uint64, of the normalised texts.
-        counts: how often each symbol occurs.
+        counts: the number of occurrences of each symbol.
         first: the index of the first pair with each symbol.
         prefix, suffix: the symbols that all texts begin and end with.
     """
@@ -55,14 +55,14 @@ class SideSurvey:
 
     @property
     def unknown(self) -> list[str]:
-        """The symbols that are not in the vocabulary, the most frequent first."""
+        """The symbols that are not in the vocabulary, by descending frequency."""
         unknown = (symbol for symbol in self.counts if symbol not in self.field.vocabulary)
         return sorted(unknown, key=lambda symbol: (-self.counts[symbol], symbol))
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The pairs of a split, and what one pass gathers about their sides."""
+    """The pairs of a split with statistics of their sides."""
 
     name: str
     pairs: Pairs
@@ -70,7 +70,7 @@ class Survey:
     target: SideSurvey
 
     def other(self, side: SideSurvey) -> SideSurvey:
-        """The side across from a side."""
+        """The other one of the two sides."""
         return self.target if side is self.source else self.source
 
     @property
@@ -128,7 +128,7 @@ class _Collector:
 
 
 def _common(prefix: tuple[str, ...] | None, tokens: Sequence[str]) -> tuple[str, ...]:
-    """The part of a prefix that a text begins with; the whole text if there is no prefix yet."""
+    """The common prefix of a prefix and a text; the whole text if there is no prefix yet."""
     if prefix is None:
         return tuple(tokens)
     return tuple(symbol for symbol, _ in takewhile(lambda pair: pair[0] == pair[1], zip(prefix, tokens)))

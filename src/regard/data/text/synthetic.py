@@ -1,4 +1,4 @@
-"""Tasks whose answers are certain, to see whether a model learns at all."""
+"""Synthetic tasks with certain answers, to test whether a model learns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def generate(
     """Random sequences and their copies, reversals or sorted forms, as texts for `whitespace` units.
 
     Lengths are uniform from `min_length` to `max_length`, symbols uniform over the numbers `0` to `num_symbols - 1`.
-    The same arguments give the same pairs, and a larger `count` only adds pairs.
+    Pairs depend on the arguments only, and a larger `count` only adds pairs.
 
     Args:
         task: a name in `TASKS`.
@@ -34,7 +34,7 @@ def generate(
     [('1 3 4 3', '3 4 3 1'), ('17 11 0 1', '1 0 11 17')]
     """
     if task not in TASKS:
-        raise RegardError(f"There is no synthetic task {task!r}; there are {', '.join(TASKS)}.")
+        raise RegardError(f"There is no synthetic task {task!r}; the tasks are {', '.join(TASKS)}.")
     if not 0 <= min_length <= max_length:
         raise RegardError(f"Lengths must satisfy 0 <= min_length <= max_length; got {min_length} and {max_length}.")
     if num_symbols < 1 or count < 0:

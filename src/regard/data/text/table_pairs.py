@@ -19,20 +19,19 @@ HEADINGS = {
     "source", "spanish", "spelling", "src", "tag", "tags", "target", "text", "tgt", "to", "transcription",
     "transliteration", "translation", "trg", "word", "words", "x", "y",
 }  # fmt: skip
-"""Words of which the names of columns consist, in lower case."""
+"""The words of column names, in lower case."""
 LANGUAGES = {
     "ar", "bn", "cs", "da", "de", "en", "es", "fa", "fi", "fr", "hi", "hu", "ja", "ka", "ko", "lt", "lv", "nl", "pl",
     "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta", "th", "tr", "uk", "ur", "vi", "zh",
 }  # fmt: skip
-"""Codes of languages that may name columns; those that are common words elsewhere are left out."""
+"""Codes of languages as column names, without those that are common words."""
 
 
 class TablePairs(Pairs):
     """One pair per row; blank lines are skipped.
 
-    A first row that names the columns is no pair: where fields are chosen by their names, and where the columns of
-    the pair have names such as `word` and `pronunciation`. Every row needs as many columns as the first, so that a
-    stray separator is an error and never shortens a text.
+    The first row is a header if fields are names, or if it has names such as `word` and `pronunciation`. Every row
+    needs as many columns as the first, so that a stray separator is an error and never shortens a text.
 
     Args:
         source_fields: the columns of the source, counted from 0, or their names; several are joined by tabs.
@@ -86,12 +85,12 @@ class TablePairs(Pairs):
             return names.index(field)
         if field in names:
             raise DataError(f"{self.path}:{self.rows.number(0)}: several columns have the name {field!r}.")
-        hint = suggestion(field, names, f"there are {', '.join(map(repr, names)) or 'none'}.")
+        hint = suggestion(field, names, f"the columns are {', '.join(map(repr, names)) or 'none'}.")
         raise DataError(f"{self.path}: no column {field!r} in the first line; {hint}")
 
     def _counted(self, row: Sequence[str], number: int) -> str:
-        found = f"{counted(len(row), f'{self.rows.kind} column|columns')} in {shorten(TAB.join(row))}"
-        return f"{self.path}:{number}: {found}"
+        columns = counted(len(row), f"{self.rows.kind} column|columns")
+        return f"{self.path}:{number}: {columns} in {shorten(TAB.join(row))}"
 
     def _too_few(self, row: Sequence[str], number: int) -> str:
         sources = ", ".join(map(str, self.source_columns))
@@ -107,10 +106,10 @@ class TablePairs(Pairs):
 
 
 def open_table(path: Path, format: str, *, source_fields: Sequence[str | int], target_field: str | int) -> TablePairs:
-    """The pairs of a TSV or CSV file, or of one with `|||` between the texts of each line.
+    """The pairs of a TSV or CSV file, or of a file with `|||` between the texts of each line.
 
     Raises:
-        DataError: for a file that cannot be read or has no such columns.
+        DataError: for a file that cannot be read or does not have these columns.
     """
     if format == "csv":
         return TablePairs(CsvRows(path), source_fields=source_fields, target_field=target_field)
@@ -121,7 +120,7 @@ def open_table(path: Path, format: str, *, source_fields: Sequence[str | int], t
 
 
 def are_headings(names: Sequence[str]) -> bool:
-    """Whether all of these are names of columns, such as `word` or `IPA transcription`."""
+    """Whether all texts are names of columns, such as `word` or `IPA transcription`."""
     words = [re.findall(r"[^\W\d_]+", name.lower()) for name in names]
     of_languages = {name.lower() for name in names} <= LANGUAGES
     return len(set(names)) == len(names) and (of_languages or all(each and HEADINGS.issuperset(each) for each in words))

@@ -1,4 +1,4 @@
-"""Units of text: a symbol is a character, a word, a byte, or the text between separators."""
+"""Units of text: characters, words, bytes, or texts between separators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Units(Protocol):
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """All possible symbols, or None if they follow from the texts."""
+        """All possible symbols, or None if they depend on the texts."""
 
     def split(self, text: str) -> list[str]:
         """The symbols of a text."""
@@ -27,15 +27,15 @@ class Units(Protocol):
         """The text of symbols."""
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
-        """The number of the word of each symbol, from 0, and -1 for symbols of no word, such as blanks.
+        """The word of each symbol, from 0; -1 for symbols outside words, such as blanks.
 
         Args:
-            text: the text that was split into them; None if a model wrote them.
+            text: the text that was split into the symbols; None for the output of a model.
         """
 
 
 class CharacterUnits:
-    """Unicode code points: an accent that the chosen Unicode form keeps separate is a symbol by itself.
+    """Unicode code points; an accent that the Unicode form keeps separate is a symbol of its own.
 
     >>> CharacterUnits().split("so be")
     ['s', 'o', ' ', 'b', 'e']
@@ -54,7 +54,7 @@ class CharacterUnits:
 
 
 class WhitespaceUnits:
-    """Texts between white space; joined by single spaces.
+    """Texts between white space, joined by single spaces.
 
     >>> WhitespaceUnits().split("AH T  EH .")
     ['AH', 'T', 'EH', '.']
@@ -73,7 +73,7 @@ class WhitespaceUnits:
 
 
 class SeparatorUnits:
-    """Texts between separators, without the white space around them; empty ones are left out.
+    """Texts between separators, without surrounding white space; empty texts are left out.
 
     Args:
         separator: a text, for example the `;` between morphological tags.
@@ -100,8 +100,8 @@ class SeparatorUnits:
 class WordUnits:
     """Words, and each punctuation mark (Unicode categories P) around them; marks inside a word stay part of it.
 
-    Joining places spaces as European scripts do, and takes quotation marks as opening and closing in turn, so spaces
-    may differ from those of the original text. For phones written with punctuation (X-SAMPA), use `whitespace`.
+    Joining places spaces as in European scripts and treats quotation marks as opening and closing in turn, so spaces
+    may differ from the original text. For phones written with punctuation (X-SAMPA), use `whitespace`.
 
     >>> WordUnits().split("(Don't say 3.14, say “T-shirt”!)")
     ['(', "Don't", 'say', '3.14', ',', 'say', '“', 'T-shirt', '”', '!', ')']
@@ -138,7 +138,7 @@ class WordUnits:
         return "".join(parts)
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
-        """As `Units.words`: with the text its runs of characters between blanks, without it the symbols themselves.
+        """As `Units.words`: runs of characters between blanks of the text, or without it the symbols themselves.
 
         >>> WordUnits().words(["See", "(", "it", ")", "."], "See (it).")
         [0, 1, 1, 1, 1]
@@ -149,7 +149,7 @@ class WordUnits:
 
 
 class ByteUnits:
-    """The bytes of the text in UTF-8; the vocabulary always has all 256. Joining replaces what is not UTF-8 by `�`.
+    """The bytes of the text in UTF-8; the vocabulary always has all 256. Joining replaces invalid bytes by `�`.
 
     >>> ByteUnits().split("é")
     ['<0xC3>', '<0xA9>']
@@ -170,7 +170,7 @@ class ByteUnits:
 
 
 def runs(blanks: Iterable[bool]) -> list[int]:
-    """The number of the run of each position, from 0, and -1 at the blanks between runs.
+    """The run of each position, from 0; -1 at the blanks between runs.
 
     >>> runs([False, False, True, False])
     [0, 0, -1, 1]
@@ -192,7 +192,7 @@ def _is_quote(mark: str) -> bool:
 
 
 def _sides(mark: str, in_quotes: bool) -> tuple[bool, bool]:
-    """Whether a mark has no space before it, and whether it has none after it."""
+    """Whether a mark is written without a space before it, and without a space after it."""
     category = unicodedata.category(mark)
     if _is_quote(mark):
         return in_quotes, not in_quotes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 class Vocabulary:
     """Symbols and their ids: 0 `<pad>`, 1 `<s>`, 2 `</s>`, 3 `<unk>`, then the symbols in order.
 
-    The four specials are ids without a text: a symbol of the text that reads `</s>` is an ordinary symbol.
+    The four specials are ids without a text: a symbol `</s>` of a text is an ordinary symbol.
 
     Args:
         symbols: distinct texts, without the specials.
@@ -45,25 +46,23 @@ class Vocabulary:
     def build(
         cls, tokens: Iterable[Sequence[str]], *, min_count: int = 1, max_symbols: int | None = None
     ) -> Vocabulary:
-        """The vocabulary of tokenised texts: the most frequent symbols first, equal counts in order of code points.
+        """The vocabulary of tokenised texts by descending frequency, with equal counts in order of code points.
 
         Args:
             min_count: symbols that occur less often are left out.
             max_symbols: the most symbols; all if None.
         """
-        counts: Counter[str] = Counter()
-        for sequence in tokens:
-            counts.update(sequence)
+        counts = Counter(chain.from_iterable(tokens))
         return cls.of_counts(counts, min_count=min_count, max_symbols=max_symbols)
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int | None = None) -> Vocabulary:
-        """As `build`, of symbols that were counted before."""
+        """As `build`, from the counts of symbols."""
         frequent = (symbol for symbol, count in counts.items() if count >= min_count)
         return cls(sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))[:max_symbols])
 
     def extended(self, other: Vocabulary) -> Vocabulary:
-        """This vocabulary and the symbols of another one that it lacks, after its own, which keep their ids.
+        """This vocabulary, followed by the symbols of another one that it lacks.
 
         >>> Vocabulary(["b", "a"]).extended(Vocabulary(["c", "b"])).symbols
         ('b', 'a', 'c')
@@ -84,19 +83,19 @@ class Vocabulary:
         return hash(self.symbols)
 
     def ids(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """Ids of symbols, (len(tokens),); `<unk>` for those not in the vocabulary."""
+        """Ids of symbols, (len(tokens),); `<unk>` for unknown symbols."""
         return np.fromiter((self._ids.get(token, UNKNOWN) for token in tokens), dtype=np.int64, count=len(tokens))
 
     def number(self, symbol: str) -> int:
-        """The id of a symbol; that of `<unk>` if it is not in the vocabulary."""
+        """The id of a symbol, or that of `<unk>`."""
         return self._ids.get(symbol, UNKNOWN)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Symbols of ids; the specials by their names."""
+        """Symbols of ids, with the specials by name."""
         return [SPECIALS[i] if i < len(SPECIALS) else self.symbols[i - len(SPECIALS)] for i in map(int, ids)]
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
-        """The symbols not in the vocabulary, in order, each as often as it occurs."""
+        """The symbols that are not in the vocabulary, in order, with repetitions."""
         return [token for token in tokens if token not in self._ids]
 
     def save(self, path: Path | str) -> None:
@@ -105,5 +104,5 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path | str) -> Vocabulary:
-        """Reads what `save` wrote."""
+        """Reads a file of `save`."""
         return cls(document.read(Path(path))[1])
