@@ -74,10 +74,13 @@ def test_relative_paths_belong_to_the_table_or_to_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a.png\tone\nb.png\n", r"captions.tsv:2: 1 tab-separated column in 'b.png'; the path of a picture, a tab"),
+        (
+            "a.png\tone\nb.png\n",
+            r"captions.tsv:2: 1 tab-separated column in 'b.png'; expected the path of a picture",
+        ),
         ("a.png\tone\nb.png\ttwo\t3\n", "captions.tsv:2: 3 tab-separated columns .* the first line has 2"),
         ("a.png\tone\n \ttwo\n", "captions.tsv:2: data.image_field: expected the path of a picture; got ' '"),
-        ("a.png\tone\na\0b\ttwo\n", "captions.tsv:2: data.image_field: .* is no path: it has a zero byte"),
+        ("a.png\tone\na\0b\ttwo\n", "captions.tsv:2: data.image_field: .* is not a path: it has a zero byte"),
         ("", "captions.tsv: the file has no pictures"),
         ("\n\n", "captions.tsv: the file has no pictures"),
     ],
@@ -197,7 +200,7 @@ def test_captions_of_coco_belong_to_their_images(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"images": None}, "captions.json: expected captions in COCO's form, with a list 'images'"),
+        ({"images": None}, "captions.json: expected captions in COCO's format, with a list 'images'"),
         ({"annotations": {}}, "with a list 'annotations'"),
         ({"images": [{"file_name": "a"}]}, r"captions.json: images\[0\]: id: expected a number or a text; got nothing"),
         ({"images": [{"id": 7}]}, r"images\[0\]: file_name: expected a text; got nothing"),
@@ -218,7 +221,7 @@ def test_malformed_captions_are_named(tmp_path, changes, message):
 def test_a_json_file_that_is_no_json_is_named(tmp_path):
     with pytest.raises(DataError, match=r"a.json:2: not JSON at column 1: Extra data.\n  Is it JSONL"):
         open_pictures(records(tmp_path, {"image": "a"}, {"image": "b"}, name="a.json"))
-    with pytest.raises(DataError, match=r"expected captions in COCO's form, .* got 'list'"):
+    with pytest.raises(DataError, match=r"expected captions in COCO's format, .* got 'list'"):
         open_pictures(records(tmp_path, [1], name="a.json"))
     (tmp_path / "b.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(DataError, match="is UTF-16; convert it first"):
@@ -260,9 +263,9 @@ def test_tables_name_ink_like_pictures(tmp_path):
 def test_ink_without_a_text_serves_predictions_only(tmp_path):
     path = ink(tmp_path, "a.inkml", None)
     assert open_pictures(path, with_texts=False)[0].texts == ()
-    with pytest.raises(DataError, match=r"a.inkml: expected an annotation that says what is written"):
+    with pytest.raises(DataError, match=r"a.inkml: the file has no text, an annotation of type truth"):
         open_pictures(path)[0]
-    with pytest.raises(DataError, match=r"a.inkml: expected an annotation of type label; there is none"):
+    with pytest.raises(DataError, match=r"a.inkml: the file has no text, an annotation of type label"):
         open_pictures(path, text_field="label")[0]
 
 

@@ -74,7 +74,7 @@ def test_synthetic_pairs_are_the_same_for_a_seed_and_begin_alike_for_more_of_the
 @pytest.mark.parametrize(
     ("task", "options", "words"),
     [
-        ("shuffle", {}, "There is no synthetic task 'shuffle'; there are copy, reverse, sort"),
+        ("shuffle", {}, "There is no synthetic task 'shuffle'; the tasks are copy, reverse, sort"),
         ("copy", {"min_length": 5, "max_length": 4}, "got 5 and 4"),
         ("copy", {"num_symbols": 0}, "num_symbols must be at least 1 .*; got 0"),
     ],

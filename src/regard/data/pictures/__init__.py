@@ -1,4 +1,4 @@
-"""Tables of pictures with their texts, their checks, and pictures that are drawn with certain captions."""
+"""Tables of pictures with texts, their checks, and synthetic pictures with captions."""
 
 from regard.data.pictures.checks import check_pictures
 from regard.data.pictures.synthetic import (

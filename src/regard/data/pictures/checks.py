@@ -1,4 +1,4 @@
-"""Checks of pictures and their texts before a model is trained on them."""
+"""Checks of pictures and their texts before training."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 HASH_BYTES = 16
 QUANTILES = (0.0, 0.5, 0.95, 1.0)
-"""Of heights and widths: the smallest, the median, what 19 of 20 are not above, the largest."""
+"""Reported quantiles of heights and widths."""
 
 
 @dataclass(slots=True)
 class _Split:
-    """What one pass over a split gathers; lists of pictures are places with what there is to say of each."""
+    """Statistics of a split from one pass; pictures are listed by their places and messages."""
 
     name: str
     count: int = 0
@@ -53,24 +53,27 @@ def check_pictures(
     decode: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> Findings:
-    """Looks at every picture and every text once and says what looks wrong.
+    """Checks every picture and every text once.
 
-    Found are pictures that are missing, unreadable or too small; those that are the same, byte by byte or stroke by
-    stroke, within a split and in both; texts that are empty or repeated; and it says how large pictures are.
+    Reports pictures that are missing, unreadable or too small, identical pictures of a split (the same bytes or
+    strokes), empty and repeated texts, texts that both splits have, and the sizes of pictures.
 
     Args:
         normalise: applied to texts before they are compared, as a field's normalisation.
-        fitting: how pictures are brought into sizes; None: no picture is too small.
-        rendering: how strokes become pictures; None: `Rendering()`.
-        decode: whether pictures are decoded, which finds damage in them but takes some milliseconds each; otherwise
-            their headers are read.
+        fitting: the fitting of pictures; None: no picture is too small.
+        rendering: the rendering of strokes; None: `Rendering()`.
+        decode: whether to decode pictures, which finds damage but takes some milliseconds each, or only read headers.
         max_pixels: files with more pixels count as unreadable, as in `regard.image.read_image`.
     """
-    splits = [_survey("train", train, normalise, fitting, rendering, decode, max_pixels)]
-    if dev is not None:
-        splits.append(_survey("dev", dev, normalise, fitting, rendering, decode, max_pixels))
+    splits = [
+        _survey(name, pictures, normalise, fitting, rendering, decode, max_pixels)
+        for name, pictures in (("train", train), ("dev", dev))
+        if pictures is not None
+    ]
     findings = [finding for split in splits for finding in _of_split(split)]
-    findings += _shared(*splits) if len(splits) == 2 else []
+    if dev is not None and (known := sum(text in splits[0].texts for text in splits[1].texts)):
+        text = f"of dev's {len(splits[1].texts):,} distinct texts is|are also in the training"
+        findings.append(Finding("info", counted(known, text), known))
     return Findings(by_severity(findings))
 
 
@@ -101,8 +104,8 @@ def _survey(
             split.repeated_texts.append(picture.place)
         try:
             if decode and not isinstance(picture.image, Strokes):
-                read = picture.pixels(colour=colour, max_pixels=max_pixels, report=split.reported.append)
-                size = read.shape[:2]
+                pixels = picture.pixels(colour=colour, max_pixels=max_pixels, report=split.reported.append)
+                size = pixels.shape[:2]
             else:
                 size = picture.size(rendering)
                 if size[0] * size[1] > max_pixels and not isinstance(picture.image, Strokes):
@@ -123,7 +126,7 @@ def _survey(
 
 
 def _digest(picture: Picture) -> bytes:
-    """Of what a picture is: the bytes of its file, or its strokes."""
+    """A hash of the bytes of the picture's file, or of its strokes."""
     digest = hashlib.blake2b(digest_size=HASH_BYTES)
     if isinstance(picture.image, Strokes):
         for line in picture.image.lines:
@@ -142,10 +145,15 @@ def _of_split(split: _Split) -> Iterator[Finding]:
     if not split.count:
         yield Finding("error", f"{name} has no pictures", 0)
         return
-    yield from _found("error", "of {name}'s pictures cannot be read", split, split.unreadable)
+    yield from _finding("error", "of {name}'s pictures cannot be read", split, split.unreadable)
     if not split.sizes:
         return
-    yield _sizes(split)
+    sides = np.quantile(np.array(split.sizes), QUANTILES, axis=0).astype(int)
+    ranges = (
+        f"{side} {least:,} to {most:,} pixels, median {middle:,}, 95 % up to {high:,}"
+        for side, (least, middle, high, most) in zip(("height", "width"), sides.T.tolist())
+    )
+    yield Finding("info", f"{name} has {counted(split.count, 'picture|pictures')}; {'; '.join(ranges)}", split.count)
     if sum(split.num_texts):
         least, most = min(split.num_texts), max(split.num_texts)
         each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
@@ -156,41 +164,24 @@ def _of_split(split: _Split) -> Iterator[Finding]:
             yield Finding("error", f"all {times:,} pictures of {name} have the text {shorten(commonest)}", times)
     is_all = len(split.empty) == split.count
     severity: Severity = "error" if is_all else "warning"
-    yield from _found(severity, "of {name}'s pictures has|have an empty text", split, split.empty)
-    yield from _found("info", "of {name}'s pictures has|have a text twice", split, split.repeated_texts)
+    yield from _finding(severity, "of {name}'s pictures has|have an empty text", split, split.empty)
+    yield from _finding("info", "of {name}'s pictures has|have a text twice", split, split.repeated_texts)
     is_all = len(split.small) == len(split.sizes)
     text = "of {name}'s pictures is|are too small for the network"
-    yield from _found("error" if is_all else "warning", text, split, split.small)
+    yield from _finding("error" if is_all else "warning", text, split, split.small)
     text = "of {name}'s files has|have several pictures, of which the first is read"
-    yield from _found("info", text, split, split.reported)
+    yield from _finding("info", text, split, split.reported)
     first: dict[bytes, int] = {}
     repeated = []
     for index, digest in enumerate(split.digests):
         earlier = first.setdefault(digest, index)
         if earlier != index:
             repeated.append(f"{split.places[index]} is {split.places[earlier]}")
-    yield from _found("warning", "of {name}'s pictures is|are the same as an earlier one", split, repeated)
+    yield from _finding("warning", "of {name}'s pictures is|are the same as an earlier one", split, repeated)
 
 
-def _sizes(split: _Split) -> Finding:
-    sides = np.quantile(np.array(split.sizes), QUANTILES, axis=0).astype(int)
-    shown = (
-        f"{side} {least:,} to {most:,} pixels, median {middle:,}, 95 % up to {high:,}"
-        for side, (least, middle, high, most) in zip(("height", "width"), sides.T.tolist())
-    )
-    text = f"{split.name} has {counted(split.count, 'picture|pictures')}; {'; '.join(shown)}"
-    return Finding("info", text, split.count)
-
-
-def _shared(train: _Split, dev: _Split) -> Iterator[Finding]:
-    known = sum(text in train.texts for text in dev.texts)
-    if known:
-        text = counted(known, f"of dev's {len(dev.texts):,} distinct texts is|are also in the training")
-        yield Finding("info", text, known)
-
-
-def _found(severity: Severity, text: str, split: _Split, examples: Sequence[str]) -> Iterator[Finding]:
-    """A finding with examples, if there are any."""
+def _finding(severity: Severity, text: str, split: _Split, examples: Sequence[str]) -> Iterator[Finding]:
+    """A finding with examples, unless there are none."""
     if examples:
         shown = tuple(" ".join(example.split()) for example in examples[:NUM_EXAMPLES])
         yield Finding(severity, counted(len(examples), text.format(name=split.name)), len(examples), shown)

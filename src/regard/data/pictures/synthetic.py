@@ -1,15 +1,15 @@
-"""Drawn pictures whose captions are certain, with the boxes of what each word names.
+"""Synthetic pictures with unambiguous captions, and the boxes of the objects that each word names.
 
-**What a caption says.** Objects of the same colour and shape are one group. Groups are said in the order in which a
-page is read: upper left, upper right, lower left, lower right, by the first object of each. Then,
+**Captions.** Objects of the same colour and shape are one group. Groups are listed by the quadrant of their first
+object: upper left, upper right, lower left, lower right. The caption has
 
-- of a single object, where it is: `a red star in the upper left`,
-- of two single objects, `above` if the first is in the upper half and the second in the lower one, else `left of`:
+- for a single object its place: `a red star in the upper left`,
+- for two single objects `above` if the first is in the upper half and the second in the lower, else `left of`:
   `a red circle above a blue square`,
-- of all others, how many there are of each group: `two green triangles and a yellow star`,
+- for all others the number of objects of each group: `two green triangles and a yellow star`,
   `two red rings a blue star and a black cross`, `four red stars`.
 
-So a picture has one right caption. Four objects are at most three groups, and no caption has more than 10 words.
+Four objects are at most three groups, and no caption has more than 10 words.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from regard.errors import DataError, RegardError
 from regard.files import replace_text, writing
 
 Box = tuple[float, float, float, float]
-"""Left, upper, right and lower edge, in pixels from the upper left corner; of pixels 3 and 4, the edges are 3 and 5."""
+"""Left, upper, right and lower edge, in pixels from the upper left corner; pixels 3 and 4 have the edges 3 and 5."""
 WordBoxes = tuple[tuple[Box, ...] | None, ...]
-"""For each word the boxes of the objects that it names, or None if it names none."""
+"""For each word the boxes of the objects that it names, or None."""
 Outline = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
 
 SIZE = 64
@@ -43,13 +43,13 @@ QUADRANT = SIZE // 2
 RADII = 6.5, 11.0
 """The least and the largest radius of an object."""
 REACH = 1.2
-"""How far the corners of a shape are from its centre at most, in radii."""
+"""The largest distance of a shape's corners from its centre, in radii."""
 MARGIN = 1.5
 """The least distance of an object from the edges of its quadrant, in pixels."""
 TURN = math.radians(12)
-"""The largest angle by which a shape is turned."""
+"""The largest rotation of a shape."""
 SAMPLES = 4
-"""Samples a pixel in each direction, for smooth edges."""
+"""Samples per pixel in each direction, for smooth edges."""
 PAPER = 255
 TINT = 15
 """The largest change of a channel of a colour."""
@@ -74,7 +74,7 @@ def _star(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _triangle(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Three corners at 1.2, one of them above."""
+    """Three corners at 1.2, one of them at the top."""
     sides = np.stack([y, *(-y / 2 + sign * x * math.sqrt(3) / 2 for sign in (1, -1))])
     return sides.max(0) <= 0.6
 
@@ -96,16 +96,16 @@ GROUPS = {
     3: ((1, 1, 1), (2, 1), (1, 2), (3,)),
     4: ((2, 1, 1), (2, 2), (3, 1), (4,)),
 }
-"""How many objects of each kind there are among so many objects."""
+"""The possible sizes of groups by the number of objects."""
 
 
 class SyntheticPicture(NamedTuple):
     """A drawn picture.
 
     Args:
-        image: (64, 64, 3) uint8, white where nothing is.
-        text: its caption.
-        boxes: for each word of the caption the boxes of what it names: colours and shapes name their objects.
+        image: (64, 64, 3) uint8 on white.
+        text: the caption.
+        boxes: for each word of the caption its boxes; colours and shapes name their objects.
     """
 
     image: NDArray[np.uint8]
@@ -118,8 +118,8 @@ class PictureBoxes:
     """The boxes of a picture.
 
     Args:
-        words: those of its caption.
-        boxes: for each word those of what it names, or None.
+        words: the words of its caption.
+        boxes: for each word its boxes, or None.
         size: height and width of the picture in pixels.
     """
 
@@ -137,14 +137,14 @@ class _Object:
 
 
 def synthetic_picture(generator: np.random.Generator, *, num_objects: int | None = None) -> SyntheticPicture:
-    """Draws a picture of 64 × 64 pixels with up to four objects of six shapes and five colours, and says what it shows.
+    """A picture of 64 × 64 pixels with up to four objects of six shapes and five colours, and its caption.
 
-    Every object is within a quadrant of its own, so that no two touch and no word is doubtful; position, size, angle
-    (up to 12°) and tint vary. A picture has one right caption, by the rules at the top of this module.
+    Every object is in a separate quadrant, so that objects do not touch and captions are unambiguous; position, size,
+    angle (up to 12°) and tint vary. The module's docstring has the rules of captions.
 
     Args:
-        generator: what is drawn follows from its state.
-        num_objects: 1 to 4; drawn if None.
+        generator: determines the picture.
+        num_objects: 1 to 4; random if None.
 
     Raises:
         RegardError: for another number of objects.
@@ -167,26 +167,26 @@ def synthetic_picture(generator: np.random.Generator, *, num_objects: int | None
         for _ in range(size):
             quadrant = next(quadrants)
             objects.append(_Object(colour, shape, quadrant, _draw(image, colour, shape, quadrant, generator)))
-    words, boxes = _say(objects)
+    words, boxes = _caption(objects)
     return SyntheticPicture(np.rint(image).astype(np.uint8), " ".join(words), tuple(boxes))
 
 
 def write_synthetic_pictures(
     folder: Path | str, *, count: int, seed: int = 1, num_objects: int | None = None, overwrite: bool = False
 ) -> Path:
-    """Writes drawn pictures as PNG files, their captions and boxes, and returns the path of the table.
+    """Writes synthetic pictures as PNG files with their captions and boxes, and returns the path of the table.
 
     The folder gets `pictures.tsv` (the path of a picture, a tab, its caption), `boxes.jsonl` (`read_boxes`) and the
-    folder `pictures`. Picture n follows from the seed and n: a larger count only adds pictures. The table is written
-    last: where it is, everything is.
+    folder `pictures`. Picture n depends on the seed and n only, so that a larger count only adds pictures. The table is
+    written last, after everything else.
 
     Args:
         num_objects: as in `synthetic_picture`.
         overwrite: whether to replace the files of an earlier call.
 
     Raises:
-        RegardError: for a count or seed below zero, another number of objects, or if there is a table and `overwrite`
-            is False.
+        RegardError: for a count or seed below zero, another number of objects, or if the table exists without
+            `overwrite`.
     """
     _check_objects(num_objects)
     folder = Path(folder)
@@ -218,16 +218,16 @@ def write_synthetic_pictures(
 def read_boxes(path: Path | str) -> dict[str, PictureBoxes]:
     """The boxes of pictures by their names, from a file with one JSON object per line.
 
-    An object has `image`, as the table of pictures has it; `text`, whose words spaces separate; `size`, height and
-    width; and `boxes`: for each word null, or a list of boxes `[left, upper, right, lower]` in pixels.
+    An object has `image`, as in the table of pictures; `text`, with words between spaces; `size`, height and width; and
+    `boxes`: for each word null, or a list of boxes `[left, upper, right, lower]` in pixels.
 
     Raises:
-        DataError: for a file that cannot be read, a line that is not such an object, another number of boxes than of
-            words, a box that is empty or leaves the picture, or a picture that occurs twice. The text names file,
-            line, field and value.
+        DataError: for a file that cannot be read, a line without such an object, different numbers of boxes and words,
+            a box that is empty or leaves the picture, or a picture that occurs twice. The text names file, line, field
+            and value.
     """
     lines = Lines(path, skip_blank=True)
-    found: dict[str, PictureBoxes] = {}
+    by_name: dict[str, PictureBoxes] = {}
     for index, line in enumerate(lines):
         place = f"{lines.path}:{lines.number(index)}"
         record = parse(line, place)
@@ -240,10 +240,10 @@ def read_boxes(path: Path | str) -> dict[str, PictureBoxes]:
         if len(listed) != len(words):
             raise DataError(f"{place}: boxes: {len(listed)} entries for the {len(words)} words of {shorten(text)}.")
         boxes = tuple(None if entry is None else _boxes(entry, size, place) for entry in listed)
-        if image in found:
+        if image in by_name:
             raise DataError(f"{place}: image: {shorten(image)} occurs twice.")
-        found[image] = PictureBoxes(words, boxes, (size[0], size[1]))
-    return found
+        by_name[image] = PictureBoxes(words, boxes, (size[0], size[1]))
+    return by_name
 
 
 def _check_objects(num_objects: int | None) -> None:
@@ -271,36 +271,33 @@ def _draw(image: NDArray[np.float64], colour: str, shape: str, quadrant: int, ge
     return tuple(map(int, edges))  # type: ignore[return-value]
 
 
-def _say(objects: Sequence[_Object]) -> tuple[list[str], list[tuple[Box, ...] | None]]:
+def _caption(objects: Sequence[_Object]) -> tuple[list[str], list[tuple[Box, ...] | None]]:
     """The words of a caption, and the boxes of each."""
-    read = sorted(objects, key=lambda one: one.quadrant)
-    first = {(one.colour, one.shape): one.quadrant for one in reversed(read)}
-    ordered = sorted(read, key=lambda one: (first[one.colour, one.shape], one.quadrant))
-    groups = [list(group) for _, group in groupby(ordered, key=lambda one: first[one.colour, one.shape])]
+    by_quadrant = sorted(objects, key=lambda item: item.quadrant)
+    first = {(item.colour, item.shape): item.quadrant for item in reversed(by_quadrant)}
+    ordered = sorted(by_quadrant, key=lambda item: (first[item.colour, item.shape], item.quadrant))
+    groups = [list(group) for _, group in groupby(ordered, key=lambda item: first[item.colour, item.shape])]
     words: list[str] = []
     boxes: list[tuple[Box, ...] | None] = []
 
-    def say(text: str, of: Sequence[_Object] = ()) -> None:
+    def add(text: str, group: Sequence[_Object] = ()) -> None:
         for word in text.split():
             words.append(word)
-            boxes.append(tuple(one.box for one in of) or None)
+            boxes.append(tuple(item.box for item in group) or None)
 
     pair = len(groups) == 2 and len(objects) == 2
     for number, group in enumerate(groups):
         if pair and number:
-            say("above" if read[0].quadrant // 2 < read[1].quadrant // 2 else "left of")
+            add("above" if by_quadrant[0].quadrant // 2 < by_quadrant[1].quadrant // 2 else "left of")
         elif number and number == len(groups) - 1:
-            say("and")
+            add("and")
         colour, shape = group[0].colour, group[0].shape
-        say(NUMBERS[len(group)])
-        say(f"{colour} {shape if len(group) == 1 else _plural(shape)}", group)
+        ending = "" if len(group) == 1 else "es" if shape.endswith("s") else "s"
+        add(NUMBERS[len(group)])
+        add(f"{colour} {shape}{ending}", group)
     if len(objects) == 1:
-        say(f"in the {PLACES[objects[0].quadrant]}")
+        add(f"in the {PLACES[objects[0].quadrant]}")
     return words, boxes
-
-
-def _plural(shape: str) -> str:
-    return shape + ("es" if shape.endswith("s") else "s")
 
 
 def _field(record: dict[str, Any], name: str, place: str, is_right: Callable[[Any], bool]) -> Any:
@@ -319,7 +316,7 @@ EXPECTED = {
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(type(one) is int and one > 0 for one in value)
+    return isinstance(value, list) and len(value) == 2 and all(type(side) is int and side > 0 for side in value)
 
 
 def _boxes(entry: Any, size: Sequence[int], place: str) -> tuple[Box, ...]:
@@ -327,7 +324,7 @@ def _boxes(entry: Any, size: Sequence[int], place: str) -> tuple[Box, ...]:
     if not isinstance(entry, list) or not entry:
         raise DataError(f"{place}: boxes: expected null or a list of boxes; got {shorten(json.dumps(entry))}.")
     for box in entry:
-        numbers = isinstance(box, list) and len(box) == 4 and all(type(one) in (int, float) for one in box)
+        numbers = isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box)
         if not numbers or not (0 <= box[0] < box[2] <= size[1] and 0 <= box[1] < box[3] <= size[0]):
             raise DataError(
                 f"{place}: boxes: expected [left, upper, right, lower] within {size[1]} × {size[0]} pixels; got "

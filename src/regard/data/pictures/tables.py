@@ -1,4 +1,4 @@
-"""Tables of pictures with their texts: TSV, CSV, JSONL, captions in COCO's or Karpathy's form, and folders."""
+"""Tables of pictures with texts: TSV, CSV, JSONL, captions in the formats of COCO and Karpathy, and folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.data.defects import item_or_defect, readable
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.table_rows import TAB, AbstractRows, CsvRows, SeparatedRows
-from regard.data.text.jsonl import parse
+from regard.data.text.jsonl import has_half_pair, parse
 from regard.data.text_file import TABLES, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError, counted
 from regard.image import Strokes, image_size, read_image, read_inkml
@@ -32,29 +32,29 @@ PictureFormat = Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"
 Part = Literal["train", "dev", "test"]
 SUFFIXES: dict[str, PictureFormat] = {**TABLES, ".json": "coco"}
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-"""The suffixes of the pictures of a folder."""
+"""The suffixes of pictures in a folder."""
 PARTS: dict[Part, tuple[str, ...]] = {"train": ("train", "restval"), "dev": ("val", "dev"), "test": ("test",)}
-"""What a file that divides its pictures calls a part."""
+"""The names of parts in a file that divides its pictures."""
 NUMBERED = re.compile(rf"({'|'.join(rf'.*{re.escape(suffix)}' for suffix in IMAGES)})#\d+", re.IGNORECASE)
 """The name of a picture with the number of its caption, as in Flickr8k."""
 IMAGE_HEADINGS = {"image", "image_name", "images", "file", "file_name", "filename", "path", "picture"}
 TEXT_HEADINGS = {"caption", "captions", "comment", "formula", "label", "latex", "sentence", "text", "transcription"}
-"""Names of columns, in lower case."""
+"""Names of columns in lower case."""
 DIVIDED_BYTES = 1 << 16
-"""So much of a file in JSON tells whether it is one of Karpathy's."""
+"""Bytes of a JSON file in which the format of Karpathy is recognised."""
 IMAGE, STROKES, TEXT, TOKENS = "image", "strokes", "text", "tokens"
-"""Fields of JSONL that are read if none are chosen; a field `tokens` is a text whose tokens stand between blanks."""
+"""Default fields of JSONL; `tokens` is a list that is joined by blanks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A picture and the texts that belong to it.
+    """A picture and its texts.
 
     Args:
         image: the file of a picture, or strokes.
-        texts: one, or several references; none if texts were not asked for.
-        place: where it is named, such as `captions.tsv:3`.
-        id: what predictions are named by: the path as the table has it, or the name that a record has (`id`).
+        texts: one or several references; empty if texts are not read.
+        place: file and line in the table, such as `captions.tsv:3`.
+        id: the name of its prediction: the path in the table, or the field `id` of a record.
     """
 
     image: Path | Strokes
@@ -63,13 +63,13 @@ class Picture:
     id: str
 
     def size(self, rendering: Rendering | None = None) -> tuple[int, int]:
-        """Height and width in pixels; of a file only the header is read, and strokes are not drawn.
+        """Height and width in pixels, from the header of a file or the extent of strokes.
 
         Args:
-            rendering: how strokes become a picture; None: `Rendering()`.
+            rendering: the rendering of strokes; None: `Rendering()`.
 
         Raises:
-            DataError: for a file that is missing or no picture; the text begins with the place.
+            DataError: for a file that is missing or not a picture; the text begins with the place.
         """
         file = self.image
         if isinstance(file, Path):
@@ -85,11 +85,11 @@ class Picture:
         max_pixels: int = MAX_PIXELS,
         report: Report | None = None,
     ) -> NDArray[np.uint8]:
-        """The picture, (H, W, C) uint8: read from its file, or drawn.
+        """The picture, (H, W, C) uint8, read from its file or drawn.
 
         Args:
-            colour, max_pixels, report: as of `regard.image.read_image`; strokes are drawn in grey.
-            rendering: how strokes become a picture; None: `Rendering()`.
+            colour, max_pixels, report: as in `regard.image.read_image`; strokes are drawn in grey.
+            rendering: the rendering of strokes; None: `Rendering()`.
 
         Raises:
             DataError: as `read_image`; the text begins with the place.
@@ -107,11 +107,11 @@ class Picture:
 
 
 class Pictures(Sequence[Picture]):
-    """A sequence of pictures that are read by index; slices are sequences too. Nothing is decoded.
+    """A sequence of pictures, read by index without decoding; slices are sequences too.
 
     Args:
         path: the file or folder of the table.
-        num_blank: how many blank lines were skipped.
+        num_blank: the number of skipped blank lines.
     """
 
     def __init__(self, path: Path, *, num_blank: int = 0) -> None:
@@ -143,7 +143,7 @@ class Pictures(Sequence[Picture]):
 
 
 class SelectedPictures(Pictures):
-    """Some of the pictures of a sequence, in the order of their indices."""
+    """The pictures of a sequence at some indices."""
 
     def __init__(self, pictures: Pictures, indices: Sequence[int]) -> None:
         super().__init__(pictures.path)
@@ -161,10 +161,7 @@ class SelectedPictures(Pictures):
 
 
 class ListedPictures(Pictures):
-    """Pictures in files, all named in memory; rows that name the same file are one picture with several texts.
-
-    InkML becomes strokes when it is read.
-    """
+    """Pictures in files, listed in memory; InkML is parsed when it is read."""
 
     def __init__(self, path: Path, rows: Sequence[Picture], *, num_blank: int = 0) -> None:
         super().__init__(path, num_blank=num_blank)
@@ -185,7 +182,7 @@ class ListedPictures(Pictures):
 
 
 class WrittenPictures(Pictures):
-    """One record of strokes on each line of a file; they are parsed when they are read."""
+    """Records of strokes, one per line of a file, parsed when they are read."""
 
     def __init__(self, lines: Lines, fields: _Fields, texts: Sequence[tuple[str, ...]]) -> None:
         super().__init__(lines.path, num_blank=lines.num_skipped)
@@ -199,16 +196,20 @@ class WrittenPictures(Pictures):
     def read(self, index: int) -> Picture:
         place = f"{self.path}:{self.lines.number(index)}"
         record = parse(self.lines[index], place)
-        texts = self.all_texts[index]
-        image = _strokes(self.fields.image_of(record, place), self.fields.image, texts, place)
-        return Picture(image, texts, place, _id(record) or str(self.lines.number(index)))
+        value, texts = self.fields.image_of(record, place), self.all_texts[index]
+        try:
+            strokes = Strokes.of(value, text=texts[0] if texts else None, place=place)
+        except DataError as error:
+            message = str(error).removeprefix(f"{place}: ")
+            raise DataError(f"{place}: field {self.fields.image!r}: {message}") from None
+        return Picture(strokes, texts, place, _id(record) or str(self.lines.number(index)))
 
     def texts(self, index: int) -> tuple[str, ...]:
         return self.all_texts[index]
 
 
 class InkPictures(Pictures):
-    """The InkML files of a folder, by their names; they are parsed when they are read."""
+    """The InkML files of a folder in the order of their names, parsed when they are read."""
 
     def __init__(self, path: Path, files: Sequence[Path], *, annotation: str | None, with_texts: bool) -> None:
         super().__init__(path)
@@ -223,8 +224,8 @@ class InkPictures(Pictures):
         file = self.files[index]
         strokes = read_inkml(file, truth=self.annotation)
         if self.with_texts and strokes.text is None:
-            kind = f"of type {self.annotation}" if self.annotation else "that says what is written (truth or label)"
-            raise DataError(f"{file}: expected an annotation {kind}; there is none.")
+            kind = self.annotation or "truth, normalizedLabel or label"
+            raise DataError(f"{file}: the file has no text, an annotation of type {kind}.")
         texts = (strokes.text or "",) if self.with_texts else ()
         folder = file.parent if file == self.path else self.path
         name = file.relative_to(folder).with_suffix("").as_posix()
@@ -233,7 +234,7 @@ class InkPictures(Pictures):
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """The fields of records, for JSONL."""
+    """The names of the fields of JSONL."""
 
     image: str
     text: str | None
@@ -257,55 +258,47 @@ def open_pictures(
     with_texts: bool = True,
     part: Part | None = None,
 ) -> Pictures:
-    """Opens a table of pictures and their texts. No picture is decoded, and whether its file exists is not looked at.
+    """Opens a table of pictures and their texts without decoding pictures or checking that their files exist.
 
-    - `tsv`: the path of a picture, a tab, a text. Rows with the same path are one picture with several texts, and so
-      are those of Flickr8k's `name.jpg#0`, `name.jpg#1`.
+    - `tsv`: the path of a picture, a tab, a text. Rows with the same path, also Flickr8k's `name.jpg#0`, `name.jpg#1`,
+      are one picture with several texts.
+    - `csv`: likewise; a first line such as `image,caption` names the columns.
     - `jsonl`: a JSON object on each line, with the field `image` (a path) or `strokes` (a list of lists of numbers,
       `Strokes.of`), and `text`: a text, or a list of texts, or of lists of tokens, which are joined by blanks. A list
       of texts in a field `tokens` is one text.
-    - `csv`: likewise; a first line such as `image,caption` names the columns.
-    - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`); or with `images`
-      that have `filename`, `sentences` (`raw` or `tokens`) and `split`, as of Karpathy.
+    - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`); or Karpathy's
+      format, with `images` that have `filename`, `sentences` (`raw` or `tokens`) and `split`.
     - `folder`: pictures at any depth, each with its text in a file of the same name that ends in `.txt` or `.gt.txt`.
     - `inkml`: a folder of files `.inkml`, at any depth, or one such file. The text is the annotation `truth`. Other
-      tables name such files like pictures, with texts of their own.
+      tables can list such files like pictures, with their own texts.
 
     Args:
-        image_field: a field of JSONL; a column of TSV, counted from 0, or its name, which the first line then has.
-            None: `image`, or `strokes` if the first record has it instead; the first column of TSV.
-        text_field: likewise of the text: `text`, or `tokens` if the first record has it instead; the second column of
-            TSV. In InkML the type of an annotation.
+        image_field: a field of JSONL; a column of TSV, counted from 0, or its name in the first line. None: `image`, or
+            `strokes` if the first record has it instead; the first column of TSV.
+        text_field: likewise for the text: `text`, or `tokens` if the first record has it instead; the second column of
+            TSV. For InkML the type of an annotation.
         format: `auto`: by the suffix; a folder is InkML if it has such files.
-        part: train, dev or test: only the pictures of this part, of a file that divides them (`split`).
-        image_folder: what relative paths of pictures belong to; None: the folder of the table.
+        image_folder: the folder of relative paths of pictures; None: that of the table.
         with_texts: False: texts are not read and may be missing, as for predictions.
+        part: only the pictures of train, dev or test, in a file that divides them (`split`).
 
     Raises:
         ConfigError: for options that contradict the file.
-        DataError: for a file that cannot be read or has no pictures, and for a line that is malformed; the text names
-            file, line, field and value. Strokes and InkML are checked when they are read.
+        DataError: for a file that cannot be read or has no pictures, and for a malformed line; the text names file,
+            line, field and value. Strokes and InkML are checked when they are read.
     """
     file = Path(path)
     kind = picture_format(file, format)
     folder = file.parent if image_folder is None else Path(image_folder)
     if kind == "inkml":
-        for name, value in (("image_field", image_field), ("image_folder", image_folder)):
-            if value is not None:
-                raise ConfigError(f"data.{name}={value} has no effect on InkML; leave it out.", ("data", name))
+        _check_unused("InkML", image_field=image_field, image_folder=image_folder)
         return _open_inkml(file, text_field, with_texts)
     if kind == "folder":
-        for name, value in (("image_field", image_field), ("text_field", text_field), ("image_folder", image_folder)):
-            if value is not None:
-                raise ConfigError(f"data.{name}={value} has no effect on a folder; leave it out.", ("data", name))
+        _check_unused("a folder", image_field=image_field, text_field=text_field, image_folder=image_folder)
         return ListedPictures(file, _of_folder(file, with_texts))
     pictures: Pictures
     if kind == "coco":
-        for name, value in (("image_field", image_field), ("text_field", text_field)):
-            if value is not None:
-                raise ConfigError(
-                    f"data.{name}={value!r} has no effect on captions of COCO; leave it out.", ("data", name)
-                )
+        _check_unused("captions of COCO", image_field=image_field, text_field=text_field)
         pictures = ListedPictures(file, _coco(file, folder, with_texts, part))
     elif kind == "jsonl":
         pictures = _open_jsonl(file, folder, image_field, text_field, with_texts)
@@ -317,12 +310,15 @@ def open_pictures(
     return pictures
 
 
-def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureFormat:
-    """The format of a table; `auto` goes by the suffix.
+def _check_unused(kind: str, **options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            shown = value if isinstance(value, Path) else repr(value)
+            raise ConfigError(f"data.{name}={shown} has no effect on {kind}; leave it out.", ("data", name))
 
-    Raises:
-        ConfigError: for a suffix of files that cannot be read.
-    """
+
+def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureFormat:
+    """The format of a table; `auto` chooses by the suffix."""
     if format != "auto":
         return format
     path = Path(path)
@@ -336,21 +332,21 @@ def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureF
 
 
 def _is_csv(path: Path) -> bool:
-    """Whether the first line names the columns with commas or bars between them, as in Flickr's `captions.txt`."""
+    """Whether the first line has names of columns between commas or bars, as Flickr's `captions.txt`."""
     with open_text(path) as file:
         first = file.read(200).split(b"\n")[0].decode("utf-8", "replace")
     return TAB not in first and len(names := re.split("[,|]", first)) > 1 and _image_column(names) is not None
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> Iterator[Path]:
-    """Files with these suffixes at any depth, but hidden ones."""
+    """Files with these suffixes at any depth, except for hidden ones."""
     for file in folder.rglob("*"):
         if file.suffix.lower() in suffixes and not any(p.startswith(".") for p in file.relative_to(folder).parts):
             yield file
 
 
 def _of_folder(folder: Path, with_texts: bool) -> list[Picture]:
-    """The pictures of a folder in the order of their names, numbers by value, with the texts beside them."""
+    """The pictures of a folder in natural order, with the texts beside them."""
     pictures = []
     for file in sorted(_files(folder, IMAGES), key=natural):
         name = file.relative_to(folder).as_posix()
@@ -363,7 +359,7 @@ def _of_folder(folder: Path, with_texts: bool) -> list[Picture]:
 
 
 def natural(file: Path) -> list[tuple[int, str]]:
-    """A key by which 9.png comes before 10.png."""
+    """A key for the natural order, in which 9.png comes before 10.png."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(file))]
 
 
@@ -386,8 +382,8 @@ def _open_rows(
     place = f"{path}:{rows.number(0)}" if len(rows) else str(path)
     image, text = image_field, text_field
     named = isinstance(image, str) or isinstance(text, str)
-    if not named and (found := _image_column(first)) is not None:  # the first line names the columns
-        named, image = True, found if image is None else image
+    if not named and (column := _image_column(first)) is not None:  # the first line is a header
+        named, image = True, column if image is None else image
         if text is None and with_texts:
             text = next((i for i, word in enumerate(first) if word.lower() in TEXT_HEADINGS), None)
     names = first if named else []
@@ -405,7 +401,7 @@ def _open_rows(
                     raise DataError(
                         f"{place}: {row}; the first line has {len(first)}, and every line needs the same number."
                     )
-                raise DataError(f"{place}: {row}; the path of a picture, a tab and a text are expected.")
+                raise DataError(f"{place}: {row}; expected the path of a picture, a tab and a text.")
             file = NUMBERED.sub(r"\1", fields[columns[0]])
             _check_name(file, "image_field", place)
             by_name.setdefault(file, (place, []))[1].extend(fields[column].strip() for column in columns[1:])
@@ -414,7 +410,7 @@ def _open_rows(
 
 
 def _image_column(names: Sequence[str]) -> int | None:
-    """The column that a first line calls that of the pictures; None if it names no columns."""
+    """The column of pictures in a header; None if a first line is not a header."""
     words = [name.strip().lower() for name in names]
     if len(words) < 2 or not any(word in TEXT_HEADINGS for word in words):
         return None
@@ -446,11 +442,11 @@ def _open_jsonl(
         with item_or_defect:
             first = parse(lines[index], f"{path}:{lines.number(index)}")
             break
-    has = first if isinstance(first, dict) else {}
-    image = str(image_field or (STROKES if STROKES in has and IMAGE not in has else IMAGE))
-    text = str(text_field or (TOKENS if TOKENS in has and TEXT not in has else TEXT)) if with_texts else None
+    first = first if isinstance(first, dict) else {}
+    image = str(image_field or (STROKES if STROKES in first and IMAGE not in first else IMAGE))
+    text = str(text_field or (TOKENS if TOKENS in first and TEXT not in first else TEXT)) if with_texts else None
     fields = _Fields(image, text)
-    written = isinstance(has.get(image), list)
+    written = isinstance(first.get(image), list)
     rows: dict[str, tuple[str, str, list[str]]] = {}
     all_texts: list[tuple[str, ...]] = [()] * len(lines)
 
@@ -469,16 +465,16 @@ def _open_jsonl(
         _check_name(value, "image_field", place)
         rows.setdefault(value, (place, _id(record) or value, []))[2].extend(texts)
 
-    kept = readable(len(lines), read)
+    indices = readable(len(lines), read)
     if written:
         strokes = WrittenPictures(lines, fields, all_texts)
-        return strokes if len(kept) == len(lines) else SelectedPictures(strokes, kept)
-    pictures = [Picture(folder / name, tuple(texts), first, id) for name, (first, id, texts) in rows.items()]
+        return strokes if len(indices) == len(lines) else SelectedPictures(strokes, indices)
+    pictures = [Picture(folder / name, tuple(texts), place, id) for name, (place, id, texts) in rows.items()]
     return ListedPictures(path, pictures, num_blank=lines.num_skipped)
 
 
 def _coco(path: Path, folder: Path, with_texts: bool, part: Part | None) -> list[Picture]:
-    """The pictures of a file, in the order of `images`; those without captions are left out if texts are read."""
+    """The pictures of a file in the order of `images`, without those that lack captions if texts are read."""
     with open_text(path) as file:
         content = file.read()
     try:
@@ -493,13 +489,13 @@ def _coco(path: Path, folder: Path, with_texts: bool, part: Part | None) -> list
         return _karpathy(path, folder, images, with_texts, part)
     lists: dict[str, list[Any]] = {}
     for key in ("images", "annotations"):
-        found = value.get(key) if isinstance(value, dict) else None
-        if key == "annotations" and not with_texts and found is None:
-            found = []
-        if not isinstance(found, list):
+        entries = value.get(key) if isinstance(value, dict) else None
+        if key == "annotations" and not with_texts and entries is None:
+            entries = []
+        if not isinstance(entries, list):
             kind = f"an object with {', '.join(map(repr, value))}" if isinstance(value, dict) else type(value).__name__
-            raise DataError(f"{path}: expected captions in COCO's form, with a list {key!r}; got {shorten(kind)}.")
-        lists[key] = found
+            raise DataError(f"{path}: expected captions in COCO's format, with a list {key!r}; got {shorten(kind)}.")
+        lists[key] = entries
     rows: dict[str | int, tuple[str, str, list[str]]] = {}
     for number, image in enumerate(lists["images"]):
         place = f"{path}: images[{number}]"
@@ -525,7 +521,7 @@ def _coco(path: Path, folder: Path, with_texts: bool, part: Part | None) -> list
 
 
 def is_divided(path: Path | str) -> bool:
-    """Whether a file divides its pictures into train, dev and test, as Karpathy's do."""
+    """Whether a file divides its pictures into train, dev and test, as in Karpathy's format."""
     path = Path(path)
     if picture_format(path) != "coco" or not path.is_file():
         return False
@@ -534,7 +530,7 @@ def is_divided(path: Path | str) -> bool:
 
 
 def _karpathy(path: Path, folder: Path, images: list[Any], with_texts: bool, part: Part | None) -> list[Picture]:
-    """The pictures of a part of a file as of Karpathy, whose `split` is train, restval, val or test."""
+    """The pictures of a part in Karpathy's format, in which `split` is train, restval, val or test."""
     pictures = []
     for number, image in enumerate(images):
         place = f"{path}: images[{number}]"
@@ -551,8 +547,8 @@ def _karpathy(path: Path, folder: Path, images: list[Any], with_texts: bool, par
             texts: tuple[str, ...] = ()
             if with_texts:
                 sentences = _field(image, "sentences", "text_field", place)
-                said = [each.get("raw", each.get("tokens")) if isinstance(each, dict) else each for each in sentences]
-                texts = _texts(said, "sentences", place)
+                raw = [each.get("raw", each.get("tokens")) if isinstance(each, dict) else each for each in sentences]
+                texts = _texts(raw, "sentences", place)
             pictures.append(Picture(folder / name, texts, place, name))
     return pictures
 
@@ -567,7 +563,7 @@ def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> P
     if path.is_dir():
         files = sorted(_files(path, (".inkml",)), key=natural)
         if not files:
-            raise DataError(f"{path}: the folder has no files .inkml.")
+            raise DataError(f"{path}: the folder has no .inkml files.")
     elif not path.is_file():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     return InkPictures(path, files, annotation=text_field, with_texts=with_texts)
@@ -591,19 +587,12 @@ def _texts(value: Any, field: str, place: str) -> tuple[str, ...]:
         joined = " ".join(each) if isinstance(each, list) and all(isinstance(token, str) for token in each) else each
         if not isinstance(joined, str):
             raise DataError(f"{place}: field {field!r}: expected a text or a list of texts; got {_shown(value)}.")
-        if any("\ud800" <= character <= "\udfff" for character in joined):
+        if has_half_pair(joined):
             raise DataError(f"{place}: field {field!r}: half a surrogate pair, not text: {joined!a}.")
         texts.append(joined)
     if not texts:
         raise DataError(f"{place}: field {field!r}: expected a text or a list of texts; got an empty list.")
     return tuple(texts)
-
-
-def _strokes(value: Any, field: str, texts: tuple[str, ...], place: str) -> Strokes:
-    try:
-        return Strokes.of(value, text=texts[0] if texts else None, place=place)
-    except DataError as error:
-        raise DataError(f"{place}: field {field!r}: {str(error).removeprefix(f'{place}: ')}") from None
 
 
 def _id(record: Any) -> str:
@@ -629,7 +618,7 @@ def _check_name(name: str, key: str, place: str) -> None:
     if not name.strip():
         raise DataError(f"{place}: data.{key}: expected the path of a picture; got {name!r}.")
     if "\x00" in name:
-        raise DataError(f"{place}: data.{key}: {name!r} is no path: it has a zero byte.")
+        raise DataError(f"{place}: data.{key}: {name!r} is not a path: it has a zero byte.")
 
 
 def _shown(value: Any) -> str:
