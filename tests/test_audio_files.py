@@ -104,10 +104,10 @@ def test_another_rate_is_resampled_with_a_message(tmp_path, recwarn):
         (b"", "a.wav: the file is empty"),
         (b"RIFF....AVI LIST", "a.wav: not a WAV file: it begins with b'RIFF....AVI '"),
         (wav(b""), "a.wav: the file has no samples"),
-        (wav(integers(16), size=4000), r"a.wav: the WAV file breaks off: 4,000 bytes of samples are announced, 2,000"),
+        (wav(integers(16), size=4000), r"a.wav: the WAV file is truncated: 2,000 of 4,000 bytes of samples"),
         (wav(integers(16))[:40], "a.wav: the WAV file has no `data` chunk"),
         (b"RIFF\x00\x00\x00\x00WAVEdata\x04\x00\x00\x00abcd", "a.wav: the WAV file has no `fmt ` chunk before"),
-        (b"RIFF\x00\x00\x00\x00WAVEfmt \x02\x00\x00\x00ab", "a.wav: the WAV file breaks off in its `fmt ` chunk"),
+        (b"RIFF\x00\x00\x00\x00WAVEfmt \x02\x00\x00\x00ab", "a.wav: the WAV file is truncated in its `fmt ` chunk"),
         (wav(integers(16), channels=0), "a.wav: the WAV file has no channels"),
         (wav(np.array([0, math.nan], "<f4").tobytes(), kind=3, bits=32), r"a.wav: sample 2 is \[nan\]"),
     ],
@@ -216,7 +216,7 @@ def test_resampling_takes_batches_and_keeps_types():
     assert resample(batch.double(), 16000, 12000).dtype == torch.float64
     assert resample(batch, 16000, 16000) is batch
     assert resample(batch[..., :1], 16000, 8000).shape == (2, 3, 1)
-    with pytest.raises(ConfigError, match="Sample rates are above 0; got 0 and 8000"):
+    with pytest.raises(ConfigError, match="Sample rates must be above 0; got 0 and 8000"):
         resample(batch, 0, 8000)
 
 
@@ -232,7 +232,7 @@ def test_silence_at_both_ends_is_trimmed_by_level():
     assert sounding(sound, threshold=-80) == (0, 16000)
     assert sounding(torch.zeros(4000)) == (0, 0)
     assert len(trim_silence(torch.zeros(4000))) == 4000
-    with pytest.raises(ConfigError, match="a number below 0; got 40"):
+    with pytest.raises(ConfigError, match="to the loudest frame; got 40"):
         sounding(sound, threshold=40)
 
 

@@ -132,7 +132,7 @@ def test_magnitudes_have_gradients():
         (
             lambda: griffin_lim(torch.ones(2, 4, 129), SMALL, lengths=torch.tensor([4])),
             ShapeError,
-            "lengths has the number of frames",
+            "numbers of frames from 1 to T",
         ),
     ],
 )

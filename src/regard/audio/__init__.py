@@ -1,8 +1,8 @@
-"""Sound: files, spectrograms as published systems have them, and sound from spectrograms.
+"""Sound: files, spectrograms of published systems, and sound from spectrograms.
 
     sound ──► FrontEnd.mel ──► a model ──► FrontEnd.mel_to_magnitudes ──► griffin_lim ──► sound
 
-A `FrontEnd` is what a spectrogram is of; `FRONT_ENDS` has those of published systems by name.
+A `FrontEnd` has the parameters of an analysis; `FRONT_ENDS` has those of published systems by name.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How spectrograms are compressed: a logarithm, scaled, moved and cut."""
+"""Compression of spectrograms: a logarithm, scaled, shifted and clipped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.shapes import Float
 
 @dataclass(frozen=True)
 class Compression:
-    """The logarithm of magnitudes or energies M, scaled, moved and cut: v = clip(a ln max(ε, M) + b).
+    """The logarithm of magnitudes or energies M, scaled, shifted and clipped: v = clip(a ln max(ε, M) + b).
 
-    `logarithm` and `decibels` make the ones that are in use.
+    `logarithm` and `decibels` make the usual ones.
 
     Args:
-        floor: ε > 0; smaller numbers are taken for it, so that silence has no -∞.
+        floor: ε > 0, the smallest magnitude, which keeps the logarithm of silence finite.
         scale, offset: a > 0 and b.
-        minimum, maximum: what v is cut at; None: it is not.
+        minimum, maximum: the limits of v; None: no limit.
 
     Raises:
         ConfigError: for a floor or a scale that is not above 0, or a minimum that is not below the maximum.
@@ -44,14 +44,14 @@ class Compression:
             raise ConfigError(f"minimum {self.minimum:g} must be below maximum {self.maximum:g}.", ("minimum",))
 
     def __call__(self, energies: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The compressed values of magnitudes or energies, which are not negative."""
+        """The compressed values of non-negative magnitudes or energies."""
         values = energies.clamp(min=self.floor).log()
         if self.scale != 1 or self.offset != 0:
             values = values * self.scale + self.offset
         return values if self.minimum is None and self.maximum is None else values.clamp(self.minimum, self.maximum)
 
     def inverse(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The energies of compressed values; what was cut comes back as the cut."""
+        """The energies of compressed values; clipped values become the limits."""
         if self.minimum is not None or self.maximum is not None:
             values = values.clamp(self.minimum, self.maximum)
         return torch.exp((values - self.offset) / self.scale)
@@ -74,7 +74,7 @@ def decibels(
     bound: float = 1.0,
     symmetric: bool = False,
 ) -> Compression:
-    """Decibels below a reference, mapped to [0, k] or, if symmetric, to [-k, k], and cut there.
+    """Decibels below a reference, mapped to [0, k] or, if symmetric, to [-k, k], and clipped.
 
     With S = 20 log₁₀ max(ε, M) - reference and N = (S + span) / span, the values are k N, or 2 k N - k.
 

@@ -1,4 +1,4 @@
-"""Mel cepstral distortion: how far a mel spectrogram is from that of a recording, whatever the speed of both."""
+"""Mel cepstral distortion: the distance between the mel spectrograms of a synthesised and a recorded sentence."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from regard.shapes import Float, Int, describe
 
 NUM_COEFFICIENTS = 13
 DECIBELS = 10 * math.sqrt(2) / math.log(10)
-"""Decibels of a distance of 1 between mel cepstra."""
+"""Decibels for a distance of 1 between mel cepstra."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Distortion:
-    """Mel cepstral distortion of sentences, and the path along which frames were compared.
+    """Mel cepstral distortion of sentences, and the path of the compared frames.
 
     Args:
         decibels: (B,) float64.
-        path: (B, P, 2) pairs of frames: of the spectrogram and of its reference; -1 at padding.
-        path_length: (B,) pairs of each sentence.
+        path: (B, P, 2) pairs of frames of the spectrogram and of its reference; -1 at padding.
+        path_length: (B,) the number of pairs.
     """
 
     decibels: Tensor
@@ -39,14 +39,14 @@ def mel_cepstrum(
 
         c_k = √(2/M) Σ_m cos(π k (m + ½) / M) ln M_m,        k = 1 … C.
 
-    c_0, which says how loud a frame is, is left out.
+    c_0, the loudness, is left out.
 
     Args:
-        log_mel: natural logarithms of mel magnitudes, of all bands.
-        num_coefficients: C, below M.
+        log_mel: natural logarithms of mel magnitudes.
+        num_coefficients: C, from 1 to M - 1.
 
     Raises:
-        RegardError: for as many coefficients as bands, or more, or none.
+        RegardError: for another number of coefficients.
 
     >>> mel_cepstrum(torch.tensor([[1.0, 0.0, 0.0, -1.0]]), 2)
     tensor([[1.3066, 0.0000]])
@@ -75,19 +75,19 @@ def mel_cepstral_distortion(
 
         MCD = (10 √2 / ln 10) · 1/|P| Σ_{(t,u) ∈ P} ‖c_t - c'_u‖    dB.
 
-    Figures are comparable only between spectrograms of the same front end: mel bands, their range and the number of
-    coefficients all change them.
+    Values are comparable only between spectrograms of the same front end, as they depend on the mel bands, their range
+    and the number of coefficients.
 
     Args:
-        log_mel, reference: natural logarithms of mel magnitudes; take back standardisation or decibels first.
+        log_mel, reference: natural logarithms of mel magnitudes, without standardisation or decibels.
         lengths, reference_lengths: real frames of both; all if None.
         num_coefficients: C.
 
     Raises:
-        ShapeError: for other shapes, other numbers of bands or lengths of 0.
+        ShapeError: for other shapes, different numbers of bands or lengths of 0.
         RegardError: for a number that is not finite before the end of a sentence.
 
-    Numerics: in float64, whatever the type of the spectrograms.
+    Numerics: in float64.
 
     Cost: B·T·U distances of C numbers, and as many steps of the path.
 
@@ -104,15 +104,15 @@ def mel_cepstral_distortion(
     if log_mel.dim() != 3 or reference.dim() != 3 or log_mel.shape[::2] != reference.shape[::2]:
         raise ShapeError(f"log_mel and reference must be (B, T, M) and (B, U, M), of as many bands.\n{describe(shown)}")
     cepstra = []
-    for (name, (_, mel)), given in zip(shown.items(), (lengths, reference_lengths), strict=True):
+    for (name, (_, mel)), counts in zip(shown.items(), (lengths, reference_lengths), strict=True):
         frames = torch.arange(mel.shape[1], device=mel.device)
-        real = frames < (mel.shape[1] if given is None else given.to(mel.device)[:, None])
+        real = frames < (mel.shape[1] if counts is None else counts.to(mel.device)[:, None])
         if not bool((mel.isfinite().all(-1) | ~real).all()):
-            raise RegardError(f"{name} must be finite in every frame of a sentence: the logarithm of 0 is not.")
+            raise RegardError(f"{name} must be finite in every frame of a sentence; the logarithm of 0 is not.")
         mel = torch.where(real.expand(mel.shape[:2])[..., None], mel.detach().double(), 0.0)
         cepstra.append(mel_cepstrum(mel, num_coefficients))
     first, second = cepstra
-    # not by a product: the difference of nearly equal frames would lose its digits
+    # not by a matrix product, which loses the digits of small distances
     costs = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
     path, path_length = warping_path(costs, lengths, reference_lengths)
     pairs = path.clamp(min=0)

@@ -1,4 +1,4 @@
-"""Pre-emphasis, which raises high frequencies before the analysis, and mel filters after Slaney's Auditory Toolbox."""
+"""Pre-emphasis of high frequencies, and mel filters as in Slaney's Auditory Toolbox."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def pre_emphasis(
 
     Args:
         coefficient: κ.
-        start: what precedes the first sample. silence: y_0 = x_0. extrapolation: y_0 = x_0 + (2 x_0 - x_1), as
-            librosa's `effects.preemphasis` starts.
+        start: the sample before the first. silence: y_0 = x_0. extrapolation: y_0 = x_0 + (2 x_0 - x_1), as in
+            librosa's `effects.preemphasis`.
 
     >>> pre_emphasis(torch.tensor([1.0, 1.0, 1.0]), 0.5)
     tensor([1.0000, 0.5000, 0.5000])
@@ -38,8 +38,8 @@ def pre_emphasis(
 def de_emphasis(samples: Float[Tensor, "... samples"], coefficient: float) -> Float[Tensor, "... samples"]:
     """The inverse filter x_t = y_t + κ x_{t-1}, which starts from silence.
 
-    The recurrence is a product of filters that reach back 1, 2, 4, … samples, as 1 / (1 - κz) = (1 + κz) (1 + κ²z²)
-    (1 + κ⁴z⁴) …, of which those that change nothing in double precision are left out: 11 passes for κ = 0.97.
+    The recurrence is a product of filters of 1, 2, 4, … samples, 1 / (1 - κz) = (1 + κz) (1 + κ²z²) (1 + κ⁴z⁴) …, up
+    to double precision: 11 passes for κ = 0.97.
 
     >>> de_emphasis(torch.tensor([1.0, 0.5, 0.5]), 0.5)
     tensor([1., 1., 1.])
@@ -70,7 +70,7 @@ def hertz_to_mel(frequency: Numbers | float) -> Numbers:
 
 
 def mel_to_hertz(mel: Numbers | float) -> Numbers:
-    """The frequency of a number of mel.
+    """The inverse of `hertz_to_mel`.
 
     >>> mel_to_hertz(np.array([0.0, 15.0, 42.0])).round(9).tolist()
     [0.0, 1000.0, 6400.0]
@@ -83,7 +83,7 @@ def mel_to_hertz(mel: Numbers | float) -> Numbers:
 def mel_filters(
     sample_rate: int, n_fft: int, num_mels: int, f_min: float, f_max: float, norm: FilterNorm = "area"
 ) -> Float[Tensor, "mels bins"]:
-    """Triangular filters, equally wide in mel, as weights (num_mels, n_fft / 2 + 1) in float64.
+    """Triangular filters of equal width in mel, as weights (num_mels, n_fft / 2 + 1) in float64.
 
     Filter m rises from corner f_m to f_{m+1} and falls to f_{m+2}. The corners are equally spaced in mel from f_min to
     f_max. At the frequency f of an STFT its weight is c_m max(0, min((f - f_m) / (f_{m+1} - f_m), (f_{m+2} - f) /
@@ -94,9 +94,9 @@ def mel_filters(
         norm: area: unit area in Hz, c_m = 2 / (f_{m+2} - f_m); sum: the weights of each filter sum to 1.
 
     Raises:
-        ConfigError: for a filter without a frequency of the STFT in it: fewer filters, or a larger n_fft, are needed.
+        ConfigError: for a filter that contains no frequency of the STFT.
 
-    Source: Slaney, Auditory Toolbox (1998), with the number of filters and the range of frequencies free.
+    Source: Slaney, Auditory Toolbox (1998), with any number of filters and range of frequencies.
 
     >>> mel_filters(16000, 1024, 80, 50.0, 7600.0).shape
     torch.Size([80, 513])
@@ -115,9 +115,9 @@ def _filters(sample_rate: int, n_fft: int, num_mels: int, f_min: float, f_max: f
     if len(empty):
         low, high = corners[empty[0]], corners[empty[0] + 2]
         raise ConfigError(
-            f"Mel filter {empty[0] + 1} of {num_mels}, from {low:.1f} to {high:.1f} Hz, has none of the frequencies of "
-            f"an STFT of {n_fft} samples at {sample_rate:,} Hz ({sample_rate / n_fft:.1f} Hz apart).\n"
-            "  Take fewer num_mels or a larger n_fft.",
+            f"Mel filter {empty[0] + 1} of {num_mels}, from {low:.1f} to {high:.1f} Hz, contains no frequency of an "
+            f"STFT of {n_fft} samples at {sample_rate:,} Hz ({sample_rate / n_fft:.1f} Hz apart).\n"
+            "  Use fewer num_mels or a larger n_fft.",
             ("num_mels",),
         )
     scale = 2 / (corners[2:] - corners[:-2]) if norm == "area" else 1 / weights.sum(1)

@@ -1,4 +1,4 @@
-"""From sound to spectrograms, and back to magnitudes."""
+"""Spectrograms of sounds, and magnitudes from spectrograms."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Padding = Literal["reflect", "zeros"]
 def padded(
     samples: Float[Tensor, "B samples"], width: int, padding: Padding, lengths: Int[Tensor, " B"] | None = None
 ) -> Float[Tensor, "B wider"]:
-    """Sounds with `width` more samples at both ends: zeros, or the sound reflected in its first and its last sample.
+    """Sounds with `width` more samples at both ends: zeros, or reflections in the first and the last sample.
 
-    A sound shorter than the reflection is reflected again and again. What follows a padded sound is 0.
+    A sound shorter than the reflection is reflected repeatedly. Samples after a padded sound are 0.
 
     Args:
-        lengths: of each sound, at least 1; None: all are as long as the tensor.
+        lengths: samples of each sound, at least 1; None: all of the tensor.
 
     >>> padded(torch.tensor([[1.0, 2.0, 3.0]]), 2, "reflect")
     tensor([[3., 2., 1., 2., 3., 2., 1.]])
@@ -44,12 +44,14 @@ def padded(
     if padding == "zeros":
         inside = (places >= 0) & (places < lengths[:, None])
         return functional.pad(samples, (width, width)).where(inside, 0)
-    # a triangular wave: 0 1 … L-1 … 1 0 1 …
-    last = (lengths[:, None] - 1).clamp(min=1)
-    phase = places % (2 * last)
-    index = torch.minimum(phase, 2 * last - phase).clamp(max=longest - 1)
-    index = index.where(lengths[:, None] > 1, 0)
-    return samples.gather(1, index).where(places < lengths[:, None] + width, 0)
+    return samples.gather(1, reflected(places, lengths[:, None])).where(places < lengths[:, None] + width, 0)
+
+
+def reflected(places: Tensor, lengths: Tensor) -> Tensor:
+    """The sample at each place of a sound that is reflected in its ends: a triangular wave 0 1 … L-1 … 1 0 1 …"""
+    period = 2 * (lengths - 1).clamp(min=1)
+    phase = places % period
+    return torch.minimum(torch.minimum(phase, period - phase), lengths - 1)
 
 
 Inversion = Literal["least_squares", "pseudo_inverse"]
@@ -58,15 +60,14 @@ Number = TypeVar("Number", int, float, Tensor)
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """What a spectrogram is of: the parameters of an analysis of sound, and the analysis.
+    """The parameters of a spectral analysis of sound, and the analysis.
 
     Samples x in [-1, 1] are pre-emphasised, y_t = x_t - κ x_{t-1}; frames of them are multiplied by a periodic Hann
-    window and transformed; the magnitudes of the transform, raised to a power, pass mel filters W and are compressed:
+    window and transformed; the magnitudes, raised to a power, pass mel filters W and are compressed:
     mel = compress(W magnitudes^power) and linear = compress(magnitudes^power).
 
-    A sound of N samples has 1 + ⌊N / hop_length⌋ frames if they are centred, and frame i is about sample
-    i · hop_length. Otherwise it has ⌊N / hop_length⌋, and frame i is about the middle of samples i · hop_length to
-    (i + 1) · hop_length.
+    A sound of N samples has 1 + ⌊N / hop_length⌋ frames if they are centred, with frame i around sample i · hop_length.
+    Otherwise it has ⌊N / hop_length⌋, with frame i around the middle of samples i · hop_length to (i + 1) · hop_length.
 
     `FRONT_ENDS` has those of published systems by name; `dataclasses.replace` changes a parameter.
 
@@ -78,18 +79,18 @@ class FrontEnd:
         f_min, f_max: range of the mel filters in Hz; None: half the sample rate.
         num_mels: the number of mel filters.
         pre_emphasis: κ; 0: none.
-        centred: half a transform is added at both ends, else half of what a transform is longer than a hop.
-        padding: what is added at the ends: the sound reflected, or zeros.
+        centred: whether both ends are padded by n_fft / 2 samples rather than (n_fft - hop_length) / 2.
+        padding: reflections or zeros.
         power: 1 for filters of magnitudes, 2 for filters of energies.
         compression: of mel and linear values.
         filter_norm: each filter has unit area in Hz, or weights that sum to 1.
         epsilon: a magnitude is √(re² + im² + ε).
-        magnitude_floor: a magnitude is at least this.
-        peak: the pre-emphasised sound is scaled to this largest magnitude; None: it is not scaled.
-        start: what pre-emphasis takes to precede the first sample.
+        magnitude_floor: the smallest magnitude.
+        peak: the pre-emphasised sound is scaled to this largest absolute sample; None: no scaling.
+        start: the sample before the first for pre-emphasis.
 
     Raises:
-        ConfigError: for numbers that do not make sense; the text names the parameter.
+        ConfigError: for invalid numbers; the text names the parameter.
 
     >>> front_end = FrontEnd()
     >>> sound = torch.sin(torch.arange(8000) * 0.1)
@@ -124,19 +125,13 @@ class FrontEnd:
         if self.n_fft % 2:
             raise ConfigError(f"n_fft must be even; got {self.n_fft}.", ("n_fft",))
         if self.win_length > self.n_fft:
-            text = (
-                f"win_length {self.win_length} must be at most n_fft, {self.n_fft}: the window stands in a transform."
-            )
-            raise ConfigError(text, ("win_length",))
+            raise ConfigError(f"win_length {self.win_length} must be at most n_fft, {self.n_fft}.", ("win_length",))
         if self.hop_length > self.win_length:
-            text = (
-                f"hop_length {self.hop_length} must be at most win_length, {self.win_length}: else samples are skipped."
-            )
+            text = f"hop_length {self.hop_length} must be at most win_length, {self.win_length}, to skip no samples."
             raise ConfigError(text, ("hop_length",))
         half = self.sample_rate / 2
         if self.f_max is not None and self.f_max > half:
-            text = f"f_max {self.f_max:g} Hz is above half of sample_rate, {half:g} Hz: sound has no such frequencies."
-            raise ConfigError(text, ("f_max",))
+            raise ConfigError(f"f_max {self.f_max:g} Hz is above half of sample_rate, {half:g} Hz.", ("f_max",))
         if not 0 <= self.f_min < self.highest:
             raise ConfigError(f"f_min {self.f_min:g} Hz must be from 0 to f_max, {self.highest:g} Hz.", ("f_min",))
         if not 0 <= self.pre_emphasis < 1:
@@ -157,17 +152,17 @@ class FrontEnd:
 
     @property
     def num_bins(self) -> int:
-        """Frequencies of a transform, n_fft / 2 + 1."""
+        """The number of frequencies of a transform, n_fft / 2 + 1."""
         return self.n_fft // 2 + 1
 
     @property
     def margin(self) -> int:
-        """Samples that are added at each end of a sound."""
+        """The number of padding samples at each end of a sound."""
         return self.n_fft // 2 if self.centred else (self.n_fft - self.hop_length) // 2
 
     @property
     def least_samples(self) -> int:
-        """Samples of the shortest sound that has a frame."""
+        """The length of the shortest sound with a frame."""
         return 1 if self.centred else max(1, self.n_fft - 2 * self.margin)
 
     @property
@@ -182,7 +177,7 @@ class FrontEnd:
 
     @property
     def silence(self) -> Float[Tensor, " mels"]:
-        """The mel values of a frame of silence, with which targets are padded."""
+        """The mel values of a frame of silence, which pad targets."""
         return self.magnitudes_to_mel(torch.full((1, self.num_bins), self._least_magnitude))[0]
 
     @property
@@ -191,22 +186,18 @@ class FrontEnd:
         return self.compression(self._raised(torch.full((self.num_bins,), self._least_magnitude)))
 
     def num_frames(self, num_samples: Number) -> Number:
-        """The number of frames of a sound.
-
-        Args:
-            num_samples: a number, or a tensor of numbers.
-        """
+        """The number of frames of a sound, from its number of samples or a tensor of them."""
         return (num_samples + (2 * self.margin - self.n_fft)) // self.hop_length + 1
 
     def num_samples(self, num_frames: Number) -> Number:
-        """The number of samples that Griffin-Lim makes of a number of frames: those of the sound less up to a hop."""
+        """The number of samples of Griffin-Lim's sound for a number of frames, up to a hop fewer than the original."""
         return (num_frames - 1) * self.hop_length + (self.n_fft - 2 * self.margin)
 
     def frame_time(self, frame: Number) -> Number | float:
         """The time of the middle of a frame, in seconds from the beginning of the sound.
 
         Args:
-            frame: its index from 0 (a fraction lies between two), or a tensor of them.
+            frame: its index from 0, which may be a fraction, or a tensor of them.
         """
         return (frame * self.hop_length + (self.n_fft / 2 - self.margin)) / self.sample_rate
 
@@ -217,12 +208,12 @@ class FrontEnd:
 
         Args:
             samples: in [-1, 1]; float32 or float64.
-            lengths: samples of each sound of a padded batch; None: all are as long as the tensor. Frames beyond the
-                end of a sound are those of silence, and those before are as without the batch.
+            lengths: samples of each sound of a padded batch; None: all of the tensor. Frames after the end of a sound
+                are those of silence; the others do not depend on the batch.
 
         Raises:
             DataError: for a sound without a frame.
-            ShapeError: for samples that are not real numbers, or lengths that do not fit to them.
+            ShapeError: for samples that are not real numbers, or lengths that do not fit.
         """
         leading, samples, lengths = self._rows(samples, lengths)
         spectrum = torch.stft(
@@ -247,13 +238,13 @@ class FrontEnd:
     def mel(
         self, samples: Float[Tensor, "... samples"], lengths: Int[Tensor, "*batch"] | None = None
     ) -> Float[Tensor, "... T mels"]:
-        """The compressed mel spectrogram. Arguments and errors are those of `magnitudes`; beyond an end is silence."""
+        """The compressed mel spectrogram, with arguments and errors of `magnitudes`."""
         return self.magnitudes_to_mel(self.magnitudes(samples, lengths))
 
     def linear(
         self, samples: Float[Tensor, "... samples"], lengths: Int[Tensor, "*batch"] | None = None
     ) -> Float[Tensor, "... T bins"]:
-        """The compressed spectrogram without mel filters, as the second head of Tacotron 1 predicts it."""
+        """The compressed spectrogram without mel filters, the target of Tacotron 1's second head."""
         return self.compression(self._raised(self.magnitudes(samples, lengths)))
 
     def magnitudes_to_mel(self, magnitudes: Float[Tensor, "... T bins"]) -> Float[Tensor, "... T mels"]:
@@ -264,11 +255,11 @@ class FrontEnd:
     def mel_to_magnitudes(
         self, mel: Float[Tensor, "... T mels"], method: Inversion = "least_squares"
     ) -> Float[Tensor, "... T bins"]:
-        """Magnitudes that have a mel spectrogram.
+        """Magnitudes with a given mel spectrogram.
 
         Args:
-            method: `least_squares` with magnitudes that are not negative, or `pseudo_inverse`, whose negative ones
-                are cut, as most references do.
+            method: `least_squares` with non-negative magnitudes, or `pseudo_inverse` with negative ones clipped, as in
+                most references.
 
         Raises:
             ShapeError: for another number of mel values.
@@ -295,7 +286,7 @@ class FrontEnd:
         if self.pre_emphasis:
             first = samples[:, :1]
             samples = pre_emphasis(samples, self.pre_emphasis, self.start)
-            if lengths is not None and self.start == "extrapolation":  # a sound of one sample has none to extrapolate
+            if lengths is not None and self.start == "extrapolation":  # a sound of one sample is not extrapolated
                 samples = torch.cat([samples[:, :1].where(lengths[:, None] > 1, first), samples[:, 1:]], 1)
         if self.peak is not None:
             loud = samples.abs()
@@ -319,16 +310,16 @@ class FrontEnd:
         leading = tuple(samples.shape[:-1])
         if lengths is not None and (tuple(lengths.shape) != leading or lengths.is_floating_point()):
             shown = describe({"samples": ("B N", samples), "lengths": ("B", lengths)})
-            raise ShapeError(f"lengths has the number of samples of each sound, (B,) integers.\n{shown}")
+            raise ShapeError(f"lengths must be (B,) integers, the number of samples of each sound.\n{shown}")
         shortest = samples.shape[-1] if lengths is None or not lengths.numel() else int(lengths.min())
         if shortest < self.least_samples:
             where = "" if lengths is None else f" (sound {int(lengths.flatten().argmin()) + 1} of {lengths.numel()})"
             raise DataError(
-                f"A sound of {shortest} samples{where} has no frame: {self.least_samples} are needed at least."
+                f"A sound of {shortest} samples{where} is too short for a frame, which needs {self.least_samples}."
             )
         if lengths is not None and lengths.numel() and int(lengths.max()) > samples.shape[-1]:
             shown = describe({"samples": ("B N", samples)})
-            raise ShapeError(f"A sound of {int(lengths.max())} samples does not fit into the tensor.\n{shown}")
+            raise ShapeError(f"The length {int(lengths.max())} is more than the samples of the tensor.\n{shown}")
         rows = None if lengths is None else lengths.reshape(-1).to(samples.device)
         return leading, samples.reshape(-1, samples.shape[-1]), rows
 
@@ -364,4 +355,4 @@ HIFI_GAN = FrontEnd(
     centred=False,
     epsilon=1e-9,
 )
-"""Of HiFi-GAN's published vocoders."""
+"""The front end of HiFi-GAN's published vocoders."""

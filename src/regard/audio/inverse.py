@@ -1,4 +1,4 @@
-"""Spectra that have given energies in mel filters."""
+"""Inversion of mel filters: spectra with given energies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch import Tensor
 from regard.shapes import Float
 
 MAX_STEPS = 50
-"""Of Newton's method; in practice ten are enough."""
+"""The most steps of Newton's method; usually ten suffice."""
 FLOOR = 1e-10
-"""What references cut pseudo-inverses at."""
+"""The smallest value of a pseudo-inverse, as in references."""
 _RIDGE = 1e-9
 _TOLERANCE = 1e-9
 
@@ -18,22 +18,22 @@ _TOLERANCE = 1e-9
 def pseudo_inverse(
     energies: Float[Tensor, "... T mels"], filters: Float[Tensor, "mels bins"]
 ) -> Float[Tensor, "... T bins"]:
-    """The spectrum of least norm that has these energies, cut at 1e-10: where it was negative, energies are missed."""
+    """The spectrum of least norm with these energies, clipped at 1e-10, which changes the energies."""
     return (energies.double() @ torch.linalg.pinv(filters.double()).T).clamp(min=FLOOR).to(energies.dtype)
 
 
 def least_squares(
     energies: Float[Tensor, "... T mels"], filters: Float[Tensor, "mels bins"]
 ) -> Float[Tensor, "... T bins"]:
-    """The spectrum of least norm without negative values whose energies are nearest.
+    """The non-negative spectrum of least norm with the nearest energies.
 
-    It minimises ½ `‖W m - e‖²` + ½ ρ `‖m‖²` over m ≥ 0, for ρ → 0. With multipliers λ, one for each filter, the
-    solution is m = max(0, Wᵀλ) where W max(0, Wᵀλ) + ρλ = e. That is piecewise linear in λ and is solved by Newton's
-    method. As a filter overlaps with its neighbours only, the matrix of a step, W D Wᵀ + ρI with D = 1 where m > 0, is
-    tridiagonal: a step costs about as much as some products with W.
+    It minimises ½ `‖W m - e‖²` + ½ ρ `‖m‖²` over m ≥ 0, for ρ → 0. With a multiplier λ for each filter, the solution is
+    m = max(0, Wᵀλ) where W max(0, Wᵀλ) + ρλ = e, which is piecewise linear in λ and solved by Newton's method. As a
+    filter overlaps only with its neighbours, the matrix of a step, W D Wᵀ + ρI with D = 1 where m > 0, is tridiagonal:
+    a step costs about as much as some products with W.
 
     Args:
-        filters: W, whose rows overlap with their neighbours only.
+        filters: W, whose rows overlap only with their neighbours.
     """
     shape, dtype = energies.shape, energies.dtype
     with torch.no_grad():
@@ -47,7 +47,7 @@ def least_squares(
 
 
 def _newton(e: Tensor, weights: Tensor) -> Tensor:
-    """m (R, bins) of energies e (R, mels) whose largest is 1."""
+    """m (R, bins) for energies e (R, mels), the largest of which is 1."""
     squares, products = weights.square(), weights[:-1] * weights[1:]
     everywhere = torch.ones_like(e[:, :1]) @ torch.ones_like(weights[:1])
     multipliers = _solve(everywhere @ squares.T + _RIDGE, everywhere @ products.T, e)
@@ -55,7 +55,7 @@ def _newton(e: Tensor, weights: Tensor) -> Tensor:
     value = _dual(multipliers, spectrum, e)
     rows = torch.arange(len(e))
     for _ in range(MAX_STEPS):
-        # rows that are not solved yet
+        # rows that have not converged
         positive = spectrum[rows].clamp(min=0)
         gradient = positive @ weights.T + _RIDGE * multipliers[rows] - e[rows]
         left = gradient.abs().amax(1) > _TOLERANCE
@@ -65,7 +65,7 @@ def _newton(e: Tensor, weights: Tensor) -> Tensor:
         active = (positive > 0).double()
         step = _solve(active @ squares.T + _RIDGE, active @ products.T, -gradient)
         slope = (gradient * step).sum(1)
-        # the whole step, or a half, a quarter, … of it where the function does not fall enough
+        # backtracking: the step is halved where the function does not decrease enough
         length = torch.ones_like(slope)
         change = step @ weights
         for _ in range(30):
@@ -81,14 +81,18 @@ def _newton(e: Tensor, weights: Tensor) -> Tensor:
 
 
 def _dual(multipliers: Tensor, spectrum: Tensor, e: Tensor) -> Tensor:
-    """½ `‖max(0, Wᵀλ)‖²` + ½ ρ `‖λ‖²` - e·λ, whose gradient Newton's method makes 0."""
+    """½ `‖max(0, Wᵀλ)‖²` + ½ ρ `‖λ‖²` - e·λ, the function that Newton's method minimises."""
     return (
         spectrum.clamp(min=0).square().sum(1) / 2 + _RIDGE / 2 * multipliers.square().sum(1) - (e * multipliers).sum(1)
     )
 
 
 def _solve(diagonal: Tensor, beside: Tensor, right: Tensor) -> Tensor:
-    """x of tridiagonal symmetric systems (R, n), (R, n - 1), (R, n), by elimination from the first to the last."""
+    """The solutions (R, n) of symmetric tridiagonal systems with `right` (R, n), by elimination.
+
+    Args:
+        diagonal, beside: (R, n) and (R, n - 1), the diagonal and the elements beside it.
+    """
     diagonals, besides, rights = diagonal.unbind(1), beside.unbind(1), right.unbind(1)
     pivots, values = [diagonals[0]], [rights[0]]
     for at in range(1, len(diagonals)):

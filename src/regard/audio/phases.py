@@ -1,7 +1,8 @@
-"""Sound from magnitudes: phases by Griffin and Lim's algorithm with momentum.
+"""Sound from magnitudes by Griffin and Lim's algorithm with momentum.
 
-With S the magnitudes, P the transform of the inverse transform, and c_0 = 0, each iteration is c_n = P(S exp(i arg
-t_{n-1})) and t_n = c_n + α (c_n - c_{n-1}). The sound is the inverse transform of S exp(i arg t_n).
+With magnitudes S, the inverse transform followed by the transform P, and c_0 = 0, each iteration is
+c_n = P(S exp(i arg t_{n-1})) and t_n = c_n + α (c_n - c_{n-1}). The sound is the inverse transform of
+S exp(i arg t_n).
 
 Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform (1984); Perraudin, Balazs and
 Søndergaard, A fast Griffin-Lim algorithm (2013).
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.audio.filters import de_emphasis
-from regard.audio.front_end import FrontEnd
+from regard.audio.front_end import FrontEnd, reflected
 from regard.errors import ConfigError, ShapeError
 from regard.shapes import Float, Int, describe
 
@@ -30,20 +31,20 @@ def griffin_lim(
     momentum: float = 0.99,
     seed: int = 0,
 ) -> Float[Tensor, "... samples"]:
-    """Sounds that have given magnitudes, nearly.
+    """Sounds that approximate given magnitudes.
 
-    Pre-emphasis is undone at the end. The first phases are uniform draws by seed, frame and frequency, the same for
-    each sound, so a sound does not depend on the others of a batch.
+    Pre-emphasis is undone at the end. The initial phases are uniform draws by seed, frame and frequency, the same for
+    each sound, so that a sound does not depend on the others of a batch.
 
     Args:
         magnitudes: of one sound or of a batch, float32 or float64, not negative.
-        lengths: frames of each sound of a padded batch; None: all are as long as the tensor.
-        iterations: with momentum 30 do what 100 do without.
-        momentum: 0 is the algorithm of Griffin and Lim; from 1 on it need not converge.
-        seed: of the first phases.
+        lengths: frames of each sound of a padded batch; None: all of the tensor.
+        iterations: 30 with momentum are as good as 100 without.
+        momentum: 0 is the algorithm of Griffin and Lim; from 1 on it may diverge.
+        seed: of the initial phases.
 
     Returns:
-        `front_end.num_samples(T)` samples of each sound, and 0 beyond them.
+        `front_end.num_samples(T)` samples of each sound, and 0 after its end.
 
     Raises:
         ShapeError: for another number of frequencies, or lengths that do not fit.
@@ -71,11 +72,11 @@ def griffin_lim(
         counts = lengths.reshape(-1).long().cpu()
         if list(lengths.shape) != leading or (len(counts) and not 0 < int(counts.min()) <= int(counts.max()) <= frames):
             shown = describe({"magnitudes": ("B T F", magnitudes), "lengths": ("B", lengths)})
-            raise ShapeError(f"lengths has the number of frames of each sound, (B,) from 1 to T.\n{shown}")
+            raise ShapeError(f"lengths must be (B,) numbers of frames from 1 to T.\n{shown}")
     if not len(rows) or not frames:
         return magnitudes.new_zeros(*leading, max(0, front_end.num_samples(frames)))
     window = front_end.window.to(magnitudes)
-    # frame by frame, so that the draws of a short sound are those of a long one's beginning
+    # drawn frame by frame, so that a short sound has the draws of the beginning of a long one
     generator = torch.Generator().manual_seed(seed)
     phases = torch.rand(frames, bins, generator=generator, dtype=torch.float32).to(magnitudes) * (2 * math.pi)
     sounds = torch.nn.utils.rnn.pad_sequence(
@@ -86,15 +87,15 @@ def griffin_lim(
         batch_first=True,
     )
     if front_end.pre_emphasis:
-        own = front_end.num_samples(counts.to(sounds.device))
-        inside = torch.arange(sounds.shape[1], device=sounds.device) < own[:, None]
+        sizes = front_end.num_samples(counts.to(sounds.device))
+        inside = torch.arange(sounds.shape[1], device=sounds.device) < sizes[:, None]
         sounds = de_emphasis(sounds, front_end.pre_emphasis).where(inside, 0)
     missing = front_end.num_samples(frames) - sounds.shape[1]
     return torch.nn.functional.pad(sounds, (0, missing)).reshape(*leading, -1)
 
 
 def _sound(magnitudes: Tensor, phases: Tensor, transform: _Transform, iterations: int, momentum: float) -> Tensor:
-    """One sound, of magnitudes (T, bins)."""
+    """One sound from magnitudes (T, bins)."""
     estimate, before = torch.polar(magnitudes, phases), None
     for _ in range(iterations):
         consistent = transform.forward(transform.inverse(estimate))
@@ -107,17 +108,15 @@ def _sound(magnitudes: Tensor, phases: Tensor, transform: _Transform, iterations
 
 
 class _Transform:
-    """The short-time Fourier transform of a sound, and the sound whose transform is nearest to a spectrum.
-
-    Args:
-        count: T, frames of the sound.
-    """
+    """The short-time Fourier transform of a sound of T = `count` frames, and its least-squares inverse."""
 
     def __init__(self, front_end: FrontEnd, window: Tensor, count: int) -> None:
         self.window, self.hop, self.margin = window, front_end.hop_length, front_end.margin
         samples = max((count - 1) * self.hop + len(window) - 2 * self.margin, 0)
-        reflects = front_end.padding == "reflect" and samples
-        self.places = _reflection(samples, self.margin).to(window.device) if reflects else None
+        self.places = None
+        if front_end.padding == "reflect" and samples:
+            places = torch.arange(-self.margin, samples + self.margin, device=window.device)
+            self.places = reflected(places, torch.tensor(samples, device=window.device))
         self.weights = self._added(window.square().expand(count, -1)).clamp(min=1e-8)
 
     def forward(self, sound: Tensor) -> Tensor:
@@ -129,23 +128,16 @@ class _Transform:
         return torch.fft.rfft(sound.unfold(0, len(self.window), self.hop) * self.window)
 
     def inverse(self, spectrum: Tensor) -> Tensor:
-        """(samples,): frames and squared windows are added up, and divided."""
+        """(samples,): the sum of windowed frames divided by the sum of squared windows."""
         size = (len(spectrum) - 1) * self.hop + len(self.window)
         total = self._added(torch.fft.irfft(spectrum, len(self.window)) * self.window)
         return (total / self.weights)[self.margin : size - self.margin]
 
     def _added(self, frames: Tensor) -> Tensor:
-        """The sum of frames (T, n_fft), each a hop after the one before: of every frame's first hop, its second, …"""
+        """The sum of frames (T, n_fft) that begin a hop apart, computed hop by hop of all frames."""
         count = -(-len(self.window) // self.hop)
         total = frames.new_zeros(len(frames) + count - 1, self.hop)
         for i in range(count):
             part = frames[:, i * self.hop : (i + 1) * self.hop]
             total[i : i + len(frames), : part.shape[1]] += part
         return total.flatten()
-
-
-def _reflection(size: int, margin: int) -> Tensor:
-    """Which sample stands at each place of a sound that is reflected in its ends, again and again if it is short."""
-    last = max(size - 1, 1)
-    phase = torch.arange(-margin, size + margin) % (2 * last)
-    return torch.minimum(phase, 2 * last - phase).clamp(max=max(size - 1, 0))

@@ -1,4 +1,4 @@
-"""The pitch of a voice by its autocorrelation."""
+"""The pitch of a voice by autocorrelation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from regard.errors import ConfigError, ShapeError
 from regard.shapes import Float, Int, describe
 
 PERIODS = 3
-"""A window holds so many periods of the lowest pitch."""
+"""Periods of the lowest pitch in a window."""
 CHUNK = 2048
 """Frames that are transformed together."""
 NUM_CANDIDATES = 10
-"""Peaks of a frame that are looked at, the strongest."""
+"""The most candidates of a frame, its strongest peaks."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -24,8 +24,8 @@ class Pitch:
     """The pitch of each frame.
 
     Args:
-        frequency: (B, T) Hz; 0 where the frame is not voiced.
-        strength: (B, T) how periodic the frame is: near 1 for a vowel, 0 for noise or silence.
+        frequency: (B, T) in Hz; 0 for unvoiced frames.
+        strength: (B, T) the periodicity: near 1 for a vowel, 0 for noise or silence.
     """
 
     frequency: Tensor
@@ -53,31 +53,30 @@ def find_pitch(
 ) -> Pitch:
     """The fundamental frequency of each frame by the normalised autocorrelation of a window around its centre.
 
-    Frame i is centred on sample i·hop; there are 1 + ⌊N/hop⌋. Of the samples x of a window without their mean, weighted
-    by a Hann window w of three periods of the lowest pitch, the autocorrelation is divided by that of the window,
+    Frame i is centred on sample i·hop; there are 1 + ⌊N/hop⌋. With the samples x of a window minus their mean, and a
+    Hann window w of three periods of the lowest pitch, the autocorrelation is divided by that of the window,
 
         r(τ) = [Σ_j x_j w_j x_{j+τ} w_{j+τ} / Σ_j x_j² w_j²] / [Σ_j w_j w_{j+τ} / Σ_j w_j²],
 
-    so that r of a periodic sound is 1 at its period, whatever the pitch. Candidates are the peaks of r between the
-    periods of `f_max` and `f_min`, placed by a parabola, with the strength r(τ) - octave_cost · log₂(f_min τ); and
-    "not voiced", with the strength
+    so that r of a periodic sound is 1 at its period for every pitch. Candidates are the peaks of r between the periods
+    of `f_max` and `f_min`, interpolated by a parabola, with the strength r(τ) - octave_cost · log₂(f_min τ); and
+    "unvoiced", with the strength
 
         voicing_threshold + max(0, 2 - (1 + voicing_threshold) · level / silence_threshold),
 
-    with the level of a frame the largest sample near its centre divided by that of the sentence.
+    where the level of a frame is the largest sample near its centre divided by that of the sentence.
 
-    The path through the candidates has the largest sum of strengths less the costs of its changes: per octave
-    `octave_jump_cost`, and `voicing_cost` between voiced and not voiced; both are meant for frames 10 ms apart, and
-    scaled to the hop.
+    The path through the candidates maximises the sum of strengths minus the costs of changes: `octave_jump_cost` per
+    octave, and `voicing_cost` between voiced and unvoiced, both for frames 10 ms apart and scaled to the hop.
 
     Args:
-        samples: (B, N) sound; the scale does not matter.
-        lengths: real samples of each sentence; N if None. What follows them changes nothing.
-        sample_rate, hop_length: samples per second, and from a frame to the next.
-        f_min, f_max: the range of pitch, Hz.
-        voicing_threshold, silence_threshold: the smaller, the more frames are voiced.
-        octave_cost: how much a higher pitch is preferred, per octave.
-        octave_jump_cost, voicing_cost: how much changes are avoided.
+        samples: (B, N) sound of any scale.
+        lengths: real samples of each sentence; N if None. Later samples have no effect.
+        sample_rate, hop_length: samples per second and per frame.
+        f_min, f_max: the range of pitch in Hz.
+        voicing_threshold, silence_threshold: smaller values make more frames voiced.
+        octave_cost: the preference for higher pitch, per octave.
+        octave_jump_cost, voicing_cost: the costs of changes.
 
     Returns:
         1 + ⌊N/hop⌋ frames; those after a sentence's 1 + ⌊length/hop⌋ are 0.
@@ -86,15 +85,15 @@ def find_pitch(
         ConfigError: for a range that is empty, or too high for the sample rate.
         ShapeError: for other shapes.
 
-    Numerics: in float64; a steady tone is found to a cent or two.
+    Numerics: in float64; a steady tone is accurate to a cent or two.
 
     Source: Boersma 1993, Accurate short-term analysis of the fundamental frequency and the harmonics-to-noise ratio
-        of a sampled sound (IFA Proceedings 17), with his thresholds and costs, for a Hann window, with a parabola and
-        not the interpolation of its section 3.3.
+        of a sampled sound (IFA Proceedings 17), with his thresholds and costs, for a Hann window, with a parabola in
+        place of the interpolation of its section 3.3.
 
     >>> time = torch.arange(8000) / 16000
-    >>> found = find_pitch(torch.sin(2 * math.pi * 150 * time)[None], sample_rate=16000, hop_length=200)
-    >>> found.frequency.shape, round(float(found.frequency[0, 20]), 1)
+    >>> pitch = find_pitch(torch.sin(2 * math.pi * 150 * time)[None], sample_rate=16000, hop_length=200)
+    >>> pitch.frequency.shape, round(float(pitch.frequency[0, 20]), 1)
     (torch.Size([1, 41]), 150.0)
     """
     if samples.dim() != 2:
@@ -126,7 +125,7 @@ def find_pitch(
     chosen = _path(period, strength, unvoiced, real, octave_jump_cost * scale, voicing_cost * scale)
     voiced = (chosen >= 0) & real
     at = chosen.clamp(min=0)[..., None]
-    # the strength of a candidate without what its pitch adds or costs
+    # the strength of a candidate without the preference for its pitch
     periodic = strength + octave_cost * torch.log2(f_min * period)
     frequency = torch.where(voiced, 1 / period.gather(2, at)[..., 0], 0.0)
     best = periodic.masked_fill(~strength.isfinite(), 0.0)
@@ -137,7 +136,7 @@ def find_pitch(
 def _candidates(
     sound: Tensor, real: Tensor, sample_rate: int, hop_length: int, f_min: float, f_max: float, octave_cost: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Periods in seconds and strengths (B, T, C), -inf where there are fewer peaks, and the level (B, T) of frames."""
+    """Periods in seconds and strengths (B, T, C), -inf for missing peaks, and the level (B, T) of frames."""
     batch, num_frames = real.shape
     width = 2 * math.ceil(PERIODS * sample_rate / f_min / 2) + 1
     shortest, longest = math.floor(sample_rate / f_max), math.ceil(sample_rate / f_min)
@@ -145,7 +144,7 @@ def _candidates(
     frames = padded.unfold(1, width, hop_length)[:, :num_frames]
     window = torch.hann_window(width + 2, periodic=False, dtype=torch.float64, device=sound.device)[1:-1]
     size = 1 << (width + longest + 1).bit_length()
-    # lags from one before the shortest period to one after the longest, as a peak is larger than both its neighbours
+    # one lag more at both ends, as a peak is larger than both its neighbours
     lags = torch.arange(shortest - 1, longest + 2, device=sound.device)
     of_window = _autocorrelation(window, size)
     of_window = (of_window / of_window[0])[lags]
@@ -157,7 +156,7 @@ def _candidates(
         some = slice(start, start + CHUNK)
         part = frames[row, some]
         part = part - part.mean(1, keepdim=True)
-        # the level is that of the middle period, as the whole window reaches into its neighbours
+        # the level of the middle period, as the whole window overlaps with other frames
         middle = part[:, width // 2 - longest // 2 : width // 2 + longest // 2 + 1]
         levels[row, some] = middle.abs().amax(1)
         correlation = _autocorrelation(part * window, size)
@@ -171,7 +170,7 @@ def _candidates(
         height = here + (high - low) ** 2 / (8 * bend)
         period = (lags[1:-1] + shift) / sample_rate
         inside = peak & (period * f_max >= 1) & (period * f_min <= 1)
-        # above 1 only by the parabola or what the window cannot see: Boersma's reflection
+        # values above 1 are artefacts of the parabola or the window, reflected as by Boersma
         height = torch.where(height > 1, 1 / height.clamp(min=1), height)
         strength = (height - octave_cost * torch.log2(f_min * period)).masked_fill(~inside, -math.inf)
         strengths[row, some], index = strength.topk(number, 1)
@@ -180,16 +179,16 @@ def _candidates(
 
 
 def _autocorrelation(frames: Tensor, size: int) -> Tensor:
-    """(..., size); exact where lags stay below `size` less the length of a frame."""
+    """(..., size); exact for lags below `size` minus the length of a frame."""
     return torch.fft.irfft(torch.fft.rfft(frames, size).abs().square(), size)
 
 
 def _path(
     period: Tensor, strength: Tensor, unvoiced: Tensor, real: Tensor, jump_cost: float, voicing_cost: float
 ) -> Tensor:
-    """(B, T) the candidate of each frame on the best path, -1 for not voiced.
+    """(B, T) the candidate of each frame on the best path, -1 for unvoiced.
 
-    s_t(c) = strength_t(c) + max_{c'} [s_{t-1}(c') - cost(c', c)], all sentences together; at padding s_t = s_{t-1}.
+    s_t(c) = strength_t(c) + max_{c'} [s_{t-1}(c') - cost(c', c)]; at padding s_t = s_{t-1}.
     """
     batch, num_frames, number = period.shape
     strength = torch.cat([unvoiced[..., None], strength], 2)

@@ -1,4 +1,4 @@
-"""Other sample rates, by a polyphase low-pass filter."""
+"""Resampling by a polyphase low-pass filter."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from regard.errors import ConfigError
 from regard.shapes import Float
 
 ZEROS = 128
-"""Zero crossings of the low-pass filter at each side of its middle."""
+"""Zero crossings of the low-pass filter on each side of its middle."""
 ATTENUATION = 100.0
-"""In dB, of what lies above half of the lower rate."""
+"""The attenuation above half of the lower rate, in dB."""
 
 
 def resample(samples: Float[Tensor, "... samples"], rate: int, new_rate: int) -> Float[Tensor, "... resampled"]:
-    """A sound at another sample rate, without what the new rate cannot have.
+    """A sound at another sample rate, limited to frequencies below half of the lower rate.
 
-    With the rates reduced to M / L, output n is the sound, band-limited, at time n M / L of its samples:
-    y_n = Σ_t x_t h(n M / L - t) with h(s) = c sinc(c s) w(s), where c is the cutoff as a share of half the old rate and
-    w a Kaiser window. Only the taps of the L phases that occur are computed, as one strided convolution. The pass band
-    reaches to 95 % of half the lower rate.
+    With the rates reduced to M / L, output n is the band-limited sound at sample time n M / L:
+    y_n = Σ_t x_t h(n M / L - t) with h(s) = c sinc(c s) w(s), the cutoff c as a share of half the old rate and a Kaiser
+    window w. The L phases are computed by one strided convolution. The pass band reaches 95 % of half the lower rate.
 
     Args:
-        rate: of the samples, in Hz.
-        new_rate: of the result.
+        rate, new_rate: of the samples and of the result, in Hz.
 
     Returns:
         ⌈N · new_rate / rate⌉ samples.
@@ -40,7 +38,7 @@ def resample(samples: Float[Tensor, "... samples"], rate: int, new_rate: int) ->
     tensor([1., 1., 1.])
     """
     if rate <= 0 or new_rate <= 0:
-        raise ConfigError(f"Sample rates are above 0; got {rate} and {new_rate}.", ("sample_rate",))
+        raise ConfigError(f"Sample rates must be above 0; got {rate} and {new_rate}.", ("sample_rate",))
     if rate == new_rate:
         return samples
     shared = math.gcd(rate, new_rate)
@@ -49,7 +47,7 @@ def resample(samples: Float[Tensor, "... samples"], rate: int, new_rate: int) ->
     size = samples.shape[-1]
     count = -(-size * new // old)
     blocks = -(-count // new)
-    # block b has outputs bL … bL + L - 1, which lie between samples bM and (b + 1) M
+    # block b has outputs bL … bL + L - 1, at sample times from bM to (b + 1) M
     rows = functional.pad(samples.reshape(-1, 1, size), (reach, max(0, blocks * old + reach - size)))
     result = functional.conv1d(rows, taps.to(samples), stride=old)
     return result.mT.reshape(*samples.shape[:-1], -1)[..., :count]
@@ -57,15 +55,15 @@ def resample(samples: Float[Tensor, "... samples"], rate: int, new_rate: int) ->
 
 @lru_cache(maxsize=16)
 def _taps(old: int, new: int) -> tuple[Tensor, int]:
-    """The filters of the phases (L, 1, taps) in float64, and how many samples they begin before a block."""
+    """The filters of the phases (L, 1, taps) in float64, and the number of their samples before a block."""
     beta = 0.1102 * (ATTENUATION - 8.7)
-    # Kaiser's rule: the transition band of this window, half of which lies below the cutoff
+    # Kaiser's rule for the transition band, half of which is below the cutoff
     transition = (ATTENUATION - 7.95) / (2.285 * 2 * math.pi * ZEROS)
     lower = min(1.0, new / old)
     cutoff = lower * (1 - transition / 2)
     width = ZEROS / lower
     reach = math.ceil(width)
-    # phase p of a block stands at p M / L
+    # phase p of a block is at sample time p M / L
     phases = torch.arange(new, dtype=torch.float64)[:, None] * (old / new)
     places = torch.arange(-reach, old + reach, dtype=torch.float64)
     distance = phases - places

@@ -1,4 +1,4 @@
-"""WAV files: chunks of RIFF, with samples as whole numbers of 8 to 32 bits or as floats."""
+"""WAV files: RIFF chunks with samples as integers of 8 to 32 bits or as floats."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FORMATS = {PCM: "PCM", 2: "ADPCM", FLOAT: "float", 6: "A-law", 7: "µ-law", 0x1
 
 
 class UnreadableFormat(Exception):
-    """A format of samples that this reader does not know; its text names it."""
+    """An unsupported format of samples, named by the text."""
 
 
 def decode(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
     """Samples (N, channels) float32 in [-1, 1], and the sample rate.
 
     Raises:
-        DataError: if the content is not that of a WAV file, or breaks off before its samples.
+        DataError: if the content is not a WAV file, or is truncated.
         UnreadableFormat: for compressed samples.
     """
     if content[:4] not in (b"RIFF", b"RF64") or content[8:12] != b"WAVE":
@@ -35,18 +35,15 @@ def decode(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
         body = content[at + 8 : at + 8 + size]
         if name == b"fmt ":
             if len(body) < 16:
-                raise DataError(f"{path}: the WAV file breaks off in its `fmt ` chunk.")
+                raise DataError(f"{path}: the WAV file is truncated in its `fmt ` chunk.")
             form = _form(body)
         elif name == b"data":
             if form is None:
                 raise DataError(f"{path}: the WAV file has no `fmt ` chunk before its samples.")
-            # a size of 0 or of all ones: written by a program that could not go back to fill it in
+            # a size of 0 or of all ones is written by programs that stream
             body = content[at + 8 :] if size in (0, 0xFFFFFFFF) else body
             if len(body) < size != 0xFFFFFFFF:
-                raise DataError(
-                    f"{path}: the WAV file breaks off: {size:,} bytes of samples are announced, {len(body):,} are "
-                    "there."
-                )
+                raise DataError(f"{path}: the WAV file is truncated: {len(body):,} of {size:,} bytes of samples.")
             return _numbers(body, *form[:2], form[3], path), form[2]
         at += 8 + size + size % 2
     raise DataError(f"{path}: the WAV file has no `data` chunk.")
@@ -72,7 +69,7 @@ def _numbers(body: bytes, kind: int, channels: int, bits: int, path: Path) -> ND
     elif bits == 8:
         samples = (np.frombuffer(body, np.uint8).astype(np.float32) - 128) / 128
     elif bits == 24:
-        # as the upper three bytes of a number of four
+        # as the upper three bytes of 32-bit integers
         wide = np.zeros((len(body) // 3, 4), np.uint8)
         wide[:, 1:] = np.frombuffer(body, np.uint8).reshape(-1, 3)
         samples = (wide.view("<i4")[:, 0] >> 8).astype(np.float32) / 2**23
@@ -82,7 +79,7 @@ def _numbers(body: bytes, kind: int, channels: int, bits: int, path: Path) -> ND
 
 
 def encode(samples: NDArray[Any], sample_rate: int) -> bytes:
-    """A WAV file of 16 bits of mono samples in [-1, 1]."""
+    """A WAV file with 16 bits of mono samples in [-1, 1]."""
     numbers = np.clip(np.rint(np.asarray(samples, np.float64) * 32768), -32768, 32767).astype("<i2").tobytes()
     form = struct.pack("<HHIIHH", PCM, 1, sample_rate, 2 * sample_rate, 2, 16)
     chunks = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(numbers)) + numbers

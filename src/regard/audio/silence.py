@@ -17,15 +17,15 @@ def sounding(
     hop_length: int = 256,
     margin: int = 0,
 ) -> tuple[int, int]:
-    """From which sample to which a sound is not silent; (0, 0) if it has no energy at all.
+    """The start and stop of the range of samples that are not silent; (0, 0) if the sound has no energy.
 
-    A frame is silent if its root mean square is below the loudest frame's by more than the threshold. Labels of times
-    have to be moved by the start.
+    A frame is silent if its root mean square is below the loudest frame's by more than the threshold. Time labels of a
+    trimmed sound have to be shifted by the start.
 
     Args:
         threshold: in dB, below 0.
         win_length, hop_length: of the frames, in samples; frames are centred, and zeros surround the sound.
-        margin: samples that are kept before the first and after the last frame that is not silent.
+        margin: additional samples before the first and after the last frame that is not silent.
 
     Raises:
         ConfigError: for a threshold that is not below 0.
@@ -36,7 +36,7 @@ def sounding(
     """
     if threshold >= 0:
         raise ConfigError(
-            f"threshold is in dB below the loudest frame, a number below 0; got {threshold:g}.", ("threshold",)
+            f"threshold must be below 0, in dB relative to the loudest frame; got {threshold:g}.", ("threshold",)
         )
     half = win_length // 2
     frames = torch.nn.functional.pad(samples.double(), (half, half)).unfold(0, win_length, hop_length)
@@ -56,9 +56,7 @@ def trim_silence(
     hop_length: int = 256,
     margin: int = 0,
 ) -> Float[Tensor, " trimmed"]:
-    """A sound without the silence before and after it; arguments and errors are those of `sounding`.
-
-    A sound without energy stays as it is.
+    """A sound without silence at its ends, with arguments and errors of `sounding`; unchanged if it has no energy.
 
     >>> sound = torch.cat([torch.zeros(4000), torch.ones(4000), torch.zeros(4000)])
     >>> trim_silence(sound).shape
@@ -71,12 +69,12 @@ def trim_silence(
 def find_endpoint(
     samples: Float[Tensor, " samples"], sample_rate: int, *, threshold: float = -40.0, duration: float = 0.8
 ) -> int:
-    """Where a synthesised sound ends: a quarter into its first stretch of silence; its length if there is none.
+    """The end of a synthesised sound: a quarter into its first silence, or its length if there is none.
 
-    As in keithito's Tacotron, windows begin at multiples of a quarter of their length, and the first begins after one.
+    As in keithito's Tacotron, windows begin at multiples of a quarter of their length, from the first multiple on.
 
     Args:
-        threshold: in dB of full scale; in silence no sample reaches it.
+        threshold: in dB of full scale, above all samples of silence.
         duration: of the silence, in seconds.
 
     >>> find_endpoint(torch.cat([torch.ones(8000), torch.zeros(32000)]), 16000)

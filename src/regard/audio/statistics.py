@@ -14,10 +14,10 @@ from regard.shapes import Float, describe
 
 @dataclass(frozen=True, eq=False)
 class Standardisation:
-    """Each channel with mean 0 and deviation 1 over some spectrograms: (x - μ) / σ.
+    """Standardisation of each channel to mean 0 and deviation 1: (x - μ) / σ.
 
     Args:
-        mean, deviation: (F,), float64; the deviation of a channel that never changes is 1.
+        mean, deviation: (F,), float64; the deviation of a constant channel is 1.
 
     >>> mels = [torch.tensor([[1.0, 5.0], [3.0, 5.0]])]
     >>> scale = Standardisation.fit(mels)
@@ -34,7 +34,7 @@ class Standardisation:
 
     @classmethod
     def fit(cls, spectrograms: Iterable[Float[Tensor, "T F"]]) -> Standardisation:
-        """The mean and deviation (of the population) of all frames; spectrograms are looked at one by one, once.
+        """The mean and population deviation of all frames, in one pass over the spectrograms.
 
         Raises:
             DataError: if there is no frame.
@@ -48,18 +48,18 @@ class Standardisation:
                 mean = squares = frames.new_zeros(frames.shape[-1])
             if frames.dim() != 2 or frames.shape[1] != len(mean):
                 shown = describe({"spectrogram": ("T F", spectrogram)})
-                raise ShapeError(f"Spectrograms are (T, F) with F as in the first, {len(mean)}.\n{shown}")
+                raise ShapeError(f"Spectrograms must be (T, F) with F as in the first, {len(mean)}.\n{shown}")
             if not len(frames):
                 continue
-            # two groups of frames become one: squares are those of differences from the mean
+            # the sum of squared differences from the mean, merged from two groups of frames
             total = count + len(frames)
-            own = frames.mean(0)
-            change = own - mean
-            squares = squares + (frames - own).square().sum(0) + change.square() * (count * len(frames) / total)
+            mean_of_frames = frames.mean(0)
+            change, deviations = mean_of_frames - mean, frames - mean_of_frames
+            squares = squares + deviations.square().sum(0) + change.square() * (count * len(frames) / total)
             mean = mean + change * (len(frames) / total)
             count = total
         if not count:
-            raise DataError("There is no frame whose mean and deviation could be taken.")
+            raise DataError("Mean and deviation need at least one frame; got none.")
         deviation = (squares / count).sqrt()
         return cls(mean, deviation.where(deviation > 1e-8, 1))
 
@@ -68,5 +68,5 @@ class Standardisation:
         return (spectrogram - self.mean.to(spectrogram)) / self.deviation.to(spectrogram)
 
     def inverse(self, standardised: Float[Tensor, "... F"]) -> Float[Tensor, "... F"]:
-        """The values of standardised ones."""
+        """The original values of standardised ones."""
         return standardised * self.deviation.to(standardised) + self.mean.to(standardised)

@@ -1,4 +1,4 @@
-"""Sound that is made from a text, so that tests and examples need no recordings."""
+"""Synthetic sound from a text, so that tests and examples need no recordings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.shapes import Float
 
 @dataclass(frozen=True, eq=False)
 class SyntheticSpeech:
-    """A made sound, and when each of its symbols is heard.
+    """A synthetic sound with the time interval of each symbol.
 
     Args:
         samples: (N,) in [-1, 1].
@@ -29,10 +29,10 @@ class SyntheticSpeech:
 def synthetic_speech(
     text: str, sample_rate: int = 16000, *, seed: int = 0, pitch: float = 120.0, silence: float = 0.1
 ) -> SyntheticSpeech:
-    """A sound in which every character of a text is heard: vowels hum, other letters hiss, blanks are silent.
+    """A sound for each character of a text: vowels hum, other letters hiss, blanks are silent.
 
-    A vowel is the sum of the harmonics of a falling pitch below three formants that follow from the character; another
-    letter is noise around one frequency that follows from it. The same arguments give the same sound.
+    A vowel is a sum of harmonics of a falling pitch, weighted by three formants that depend on the character; another
+    letter is noise around a frequency that depends on it. The same arguments give the same sound.
 
     Args:
         seed: of noise and durations, 60 to 120 ms a character.
@@ -78,7 +78,7 @@ def _piece(
             strength = sum(a * math.exp(-(((harmonic * height - f) / 150) ** 2)) for f, a in formants)
             sound = sound + (strength + 0.002) * torch.sin(harmonic * angles)
         return 0.4 * sound, after
-    # noise of some hundred Hz, moved to the middle of its band
+    # noise of some hundred Hz, shifted to the middle of its band
     middle = 2 * math.pi * (1000 + 200 * (11 * code % 26)) / sample_rate
     width = max(1, sample_rate // 1600)
     slow = torch.nn.functional.avg_pool1d(noise[None], 2 * width + 1, 1, width)[0]

@@ -1,4 +1,4 @@
-"""Sounds in files: WAV, and with soundfile FLAC and whatever else libsndfile reads."""
+"""Sound files: WAV, and with soundfile FLAC and other formats of libsndfile."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ def read_wave(
     """The samples of a file in [-1, 1], float32, one channel, and their rate.
 
     WAV files of PCM or floats are read without any package; others (FLAC, OGG, compressed WAV) need soundfile.
-    Channels are averaged. A sound of floats that goes beyond ±1 is divided by its peak. Samples of another rate than
-    the one that is asked for are resampled.
+    Channels are averaged, float samples beyond ±1 are divided by their peak, and other rates are resampled.
 
     Args:
-        sample_rate: in Hz; None: the file's own.
-        report: is told what was changed in the sound (channels, peak, sample rate), in a sentence that names the file;
-            None: it is a warning.
+        sample_rate: in Hz; None: that of the file.
+        report: called with a sentence about each change (channels, peak, sample rate), which names the file; None: a
+            warning.
 
     Raises:
-        DataError: for a file that is missing, is no sound, or has no samples or a number that is not finite.
-        UnsupportedError: if the file needs soundfile and that is not installed.
+        DataError: for a file that is missing, not a sound, or has no samples or a number that is not finite.
+        UnsupportedError: if the file needs soundfile, which is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +49,7 @@ def read_wave(
     >>> samples[:3], rate
     (tensor([0.2500, 0.2500, 0.2500]), 8000)
     """
-    file, tell = Path(path), report or _warn
+    file, report = Path(path), report or _warn
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -60,17 +59,17 @@ def read_wave(
         raise DataError(f"{file}: the file has no samples.")
     if not np.isfinite(channels).all():
         where = int(np.flatnonzero(~np.isfinite(channels).all(1))[0])
-        raise DataError(f"{file}: sample {where + 1:,} is {channels[where].tolist()}; samples are finite numbers.")
+        raise DataError(f"{file}: sample {where + 1:,} is {channels[where].tolist()}; samples must be finite.")
     if channels.shape[1] > 1:
-        tell(f"{file}: {channels.shape[1]} channels are averaged to one.")
+        report(f"{file}: {channels.shape[1]} channels are averaged to one.")
     samples = torch.from_numpy(channels.mean(1) if channels.shape[1] > 1 else channels[:, 0].copy())
     if (peak := float(samples.abs().max())) > 1:
-        tell(f"{file}: its peak is {peak:.2f}, and samples reach from -1 to 1 only: the whole sound is divided by it.")
+        report(f"{file}: its peak is {peak:.2f}, above 1; all samples are divided by it.")
         samples = samples / peak
     if sample_rate is None or rate == sample_rate:
         return samples, rate
     lost = f"; it has nothing above {rate / 2:,.0f} Hz" if rate < sample_rate else ""
-    tell(f"{file}: resampled from {rate:,} Hz to {sample_rate:,} Hz{lost}.")
+    report(f"{file}: resampled from {rate:,} Hz to {sample_rate:,} Hz{lost}.")
     return resample(samples, rate, sample_rate), sample_rate
 
 
@@ -81,13 +80,13 @@ def write_wave(
     *,
     loud: Literal["scale", "clip"] = "scale",
 ) -> Path:
-    """Writes a sound with 16 bits a sample: a WAV file, or by soundfile a FLAC file if the name ends in `.flac`.
+    """Writes a sound with 16 bits per sample: a WAV file, or by soundfile a FLAC file if the name ends in `.flac`.
 
-    The file appears complete or not at all.
+    The file is written atomically.
 
     Args:
         samples: in [-1, 1].
-        loud: what happens to a sound that goes beyond: all of it is scaled down, or the peaks are cut.
+        loud: whether a sound beyond that range is scaled down or clipped.
 
     Raises:
         ShapeError: for samples that are not (N,) real numbers.
@@ -98,10 +97,10 @@ def write_wave(
     file = Path(path)
     if samples.dim() != 1 or not samples.is_floating_point():
         shown = describe({"samples": ("N", samples)})
-        raise ShapeError(f"write_wave writes one sound of real numbers, (N,).\n{shown}")
+        raise ShapeError(f"samples must be one sound of real numbers, (N,).\n{shown}")
     if not bool(samples.isfinite().all()):
         where = int((~samples.isfinite()).nonzero()[0])
-        raise DataError(f"{file}: sample {where + 1:,} is {float(samples[where])}; samples are finite numbers.")
+        raise DataError(f"{file}: sample {where + 1:,} is {float(samples[where])}; samples must be finite.")
     suffix = file.suffix.lower()
     if suffix not in (".wav", ".flac"):
         raise DataError(f"{file}: sounds are written as .wav or .flac; got {file.suffix or 'no suffix'!r}.")
@@ -128,8 +127,8 @@ def _decoded(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
     try:
         samples, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except soundfile.SoundFileError as error:
-        why = re.sub(r"Error opening <[^>]*>: ", "", str(error))
-        raise DataError(f"{path}: not a sound that can be read: {why}") from None
+        reason = re.sub(r"Error opening <[^>]*>: ", "", str(error))
+        raise DataError(f"{path}: not a sound that can be read: {reason}") from None
     return samples, int(rate)
 
 

