@@ -247,7 +247,7 @@ def reconfigure(folder, old, new):
         (lambda f: (f / "config.json").unlink(), "it has no config.json"),
         (lambda f: (f / "LICENSE").unlink(), "LICENSE: the file is missing"),
         (lambda f: flip(f / "LICENSE"), "LICENSE: the file has changed"),
-        (lambda f: replace_text(f / "config.json", "3800.0", "3700.0"), "config.json: the file is not the one"),
+        (lambda f: replace_text(f / "config.json", "3800.0", "3700.0"), "config.json: the file has changed"),
         (lambda f: rewrite(f / "model.safetensors", format=3), "model.safetensors: format 3 is newer"),
         (lambda f: rewrite(f / "model.safetensors", files=[]), "have no checksum of their config.json"),
         (lambda f: rewrite(f / "model.safetensors", files={}), "have no checksum of their config.json"),

@@ -1,12 +1,12 @@
-"""Pictures: files, handwriting as strokes, and how both are brought into what networks take.
+"""Pictures: files, handwriting as strokes, and their conversion to inputs of networks.
 
     file ──► read_image ──► picture (H, W, C) uint8
     strokes ──► render ──► picture (H, W, C) uint8
     picture ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask (B, H, W)
 
-`StrokeAugmentation` and `ImageAugmentation` change them at random, each item by its own generator.
+`StrokeAugmentation` and `ImageAugmentation` vary them at random, with a generator for each item.
 
-A picture is an array (H, W, C) of bytes as on a screen: white paper is 255, C is 1 (grey) or 3 (red, green, blue).
+A picture is an array (H, W, C) of bytes: white is 255, C is 1 (grey) or 3 (red, green, blue).
 """
 
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ __all__ = [
     "resize",
 ]
 
-# what needs torch, which tables of pictures do not
+# these need torch, which tables of pictures do not
 __getattr__ = on_demand(
     __name__, {"rendering": ["Placement", "Rendering", "pixel_strokes", "render"], "resizing": ["resize"]}
 )

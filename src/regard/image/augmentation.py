@@ -1,4 +1,4 @@
-"""Pictures and strokes changed at random, so that a network sees each otherwise in every epoch."""
+"""Random variations of pictures and strokes in every epoch."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from regard.image.rendering import Rendering
 
 Fill = Literal["paper", "edge"]
-WAVES = 8  # of an elastic distortion: enough that no direction or length is seen
+WAVES = 8  # plane waves of an elastic distortion, enough to look irregular
 
 
 def item_generator(seed: int, epoch: int, item: int) -> np.random.Generator:
-    """The random numbers of an item in an epoch.
+    """A generator that depends only on the seed, the epoch and the item.
 
-    They follow from the three numbers and nothing else, so a run that is resumed, that has several processes, or that
-    orders its batches otherwise changes each item as an uninterrupted one does.
+    So resumed runs, several processes and another order of batches do not change the variations.
 
     Args:
         seed: of the training, at least 0.
         epoch: at least 0.
-        item: the item's place in the table, at least 0.
+        item: the item's index in the table.
 
     >>> item_generator(1, 2, 3).random() == item_generator(1, 2, 3).random()
     True
@@ -39,23 +38,23 @@ def item_generator(seed: int, epoch: int, item: int) -> np.random.Generator:
 
 @dataclass(frozen=True, slots=True)
 class StrokeAugmentation:
-    """Strokes written otherwise: smaller, slanted, turned, with another pen, less steadily.
+    """Variations of strokes: shift, scale, slant, rotation, pen, elastic distortion and jitter.
 
-    Every number is the largest change; 0 leaves strokes as they are. A factor f of `scale` means a draw from
-    1 / (1 + f) to 1 + f, its logarithm uniform; all else is uniform between minus and plus the number.
+    Every number is the largest change; 0 means no change. A number f of `scale`, `stretch` or `pen` means a factor from
+    1 / (1 + f) to 1 + f with a uniform logarithm; others are uniform between minus and plus the number.
 
     Args:
-        shift: pixels by which the ink is moved; the picture grows by as many, on one side.
+        shift: of the ink, in pixels, by which the picture grows on one side.
         scale: of the size of symbols.
         stretch: of the width, while the height changes inversely.
         slant: columns to the right for each row upwards.
-        rotation: degrees.
+        rotation: in degrees.
         pen: of the pen's width.
-        elastic: standard deviation of how far a point is moved, left or right and up or down, as a share of a typical
-            symbol's size. Points near each other are moved alike (elastic distortion: Simard, Steinkraus and Platt
-            2003): what is moved by a sum of plane waves, 2 to 8 symbols long, bends and crowds as hands do.
-        jitter: each stroke for itself, standard deviations as shares of a typical symbol's size: how far it is moved,
-            and a change of its size about its own middle.
+        elastic: standard deviation of the shift of points, in each direction, as a share of a typical symbol's size
+            (elastic distortion: Simard, Steinkraus and Platt 2003). The shift is a sum of plane waves, 2 to 8 symbols
+            long, so that neighbouring points move alike.
+        jitter: standard deviations of the shift of each stroke, as a share of a typical symbol's size, and of the
+            logarithm of its scale about its middle.
 
     Raises:
         RegardError: for a number that is negative or not finite.
@@ -82,11 +81,10 @@ class StrokeAugmentation:
     def __call__(
         self, strokes: Strokes, rendering: Rendering, generator: np.random.Generator
     ) -> tuple[Strokes, Rendering]:
-        """Other strokes, and how they are drawn: `rendering.draw(strokes)` is the picture.
+        """Varied strokes and their rendering; `rendering.draw(strokes)` is the picture.
 
         Args:
-            strokes: what was written.
-            rendering: how it would be drawn without changes.
+            rendering: of the original strokes.
             generator: of this item in this epoch (`item_generator`).
         """
         across, down = generator.uniform(-self.shift, self.shift, 2).tolist()
@@ -101,12 +99,12 @@ class StrokeAugmentation:
         return self.write(strokes, generator), drawn
 
     def write(self, strokes: Strokes, generator: np.random.Generator) -> Strokes:
-        """The strokes alone: stretched, slanted and turned about their middle, then bent, then jittered."""
+        """The strokes stretched, slanted and rotated about their middle, then distorted, then jittered."""
         factor = _factor(self.stretch, generator)
         slant = generator.uniform(-self.slant, self.slant)
         turn = math.radians(generator.uniform(-self.rotation, self.rotation))
         cos, sin = math.cos(turn), math.sin(turn)
-        # of columns (x, y), y down: a slant to the right moves what is above to the right
+        # for columns (x, y), y down: a slant moves upper points to the right
         matrix = (
             np.array([[cos, -sin], [sin, cos]]) @ np.array([[1, -slant], [0, 1]]) @ np.diag([factor, 1 / factor])
         ).T
@@ -124,23 +122,21 @@ class StrokeAugmentation:
 
 @dataclass(frozen=True, slots=True)
 class ImageAugmentation:
-    """Pictures seen otherwise: moved, scaled, slanted, turned, brighter or paler.
+    """Variations of pictures: shift, scale, slant, rotation, brightness, contrast and flips.
 
-    Every number is the largest change; 0 leaves pictures as they are. A factor f of `scale`, `brightness` or
-    `contrast` means a draw from 1 / (1 + f) to 1 + f, its logarithm uniform; all else is uniform between minus and
-    plus the number.
+    Every number is the largest change; 0 means no change. A number f of `scale`, `brightness` or `contrast` means a
+    factor from 1 / (1 + f) to 1 + f with a uniform logarithm; others are uniform between minus and plus the number.
 
     Args:
         shift: as a share of the shorter side.
         scale: of the size.
         slant: columns to the right for each row upwards.
-        rotation: degrees.
+        rotation: in degrees.
         brightness: of all values.
         contrast: of the differences from the picture's mean.
-        flip: whether every second picture, at random, has left and right exchanged. Texts that name sides would
-            become wrong, and so would writing.
-        fill: what is beyond a picture: `paper` is white, and the picture grows so that nothing is cut off; `edge`
-            repeats the last row and column, and the size stays, as for photographs.
+        flip: whether a random half of the pictures is mirrored, which suits neither writing nor texts that name sides.
+        fill: `paper` enlarges the picture with white, so that nothing is cut off; `edge` repeats the last row and
+            column and keeps the size, as for photographs.
 
     Raises:
         RegardError: for a number that is negative or not finite, or another `fill`.
@@ -161,7 +157,7 @@ class ImageAugmentation:
             raise RegardError(f"fill must be paper or edge; got {self.fill!r}.")
 
     def __call__(self, image: NDArray[np.uint8], generator: np.random.Generator) -> NDArray[np.uint8]:
-        """Another picture, (H', W', C) uint8; with `fill="edge"` of the same height and width.
+        """A varied picture, (H', W', C) uint8; with `fill="edge"` of the same height and width.
 
         Args:
             image: (H, W, C) uint8.
@@ -190,23 +186,23 @@ class ImageAugmentation:
         return np.ascontiguousarray(image)
 
     def _warped(self, image: NDArray[np.uint8], matrix: NDArray[np.float64], move: NDArray[np.float64]) -> Any:
-        """The picture under a matrix of columns (x, y) about its middle, and moved by (x, y)."""
+        """The picture under a matrix for columns (x, y) about its middle, shifted by (x, y)."""
         from regard.image.resizing import warp  # torch, which options of augmentation do not need
 
         height, width = image.shape[:2]
         if self.fill == "edge":
             return warp(image, matrix, move, height, width, paper=False)
-        # the extent of the corners, and what it is moved by, to which the picture grows
+        # the picture grows to the extent of its corners and the shift
         across, down = np.abs(matrix) @ (width, height)
         grown = math.ceil(down + abs(move[1]) - 1e-6), math.ceil(across + abs(move[0]) - 1e-6)
         return warp(image, matrix, move / 2, *grown, paper=True)
 
 
 def _waves(points: NDArray[np.float64], draws: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where a sum of plane waves moves points (points, 2) to: each coordinate has mean 0 and variance 1.
+    """The shifts of points (points, 2) by a sum of plane waves, with mean 0 and variance 1 in each coordinate.
 
-    Wave k moves a point p by m_k sqrt(2 / K) cos(2 pi d_k . p / l_k + f_k): its direction d_k, length l_k (2 to 8, its
-    logarithm uniform) and phase f_k are from `draws` (3, K), uniform from -1 to 1; `moves` (K, 2) are normal.
+    Wave k moves a point p by m_k sqrt(2 / K) cos(2 pi d_k . p / l_k + f_k): its direction d_k, length l_k (2 to 8, with
+    a uniform logarithm) and phase f_k are from `draws` (3, K), uniform from -1 to 1; `moves` (K, 2) are normal.
     """
     directions, lengths, phases = np.pi * draws[0], 4 * 2 ** draws[1], np.pi * draws[2]
     steps = 2 * np.pi * np.stack([np.cos(directions), np.sin(directions)]) / lengths
@@ -217,7 +213,7 @@ def _waves(points: NDArray[np.float64], draws: NDArray[np.float64], moves: NDArr
 def _jittered(
     points: NDArray[np.float64], lengths: list[int], moves: NDArray[np.float64], size: float
 ) -> NDArray[np.float64]:
-    """The points (points, 2) of all strokes, each stroke by its row of moves (strokes, 3): x, y, log of its size."""
+    """The points (points, 2) of all strokes, each changed by its row of moves (strokes, 3): x, y, log of its size."""
     starts = np.cumsum([0, *lengths[:-1]])
     middles = (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts)) / 2
     stroke = np.repeat(np.arange(len(lengths)), lengths)

@@ -1,4 +1,4 @@
-"""How pictures of any size are brought into the sizes that a network takes."""
+"""Conversion of pictures of any size to the sizes and values of a network's input."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Fit = Literal["pad", "stretch", "crop"]
 Small = Literal["refuse", "pad"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-"""Mean and deviation of the colours of ImageNet, red, green and blue, of values from 0 to 1."""
+"""Mean and deviation of red, green and blue in ImageNet, for values from 0 to 1."""
 LUMA = (0.299, 0.587, 0.114)
-"""How much red, green and blue count for grey, as in `read_image` (ITU-R BT.601)."""
+"""The weights of red, green and blue in grey, as in `read_image` (ITU-R BT.601)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a picture lies in the one that a network gets.
+    """The size and place of a picture in the input of a network.
 
     Args:
-        height, width: of what the network gets.
-        inner_height, inner_width: to which the picture is scaled.
-        top, left: where its first row and column come to lie; negative if they are cut off.
+        height, width: of the input.
+        inner_height, inner_width: of the scaled picture.
+        top, left: of its first row and column in the input; negative if they are cut off.
     """
 
     height: int
@@ -40,33 +40,29 @@ class Frame:
     left: int = 0
 
     def apply(self, points: NDArray[np.floating], height: int, width: int) -> NDArray[np.float64]:
-        """The pixels (…, 2) in what the network gets of pixels (…, 2) of a picture, x and y.
-
-        Args:
-            height, width: of the picture.
-        """
+        """Pixels (…, 2), x and y, of the input for pixels (…, 2) of a picture of this height and width."""
         scale = self.inner_width / width, self.inner_height / height
         return np.asarray(points, np.float64) * scale + (self.left, self.top)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """How a picture is brought into the sizes and values that a network takes.
+    """Converts a picture to the size and values of a network's input.
 
-    Either every picture keeps its own size within limits (text and formulas: batches are padded), or all get one
-    `size` (photographs and pretrained networks). Pictures are made smaller to keep the limits and never larger, unless
-    there is one `size`; their aspect is kept, unless `fit` is `stretch`. Scaling averages (`regard.image.resize`).
+    Pictures either keep their sizes within limits (text and formulas, in padded batches), or all get one `size`
+    (photographs and pretrained networks). Limits reduce pictures and never enlarge them; the aspect ratio is kept
+    unless `fit` is `stretch`. Scaling is antialiased (`regard.image.resize`).
 
     Args:
-        colour: `grey` (C = 1) or `rgb` (C = 3); a picture of the other kind is converted.
+        colour: `grey` (C = 1) or `rgb` (C = 3); other pictures are converted.
         max_height, max_width, max_pixels: limits; None: no limit.
-        min_height, min_width: the smallest that the network takes.
-        small: what happens to a smaller picture: `refuse`, or `pad` with zeros to the right and at the bottom.
-        size: height and width of all pictures; not together with the limits above.
-        fit: how they get it: `pad` scales a picture so that all of it is within and puts zeros round it; `crop` scales
-            it so that all is filled and cuts off what is beyond; `stretch` scales height and width each by itself.
-        invert: 1 - x / 255, so that white paper is 0 and ink 1; otherwise x / 255.
-        mean, std: of each channel, after that: (x - mean) / std. One number is for all channels.
+        min_height, min_width: the smallest input of the network.
+        small: whether smaller pictures are errors (`refuse`), or padded with zeros on the right and at the bottom.
+        size: height and width of all pictures, instead of limits.
+        fit: for `size`: `pad` scales the whole picture into the size and surrounds it by zeros; `crop` scales it to
+            fill the size and cuts off the rest; `stretch` scales height and width separately.
+        invert: 1 - x / 255, so that white is 0 and ink 1; otherwise x / 255.
+        mean, std: for each channel or all: (x - mean) / std, after that.
 
     Raises:
         RegardError: for options that contradict each other.
@@ -129,19 +125,19 @@ class Fitting:
         return 1 if self.colour == "grey" else 3
 
     def sizes(self, height: int, width: int, *, place: str = "") -> tuple[int, int]:
-        """Height and width that a picture of this height and width gets.
+        """Height and width of the input for a picture.
 
         Args:
-            place: what messages begin with, such as the picture's file.
+            place: the beginning of messages, such as the picture's file.
 
         Raises:
-            DataError: for a picture that is too small, if small ones are refused.
+            DataError: for a picture that is too small, if `small` is `refuse`.
         """
         frame = self.frame(height, width, place=place)
         return frame.height, frame.width
 
     def frame(self, height: int, width: int, *, place: str = "") -> Frame:
-        """Size and place of a picture in what the network gets; arguments and errors as of `sizes`."""
+        """Size and place of a picture in the input, with arguments and errors of `sizes`."""
         before = place and f"{place}: "
         if min(height, width) < 1:
             raise DataError(f"{before}the picture has no pixels: {height} × {width} (height × width).")
@@ -150,10 +146,10 @@ class Fitting:
         scale = min(1.0, (self.max_height or height) / height, (self.max_width or width) / width)
         if self.max_pixels is not None:
             scale = min(scale, math.sqrt(self.max_pixels / (height * width)))
-        # rounded down, so that the limits are kept; what is exact but for rounding is not a pixel less
+        # rounded down to keep the limits, except for errors of rounding
         inner_height, inner_width = (max(1, math.floor(side * scale + 1e-6)) for side in (height, width))
         if self.max_pixels is not None and inner_height * inner_width > self.max_pixels:
-            # a side of less than a pixel has become one
+            # a side below a pixel was rounded up
             inner_height = min(inner_height, self.max_pixels)
             inner_width = min(inner_width, self.max_pixels // inner_height)
         outer = max(inner_height, self.min_height), max(inner_width, self.min_width)
@@ -166,15 +162,15 @@ class Fitting:
         return Frame(*outer, inner_height, inner_width)
 
     def __call__(self, image: NDArray[np.uint8], *, place: str = "") -> NDArray[np.float32]:
-        """What the network gets of a picture: (C, H, W) float32.
+        """The input for a picture: (C, H, W) float32.
 
         Args:
             image: (H, W, 1) or (H, W, 3) uint8.
-            place: what messages begin with, such as the picture's file.
+            place: as in `sizes`.
 
         Raises:
             ShapeError: for another shape or type.
-            DataError: for a picture that is too small, if small ones are refused.
+            DataError: for a picture that is too small, if `small` is `refuse`.
         """
         if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8:
             raise ShapeError(
@@ -201,17 +197,17 @@ class Fitting:
         scales = outer_height / height, outer_width / width
         scale = min(scales) if self.fit == "pad" else max(scales)
         inner_height, inner_width = max(1, round(height * scale)), max(1, round(width * scale))
-        # in the middle; half a pixel goes to the left and up
+        # in the middle, rounded to the left and up
         top, left = (outer_height - inner_height) // 2, (outer_width - inner_width) // 2
         return Frame(outer_height, outer_width, inner_height, inner_width, top, left)
 
     def _values(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(C, H, W) float32 of the bytes of all channels."""
+        """The values (C, H, W) float32 of bytes."""
         levels = np.arange(256, dtype=np.float64) / 255
         if self.invert:
             levels = 1 - levels
         mean, std = np.array(self.mean or (0.0,)), np.array(self.std or (1.0,))
-        # the values of the 256 levels in each channel, or in all
+        # the values of the 256 levels, in each channel or in all
         table = ((levels - mean[:, None]) / std[:, None]).astype(np.float32)
         if len(table) == 1:
             return table[0][pixels]
@@ -221,16 +217,16 @@ class Fitting:
 def pad_images(
     images: Sequence[NDArray[np.float32]], *, multiple: int = 1
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """A batch of pictures of different sizes: (B, C, H, W) float32, and the mask (B, H, W), True at real pixels.
+    """A padded batch of pictures: (B, C, H, W) float32, and the mask (B, H, W), True at real pixels.
 
-    Pictures lie at the top left; padding is 0.
+    Pictures are at the top left; padding is 0.
 
     Args:
-        images: (C, H, W) each, as `Fitting` returns them.
-        multiple: H and W are rounded up to multiples of it, so that batches have fewer different sizes.
+        images: (C, H, W) each, as returned by `Fitting`.
+        multiple: H and W are rounded up to multiples of this, so that batches have fewer different sizes.
 
     Raises:
-        ShapeError: for no pictures, or such as differ in C.
+        ShapeError: for no pictures, or different C.
 
     >>> batch, mask = pad_images([np.ones((1, 2, 3), np.float32), np.ones((1, 3, 2), np.float32)])
     >>> batch.shape, mask.sum((1, 2)).tolist()
@@ -249,7 +245,7 @@ def pad_images(
 
 
 def _coloured(image: NDArray[np.uint8], num_channels: int) -> NDArray[np.uint8]:
-    """A picture in as many channels."""
+    """A picture in a number of channels."""
     if image.shape[2] == num_channels:
         return image
     if num_channels == 3:

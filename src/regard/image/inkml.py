@@ -1,4 +1,4 @@
-"""Handwriting in files of InkML, as CROHME and others have it."""
+"""Handwriting in InkML files, as in CROHME."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from regard.errors import DataError
 from regard.image.strokes import Line, Strokes, Symbol
 
 MAX_BYTES = 64 << 20
-"""The largest file that is read."""
+"""The size of the largest file."""
 TRUTH = ("truth", "normalizedLabel", "label")
-"""Types of the annotations that say what is written, the first that a file has counts."""
+"""Types of annotations of the text, in the order of preference."""
 ENCODINGS = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "latin1", "windows-1252"}
-"""Encodings in which markup is ASCII, so that no declaration of entities can hide."""
+"""Encodings in which markup is ASCII, so that declarations of entities are detected."""
 
 
 def read_inkml(path: str | os.PathLike[str], *, truth: str | None = None) -> Strokes:
-    """The strokes of an InkML file, with its text and its symbols if it says them.
+    """The strokes of an InkML file, with its text and symbols if it has them.
 
-    Traces are points of the channels X and Y; others, such as the time or the pressure, are left out. The text is the
-    annotation of the ink whose type is `truth`, without dollar signs around it. A group of traces with a text of its
-    own is a symbol. No entities are expanded: a file that declares some is refused.
+    Traces are points of the channels X and Y; others, such as time or pressure, are left out. The text is the
+    annotation of type `truth`, without surrounding dollar signs. A group of traces with a text is a symbol. Entities
+    are not expanded: a file that declares entities is an error.
 
     Args:
-        truth: type of the annotation that is the text; None: `truth`, or else `normalizedLabel` or `label`.
+        truth: the type of the text's annotation; None: `truth`, or else `normalizedLabel` or `label`.
 
     Raises:
-        DataError: for a file that is missing, no InkML, or larger than 64 MiB, and for a trace that is malformed. The
-            text names the file and the trace.
+        DataError: for a file that is missing, not InkML, or larger than 64 MiB, and for a malformed trace. The text
+            names the file and the trace.
 
     Source: Ink Markup Language (InkML), W3C Recommendation 2011; the groups as in CROHME's files.
     """
@@ -61,7 +61,7 @@ def _parsed(path: Path) -> ElementTree.Element:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise DataError(f"{path}: {size:,} bytes are more than a file of handwriting has ({MAX_BYTES:,}).")
+            raise DataError(f"{path}: {size:,} bytes are more than the limit for handwriting, {MAX_BYTES:,}.")
         content = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
@@ -75,16 +75,16 @@ def _parsed(path: Path) -> ElementTree.Element:
     encoding = declared[1].decode("ascii", "replace").lower() if declared else "utf-8"
     if encoding not in ENCODINGS or b"\x00" in content:
         named = f"the encoding {encoding}" if encoding not in ENCODINGS else "UTF-16 or binary data"
-        raise DataError(f"{path}: {named} is not read; convert the file to UTF-8 first.")
+        raise DataError(f"{path}: {named} cannot be read; convert the file to UTF-8 first.")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         shown = f"byte 0x{content[error.start]:02X} at {error.start + 1:,} of the file"
         raise DataError(f"{path}: not {encoding.upper()}: {shown}.") from None
     if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
-        raise DataError(f"{path}: a document type or entities are declared; ink needs none, so they are refused.")
+        raise DataError(f"{path}: declarations of document types and entities are not allowed; remove them.")
     try:
-        # the parser takes UTF-8, whatever the declaration says
+        # as UTF-8, regardless of the declaration
         root = ElementTree.fromstring(text.encode(), ElementTree.XMLParser(encoding="utf-8"))
     except ElementTree.ParseError as error:
         line, column = error.position
@@ -107,7 +107,7 @@ def _line(text: str, columns: tuple[int, int], where: str) -> Line:
         line = np.array(chosen, dtype=np.float64)
     except ValueError:
         number, shown = next((i, " ".join(pair)) for i, pair in enumerate(chosen, 1) if not _are_numbers(pair))
-        hint = "\n  Differences of points (' and \") are not read." * any(mark in shown for mark in "'\"!*?")
+        hint = "\n  Differences of points (' and \") are not supported." * any(mark in shown for mark in "'\"!*?")
         raise DataError(f"{where}: point {number}: expected numbers; got {shown[:40]!r}.{hint}") from None
     with np.errstate(over="ignore"):
         return line.astype(np.float32)
@@ -122,7 +122,7 @@ def _are_numbers(texts: list[str]) -> bool:
 
 
 def _symbols(ink: ElementTree.Element, number_of: dict[str, int], path: Path) -> Iterator[Symbol]:
-    """The groups of traces that no group with a text is within."""
+    """The groups with a text and traces of their own, without groups of groups."""
     for group in _named(ink, "traceGroup"):
         label = next((note.text for note in group if _tag(note) == "annotation" and note.text), None)
         views = [view.get("traceDataRef", "").lstrip("#") for view in group if _tag(view) == "traceView"]
@@ -131,12 +131,12 @@ def _symbols(ink: ElementTree.Element, number_of: dict[str, int], path: Path) ->
             continue
         for name in names:
             if name not in number_of:
-                raise DataError(f"{path}: the group of {label.strip()!r} has trace {name!r}, which there is not.")
+                raise DataError(f"{path}: the group of {label.strip()!r} has trace {name!r}, which does not exist.")
         yield Symbol(label.strip(), tuple(sorted({number_of[name] for name in names})))
 
 
 def _named(ink: ElementTree.Element, tag: str) -> Iterator[ElementTree.Element]:
-    """Elements of this name at any depth, in any namespace, in their order."""
+    """Elements of this name at any depth and in any namespace, in order."""
     return (element for element in ink.iter() if _tag(element) == tag)
 
 
@@ -149,5 +149,5 @@ def _id(element: ElementTree.Element) -> str:
 
 
 def _undollared(text: str) -> str:
-    """A formula without the signs that begin and end it."""
+    """A formula without surrounding dollar signs."""
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == "$" else text

@@ -1,4 +1,4 @@
-"""Pictures in files: PNG, JPEG and whatever else Pillow reads."""
+"""Picture files: PNG, JPEG and other formats of Pillow."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from regard.errors import DataError, RegardError
 Colour = Literal["grey", "rgb"]
 Report = Callable[[str], None]
 MAX_PIXELS = 50_000_000
-"""The most pixels of a file that is decoded if nothing else is chosen."""
+"""The default limit of the pixels of a file."""
 ORIENTATION = 0x0112
-"""EXIF's number of how a camera was held, 1 to 8."""
-TURNED = {2: (0,), 3: (3,), 4: (1,), 5: (5,), 6: (4,), 7: (6,), 8: (2,)}
-"""By orientation, Pillow's number of the transposition that sets a picture upright."""
+"""EXIF's tag of the orientation, 1 to 8."""
+TRANSPOSITIONS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+"""Pillow's number of the transposition that sets a picture upright, by orientation."""
 SIXTEEN_BITS = 257
 """White of 16 bits, 65535, divided by white of 8 bits."""
 
@@ -36,20 +36,20 @@ def read_image(
     max_pixels: int = MAX_PIXELS,
     report: Report | None = None,
 ) -> NDArray[np.uint8]:
-    """A picture, (H, W, C) uint8 as on a screen: 0 is black, 255 is white.
+    """A picture, (H, W, C) uint8 from 0, black, to 255, white.
 
-    It stands upright (EXIF's orientation is obeyed), what is transparent lies on white paper, 16 bits are scaled to 8,
-    and CMYK and palettes become colours. Of several pictures in a file the first is read.
+    EXIF's orientation is applied, transparent pixels are put on white, 16 bits are scaled to 8, and CMYK and palettes
+    are converted. The first picture of a file with several is read.
 
     Args:
         path: the file, or a `PIL.Image.Image`.
         colour: `grey`, C = 1 (luma 0.299 R + 0.587 G + 0.114 B), or `rgb`, C = 3.
-        max_pixels: a picture with more is refused before it is decoded, so that a small file cannot fill the memory.
-        report: is told what was left out, in a sentence that names the file; None: it is a warning.
+        max_pixels: the limit, which is checked before decoding, so that a small file cannot fill the memory.
+        report: called with a sentence about pictures left out, which names the file; None: a warning.
 
     Raises:
-        DataError: for a file that is missing, empty, no picture, damaged, or larger than `max_pixels`. The text names
-            the file.
+        DataError: for a file that is missing, empty, not a picture, damaged, or larger than `max_pixels`. The text
+            names the file.
     """
     if colour not in ("grey", "rgb"):
         raise RegardError(f"colour must be 'grey' or 'rgb'; got {colour!r}.")
@@ -61,9 +61,9 @@ def read_image(
         if width * height > max_pixels:
             raise DataError(
                 f"{file}: {width:,} × {height:,} pixels are more than max_pixels={max_pixels:,}; it is not decoded.\n"
-                "  Make it smaller, or raise max_pixels if it is what it should be."
+                "  Make it smaller, or raise max_pixels if the size is correct."
             )
-        turned = _orientation(picture)
+        orientation = _orientation(picture)
         if (count := _num_frames(picture)) > 1:
             text = f"{file}: {count} pictures in one file, an animation or pages; the first is read."
             (report or _warn)(text)
@@ -74,22 +74,22 @@ def read_image(
             raise
         except Exception as error:  # decoders raise errors of any type for damaged data
             raise DataError(f"{file}: the picture is truncated or damaged: {_reason(error)}.") from None
-        for method in TURNED.get(turned, ()):
-            flat = flat.transpose(method)
+        if orientation in TRANSPOSITIONS:
+            flat = flat.transpose(TRANSPOSITIONS[orientation])
         pixels = np.array(flat, dtype=np.uint8)
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
 def is_pillow(image: Any) -> bool:
-    """Whether something is a picture of Pillow."""
+    """Whether an object is a picture of Pillow."""
     return hasattr(image, "getexif") and hasattr(image, "convert")
 
 
 def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Height and width of the picture that `read_image` would read; only the file's header is read.
+    """Height and width of a picture, upright, from the file's header.
 
     Raises:
-        DataError: for a file that is missing, empty or no picture. The text names the file.
+        DataError: for a file that is missing, empty or not a picture. The text names the file.
     """
     with _opened(Path(path)) as picture:
         width, height = picture.size
@@ -98,7 +98,7 @@ def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """The picture of a file, not yet decoded."""
+    """The picture of a file before decoding."""
     from PIL import Image, UnidentifiedImageError  # not at the start of every command
 
     with ExitStack() as stack:
@@ -109,8 +109,8 @@ def _opened(path: Path) -> Iterator[Any]:
                 file = BytesIO(file.read())
             picture = stack.enter_context(Image.open(file))
         except Image.DecompressionBombError as error:
-            found = re.search(r"\d+", str(error))
-            count = f"{int(found[0]):,} pixels" if found else "so many pixels"
+            number = re.search(r"\d+", str(error))
+            count = f"{int(number[0]):,} pixels" if number else "the pixels"
             raise DataError(f"{path}: {count} are more than Pillow decodes; make the picture smaller.") from None
         except FileNotFoundError:
             folder = "" if path.parent.is_dir() else f" the folder {path.parent} does not exist."
@@ -120,7 +120,7 @@ def _opened(path: Path) -> Iterator[Any]:
         except UnidentifiedImageError:
             raise DataError(f"{path}: {_no_picture(path)}") from None
         except OSError as error:
-            if os.path.isdir(path):  # what Windows calls a lack of permission
+            if os.path.isdir(path):  # PermissionError on Windows
                 raise DataError(f"{path} is a folder; expected the file of a picture.") from None
             raise DataError(f"{path}: the picture cannot be read: {_reason(error)}.") from None
         except Exception as error:  # readers of headers raise errors of any type for damaged data
@@ -139,7 +139,7 @@ def _flat(picture: Any, colour: Colour, path: Path) -> Any:
         return grey if mode == "L" else grey.convert("RGB")
     if picture.mode in ("I", "F"):
         kind = "32-bit integers" if picture.mode == "I" else "floating-point numbers"
-        raise DataError(f"{path}: its pixels are {kind}, whose white is unknown; save it with 8 or 16 bits.")
+        raise DataError(f"{path}: its pixels are {kind} with unknown white; save it with 8 or 16 bits.")
     if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
         ink = picture.convert("RGBA")
         paper = Image.new("RGBA", ink.size, (255, 255, 255, 255))
@@ -150,20 +150,20 @@ def _flat(picture: Any, colour: Colour, path: Path) -> Any:
 
 
 def _orientation(picture: Any) -> int:
-    """EXIF's orientation; 1 if there is none that can be read, or Pillow obeys it by itself."""
+    """EXIF's orientation; 1 if there is none, it cannot be read, or Pillow applies it."""
     if picture.format == "TIFF":
         return 1
     if picture.format == "PNG" and "exif" not in picture.info:
-        return 1  # Pillow would decode the picture to look behind it
+        return 1  # getexif would decode the picture
     try:
         number = picture.getexif().get(ORIENTATION, 1)
     except Exception:  # damaged EXIF
         return 1
-    return number if number in TURNED else 1
+    return number if number in TRANSPOSITIONS else 1
 
 
 def _num_frames(picture: Any) -> int:
-    if picture.format == "MPO":  # a photograph, with a second one from beside it or a smaller one
+    if picture.format == "MPO":  # a photograph with a second view or a smaller copy
         return 1
     try:
         return int(getattr(picture, "n_frames", 1))
@@ -172,9 +172,9 @@ def _num_frames(picture: Any) -> int:
 
 
 def _no_picture(path: Path) -> str:
-    """What a file is that is no picture."""
+    """The reason why a file is not a picture."""
     if not path.is_file():
-        return "what the pipe holds is no picture of a kind that Pillow reads."
+        return "the data of the pipe are in no format of Pillow."
     with path.open("rb") as file:
         head = file.read(1024)
     if not head:
@@ -187,8 +187,8 @@ def _no_picture(path: Path) -> str:
         return "SVG, a drawing without pixels; export it as PNG first."
     words = head.decode("utf-8", errors="ignore").split()
     if len("".join(words).encode()) >= 0.5 * len(head) and all(map(str.isprintable, words)):
-        return f"text and no picture; it begins with {' '.join(words)[:40]!r}."
-    return "no picture of a kind that Pillow reads."
+        return f"text, not a picture; it begins with {' '.join(words)[:40]!r}."
+    return "the file is in no format of Pillow."
 
 
 def _reason(error: Exception) -> str:
@@ -197,10 +197,10 @@ def _reason(error: Exception) -> str:
 
 
 class _Quiet:
-    """Silences Pillow's warnings while pictures are read, in several threads too.
+    """Silences Pillow's warnings while pictures are read, also in several threads.
 
-    `warnings.catch_warnings` of one thread would restore the filters that another has set, so only the first that
-    enters sets them, and the last that leaves restores them.
+    As `warnings.catch_warnings` of one thread would restore the filters of another, the first thread that enters sets
+    the filters, and the last that leaves restores them.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Strokes drawn into pictures."""
+"""Drawing strokes into pictures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from regard.image.strokes import Strokes
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where strokes lie in their picture: the pixel of a point is (point - origin) · scale + corner.
+    """The map from strokes to pixels of their picture: (point - origin) · scale + corner.
 
     Args:
         height, width: of the picture, in pixels.
         scale: pixels for each unit of the strokes.
         origin: x and y of the left and upper end of the ink, in units of the strokes.
-        corner: its pixel.
+        corner: the pixel of the origin.
     """
 
     height: int
@@ -40,16 +40,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How strokes become a picture.
+    """Draws strokes as a picture.
 
     Args:
         unit: pixels of a symbol's typical height (`Strokes.typical_size`).
         pen: the pen's width in pixels.
-        margin: paper around the ink in pixels: one number, or left, top, right and bottom.
-        max_pixels: the most pixels of a picture; what would have more is drawn smaller, with the same pen.
+        margin: white around the ink in pixels: one number, or left, top, right and bottom.
+        max_pixels: the most pixels of a picture; larger ones are scaled down, with the same pen.
 
     Raises:
-        RegardError: for sizes that are not positive, or a picture that has no room for ink.
+        RegardError: for sizes that are not positive, or a picture without room for ink.
     """
 
     unit: float = 24.0
@@ -89,11 +89,10 @@ class Rendering:
         across, down = self._paper
         if (scale * width + across + 1) * (scale * height + down + 1) > self.max_pixels:
             # (w s + a) (h s + d) = max_pixels for s, with a pixel of each side for rounding up
-            across, down = across + 1, down + 1
-            linear, rest = width * down + height * across, self.max_pixels - across * down
-            # the root in the form that does not cancel, and holds for strokes without width or height too
+            a, d = across + 1, down + 1
+            linear, rest = width * d + height * a, self.max_pixels - a * d
+            # the root without cancellation, also for strokes without width or height
             scale = 2 * rest / (linear + math.sqrt(linear * linear + 4 * width * height * rest))
-            across, down = across - 1, down - 1
         return Placement(
             math.ceil(scale * height + down),
             math.ceil(scale * width + across),
@@ -103,13 +102,10 @@ class Rendering:
         )
 
     def draw(self, strokes: Strokes) -> NDArray[np.uint8]:
-        """The picture, (H, W, 1) uint8: black ink on white paper.
-
-        Strokes are straight lines between their points, drawn with a round pen (`regard.image.lines`).
-        """
+        """The picture, (H, W, 1) uint8, black on white: straight lines between points (`regard.image.lines`)."""
         placement = self.place(strokes)
         ink = draw_lines(_segments(strokes, placement), placement.height, placement.width, pen=self.pen).numpy()
-        # 255 - round(255 c), in place: the picture is read once
+        # 255 - round(255 c), in place
         np.multiply(ink, -255, out=ink)
         np.add(ink, 255.5, out=ink)
         return ink.astype(np.uint8)[..., None]
@@ -123,17 +119,11 @@ def render(
     margin: float | tuple[float, float, float, float] = 4.0,
     max_pixels: int = 1_000_000,
 ) -> NDArray[np.uint8]:
-    """Draws strokes: (H, W, 1) uint8, black ink on white paper, antialiased.
+    """Draws strokes: (H, W, 1) uint8, black on white, antialiased.
 
-    The picture is as large as the ink and its margin. Its scale makes a typical symbol `unit` pixels high, so that
-    short and long formulas are written equally large. What would have more than `max_pixels` is drawn smaller.
-
-    Args:
-        strokes: what was written.
-        unit, pen, margin, max_pixels: as of `Rendering`, which also tells where each point is (`place`).
-
-    Raises:
-        RegardError: as `Rendering`.
+    The picture has the size of the ink and its margin. A typical symbol is `unit` pixels high, so that short and long
+    formulas have symbols of the same size, unless the picture would exceed `max_pixels`. Arguments and errors are those
+    of `Rendering`, whose `place` returns the pixels of points.
 
     >>> render(Strokes.of([[0, 0, 100, 100], [100, 0, 0, 100]]), unit=20).shape
     (30, 30, 1)
@@ -142,12 +132,12 @@ def render(
 
 
 def pixel_strokes(strokes: Strokes, rendering: Rendering | None = None, fitting: Fitting | None = None) -> Strokes:
-    """The strokes in pixels of the picture that a network gets of them: which lie in which cell of its grid.
+    """The strokes in pixels of a network's input, to relate them to the cells of its grid.
 
     Args:
         strokes: in their own unit.
-        rendering: how they are drawn; as `render` does it if None.
-        fitting: how the picture is brought into the network's sizes; not at all if None.
+        rendering: as in `render` if None.
+        fitting: of the picture to the input; none if None.
 
     Raises:
         DataError: for a picture that is too small for the fitting.
@@ -166,7 +156,7 @@ def pixel_strokes(strokes: Strokes, rendering: Rendering | None = None, fitting:
 
 
 def _segments(strokes: Strokes, placement: Placement) -> torch.Tensor:
-    """x and y of both ends of each piece of a stroke (segments, 4), in pixels; a stroke of one point is a piece."""
+    """x and y of both ends of the segments of strokes (segments, 4), in pixels, with a segment for a single point."""
     points = placement.apply(np.concatenate(strokes.lines))
     lengths = np.array([len(line) for line in strokes.lines])
     ends = np.cumsum(lengths)

@@ -1,4 +1,4 @@
-"""Handwriting as the paths of a pen."""
+"""Handwriting as strokes of a pen."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Line = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A written symbol: its label, and which strokes it consists of.
+    """A written symbol: its label and its strokes.
 
     Args:
         label: as annotated, such as `\\\\alpha`.
-        strokes: places in `Strokes.lines`, from 0.
+        strokes: indices in `Strokes.lines`.
     """
 
     label: str
@@ -30,14 +30,14 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strokes:
-    """What was written with a pen: one line from each touch of the paper to the next lift.
+    """Handwriting as strokes, each a line from a touch of the paper to the next lift.
 
     Args:
-        lines: (points, 2) float32 of each stroke: x to the right and y down, in any unit. A stroke has at least one
-            point; one alone is a dot.
-        text: what is written, if the file says it.
-        symbols: which strokes are which symbol, if the file says it.
-        place: where it is from, such as `ink.jsonl:3`, for messages.
+        lines: (points, 2) float32 for each stroke: x to the right and y down, in any unit. A stroke has at least one
+            point; a single one is a dot.
+        text: the written text, if the file has it.
+        symbols: the written symbols, if the file has them.
+        place: file and line, such as `ink.jsonl:3`, for messages.
 
     Raises:
         DataError: for a stroke of another shape, without points, or with a number that is not finite.
@@ -64,7 +64,7 @@ class Strokes:
             number, line = next((i, line) for i, line in enumerate(self.lines, 1) if not np.isfinite(line).all())
             where = int(np.flatnonzero(~np.isfinite(line).all(1))[0])
             raise DataError(
-                f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points are finite float32."
+                f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points must be finite float32."
             )
         for symbol in self.symbols:
             if wrong := [i for i in symbol.strokes if not 0 <= i < len(self.lines)]:
@@ -72,15 +72,15 @@ class Strokes:
 
     @classmethod
     def of(cls, value: Any, *, text: str | None = None, place: str = "") -> Strokes:
-        """Strokes from lists of numbers, as JSON has them.
+        """Strokes from lists of numbers, as in JSON.
 
         Args:
-            value: a list of strokes, each a list [x0, y0, x1, y1, …] or a list of points [x, y]; what follows x and
-                y in a point, such as the time, is left out.
-            text, place: as of the class.
+            value: a list of strokes, each a list [x0, y0, x1, y1, …] or a list of points [x, y]; further numbers of a
+                point, such as the time, are left out.
+            text, place: as for the class.
 
         Raises:
-            DataError: for anything else. The text begins with the place and names stroke and value.
+            DataError: for any other value. The text begins with the place and names stroke and value.
         """
         before = place and f"{place}: "
         if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
@@ -89,12 +89,12 @@ class Strokes:
 
     @property
     def num_points(self) -> int:
-        """Points of all strokes."""
+        """The number of points of all strokes."""
         return sum(map(len, self.lines))
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom: the smallest and largest x and y of all points."""
+        """Left, top, right and bottom of all points."""
         points = np.concatenate(self.lines)
         (left, top), (right, bottom) = points.min(0).tolist(), points.max(0).tolist()
         return left, top, right, bottom
@@ -107,12 +107,12 @@ class Strokes:
 
     @property
     def typical_size(self) -> float:
-        """About the height of a letter: the median size of strokes that are not dots.
+        """The approximate height of a letter: the median size of strokes, without dots.
 
-        The size of a stroke is its width or its height, whichever is larger. Most symbols are one stroke, or several
-        that are each about as large as the symbol (the strokes of x, + or =), so the median is near the size of a
-        letter, and a long fraction bar or a large bracket does not move it. Dots and commas would make it too small,
-        so strokes are left out that are smaller than a quarter of the third quartile. 0 if all strokes are points.
+        The size of a stroke is the larger one of its width and height. Most symbols have strokes about as large as the
+        symbol (as in x, + or =), so the median is near the size of a letter, and a long fraction bar or a large bracket
+        does not change it. Dots and commas, strokes smaller than a quarter of the third quartile, are left out. 0 if
+        all strokes are points.
         """
         points = np.concatenate(self.lines)
         starts = np.cumsum([0, *map(len, self.lines)])[:-1]
@@ -121,7 +121,7 @@ class Strokes:
         return float(np.median(sizes[sizes >= np.quantile(sizes, 0.75) / 4]))
 
     def mapped(self, lines: Iterable[NDArray[Any]]) -> Strokes:
-        """The same with other points; text, symbols and place stay."""
+        """The strokes with other points and the same text, symbols and place."""
         return Strokes(tuple(line.astype(np.float32) for line in lines), self.text, self.symbols, self.place)
 
 
