@@ -120,7 +120,7 @@ def test_a_fault_of_one_of_two_files_names_that_file() -> None:
 def test_a_first_line_that_names_the_columns_is_no_pair_and_named() -> None:
     for names in (("Word", "pronunciation"), ("en", "de"), ("source_text", "IPA transcription")):
         found = report([names, ("a b", "x"), ("b", "y")])
-        assert f"info: the first line of train names the columns ({', '.join(names)}) and is no pair" in str(found)
+        assert f"info: the first line of train names the columns ({', '.join(names)}) and is not a pair" in str(found)
         assert "train has 2 pairs" in str(found)
     for pairs in (
         [("word", "w ɜː d"), ("a", "b")],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError, RegardError
-from regard.image import Rendering, Strokes, Symbol, read_inkml, render
+from regard.image import Rendering, Strokes, Symbol, read_inkml
 from test_image_lines import drawn_plainly
 
 XMLNS = 'xmlns="http://www.w3.org/2003/InkML"'
@@ -92,7 +92,7 @@ def test_letters_are_as_high_in_short_formulas_as_in_long_ones(unit):
     for count in (1, 4, 40):
         for factor in (0.01, 1, 1000):  # whatever the unit of the strokes
             strokes = Strokes.of([[factor * n for n in letter] for letter in line_of_letters(count)])
-            heights.append(render(strokes, unit=unit, pen=2, margin=3, max_pixels=10**7).shape[0])
+            heights.append(Rendering(unit, pen=2, margin=3, max_pixels=10**7).draw(strokes).shape[0])
     assert max(heights) - min(heights) <= 1
     assert heights[0] == pytest.approx(unit + 2 * 3 + 2, abs=1)
 
@@ -135,7 +135,7 @@ def test_a_picture_is_black_ink_on_white_paper_where_the_placement_says():
 )
 @pytest.mark.parametrize("max_pixels", [400, 20_000])
 def test_no_picture_is_larger_than_allowed_or_without_ink(strokes, max_pixels):
-    picture = render(Strokes.of(strokes), unit=24, pen=2, margin=4, max_pixels=max_pixels)
+    picture = Rendering(unit=24, pen=2, margin=4, max_pixels=max_pixels).draw(Strokes.of(strokes))
     assert picture.size <= max_pixels
     assert picture.min() < 60  # a dot may lie where four pixels meet
     assert picture[0].min() == picture[-1].min() == picture[:, 0].min() == picture[:, -1].min() == 255

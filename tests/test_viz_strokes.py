@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from regard.errors import RegardError, ShapeError
-from regard.image import Fitting, Rendering, Strokes, pixel_strokes, render
+from regard.image import Fitting, Rendering, Strokes, pixel_strokes
 from regard.viz import CaptionedImage, plot_strokes, stroke_picture
 from regard.viz.colours import distinct
 from regard.viz.stroke_picture import UNREAD, draw_strokes
@@ -152,7 +152,6 @@ def test_strokes_in_pixels_lie_on_the_ink_of_the_image(fitting):
     strokes = Strokes.of([[100, 300, 400, 300], [250, 150, 250, 450], [700, 320]])
     rendering = Rendering(unit=30, pen=4)
     image = rendering.draw(strokes)
-    np.testing.assert_array_equal(image, render(strokes, unit=30, pen=4))
     seen = image[..., 0] if fitting is None else 255 * (1 - fitting(image)[0])
     for line in pixel_strokes(strokes, rendering, fitting).lines:
         x, y = np.floor(along(line, 0.5)).astype(int).T

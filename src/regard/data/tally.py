@@ -56,8 +56,8 @@ class SymbolTally:
     >>> tally = SymbolTally()
     >>> tally.add("t.tsv:1", ["é", "é", "ß"])
     >>> tally.add("t.tsv:2", [])
-    >>> tally.line("item|items has|have symbols that the model does not know")
-    "1 item has symbols that the model does not know: 'é' (2), 'ß' (1) (t.tsv:1)"
+    >>> tally.lines("item|items has|have symbols that the model does not know")
+    ["1 item has symbols that the model does not know: 'é' (2), 'ß' (1) (t.tsv:1)"]
     """
 
     names: Counter[str] = field(default_factory=Counter)
@@ -77,10 +77,6 @@ class SymbolTally:
         if len(self.places) < NUM_EXAMPLES:
             self.places.append(place)
 
-    def line(self, text: str) -> str:
-        """The number of items and the text, with the most frequent symbols and the first places."""
-        return self.about(counted(self.num_items, text))
-
     def about(self, text: str) -> str:
         """The text with the most frequent symbols and the first places."""
         shown = [f"{name!r} ({count:,})" for name, count in self.names.most_common(MOST_NAMES)]
@@ -90,8 +86,8 @@ class SymbolTally:
         return f"{text}{symbols} ({places})"
 
     def lines(self, text: str) -> list[str]:
-        """The line, if any item was counted."""
-        return [self.line(text)] if self.num_items else []
+        """A line with the number of items, the text, symbols and places, if any item was counted."""
+        return [self.about(counted(self.num_items, text))] if self.num_items else []
 
 
 def summary(warnings: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

@@ -1,7 +1,7 @@
 """Pictures: files, handwriting as strokes, and their conversion to inputs of networks.
 
     file ──► read_image ──► picture (H, W, C) uint8
-    strokes ──► render ──► picture (H, W, C) uint8
+    strokes ──► Rendering.draw ──► picture (H, W, C) uint8
     picture ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask (B, H, W)
 
 `StrokeAugmentation` and `ImageAugmentation` vary them at random, with a generator for each item.
@@ -19,7 +19,7 @@ from regard.image.strokes import Strokes, Symbol
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.image.rendering import Placement, Rendering, pixel_strokes, render
+    from regard.image.rendering import Placement, Rendering, pixel_strokes
     from regard.image.resizing import resize
 
 __all__ = [
@@ -39,11 +39,8 @@ __all__ = [
     "pixel_strokes",
     "read_image",
     "read_inkml",
-    "render",
     "resize",
 ]
 
 # these need torch, which tables of pictures do not
-__getattr__ = on_demand(
-    __name__, {"rendering": ["Placement", "Rendering", "pixel_strokes", "render"], "resizing": ["resize"]}
-)
+__getattr__ = on_demand(__name__, {"rendering": ["Placement", "Rendering", "pixel_strokes"], "resizing": ["resize"]})

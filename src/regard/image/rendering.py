@@ -40,7 +40,9 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """Draws strokes as a picture.
+    """Draws strokes as pictures of the size of the ink and its margin.
+
+    A typical symbol is `unit` pixels high, so that short and long formulas have symbols of the same size.
 
     Args:
         unit: pixels of a symbol's typical height (`Strokes.typical_size`).
@@ -50,6 +52,9 @@ class Rendering:
 
     Raises:
         RegardError: for sizes that are not positive, or a picture without room for ink.
+
+    >>> Rendering(unit=20).draw(Strokes.of([[0, 0, 100, 100], [100, 0, 0, 100]])).shape
+    (30, 30, 1)
     """
 
     unit: float = 24.0
@@ -102,7 +107,7 @@ class Rendering:
         )
 
     def draw(self, strokes: Strokes) -> NDArray[np.uint8]:
-        """The picture, (H, W, 1) uint8, black on white: straight lines between points (`regard.image.lines`)."""
+        """The picture, (H, W, 1) uint8, black on white and antialiased: straight lines between points, by a round pen."""
         placement = self.place(strokes)
         ink = draw_lines(_segments(strokes, placement), placement.height, placement.width, pen=self.pen).numpy()
         # 255 - round(255 c), in place
@@ -111,32 +116,12 @@ class Rendering:
         return ink.astype(np.uint8)[..., None]
 
 
-def render(
-    strokes: Strokes,
-    *,
-    unit: float = 24.0,
-    pen: float = 2.0,
-    margin: float | tuple[float, float, float, float] = 4.0,
-    max_pixels: int = 1_000_000,
-) -> NDArray[np.uint8]:
-    """Draws strokes: (H, W, 1) uint8, black on white, antialiased.
-
-    The picture has the size of the ink and its margin. A typical symbol is `unit` pixels high, so that short and long
-    formulas have symbols of the same size, unless the picture would exceed `max_pixels`. Arguments and errors are those
-    of `Rendering`, whose `place` returns the pixels of points.
-
-    >>> render(Strokes.of([[0, 0, 100, 100], [100, 0, 0, 100]]), unit=20).shape
-    (30, 30, 1)
-    """
-    return Rendering(unit, pen, margin, max_pixels).draw(strokes)
-
-
 def pixel_strokes(strokes: Strokes, rendering: Rendering | None = None, fitting: Fitting | None = None) -> Strokes:
     """The strokes in pixels of a network's input, to relate them to the cells of its grid.
 
     Args:
         strokes: in their own unit.
-        rendering: as in `render` if None.
+        rendering: `Rendering()` if None.
         fitting: of the picture to the input; none if None.
 
     Raises:

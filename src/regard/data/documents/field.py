@@ -137,8 +137,8 @@ class DocumentField:
             divided += parts > 1
             edges = [len(words) * i // parts for i in range(parts + 1)]
             result += [words[start:end] for start, end in pairwise(edges)]
-        kept = result[: self.max_sentences]
-        return kept, divided, len(result) - len(kept)
+        sentences = result[: self.max_sentences]
+        return sentences, divided, len(result) - len(sentences)
 
     def encode(self, text: str) -> EncodedDocument:
         """The sentences of a raw text, with a list of the words that are not in the vocabulary."""

@@ -117,11 +117,11 @@ def read_series(
     for name, group in tuple(groups.items()):
         if rows.columns.time is None:
             rows.wall[group] = np.arange(len(group)).astype("datetime64[us]")
-        likely = zones if isinstance(zones, str) else (zones or {}).get(name)
-        kept, times, clock = _instants(rows, group, default, likely)
-        kept, times = _in_order(rows, name, kept, times, clock)
-        if len(kept):
-            groups[name], read[name] = kept, (times, clock)
+        earlier = zones if isinstance(zones, str) else (zones or {}).get(name)
+        group, times, clock = _instants(rows, group, default, earlier)
+        group, times = _in_order(rows, name, group, times, clock)
+        if len(group):
+            groups[name], read[name] = group, (times, clock)
         else:
             del groups[name]
     if not groups:

@@ -66,7 +66,10 @@ def check(
             findings += _ratios(split)
             findings += _repeated(split)
             for side in (split.source, split.target):
-                findings += symbols(split, side, is_train=split.name == "train")
+                findings += _unknown(split, side)
+                if split is splits[0]:
+                    findings += [*_whole(split, side), *_once(split, side), *_composed(split, side)]
+                    findings += [*_affix(split, side, side.prefix, "begins"), *_affix(split, side, side.suffix, "ends")]
             findings += [] if autoencode else _equal(split)
     return Report(by_severity(findings), splits[0])
 
@@ -88,7 +91,7 @@ def _sizes(split: Survey) -> Iterator[Finding]:
 def _heading(split: Survey) -> Iterator[Finding]:
     """A header, or the first line of a CSV file that may be one."""
     if names := ", ".join(split.pairs.heading):
-        yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is no pair", 1)
+        yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is not a pair", 1)
         return
     first = split.pairs.read(0)
     if suffix_of(first.file) == ".csv" and first.line == 1:
@@ -184,18 +187,7 @@ DISTINCT_SHARE = 0.5
 """The share of distinct texts from which texts of one symbol each are names rather than classes."""
 
 
-def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
-    """Findings about the symbols of a side; `is_train` if the field was learned from these texts."""
-    yield from _unknown(split, side, is_train=is_train)
-    if is_train:
-        yield from _whole(split, side)
-        yield from _once(split, side)
-        yield from _composed(split, side)
-        yield from _affix(split, side, side.prefix, "begins")
-        yield from _affix(split, side, side.suffix, "ends")
-
-
-def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
+def _unknown(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     unknown = side.unknown
     if not unknown:
         return
@@ -208,7 +200,7 @@ def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Fin
         f"{shorten(symbol)} {side.counts[symbol]:,}×, first at {_place(split, side, symbol)}"
         for symbol in unknown[:NUM_EXAMPLES]
     )
-    yield Finding("info" if is_train else "warning", text, len(unknown), examples)
+    yield Finding("info" if split.name == "train" else "warning", text, len(unknown), examples)
 
 
 def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
