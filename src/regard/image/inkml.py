@@ -53,8 +53,9 @@ def read_inkml(path: str | os.PathLike[str], *, truth: str | None = None) -> Str
         raise DataError(f"{file}: the file has no traces.")
     texts = {note.get("type", ""): (note.text or "").strip() for note in ink if _tag(note) == "annotation"}
     text = next((texts[kind] for kind in ((truth,) if truth else TRUTH) if kind in texts), None)
-    symbols = tuple(_symbols(ink, number_of, file))
-    return Strokes(tuple(lines), None if text is None else _undollared(text), symbols, str(file))
+    if text is not None and len(text) > 1 and text[0] == text[-1] == "$":
+        text = text[1:-1].strip()
+    return Strokes(tuple(lines), text, tuple(_symbols(ink, number_of, file)), str(file))
 
 
 def _parsed(path: Path) -> ElementTree.Element:
@@ -146,8 +147,3 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _id(element: ElementTree.Element) -> str:
     return element.get("{http://www.w3.org/XML/1998/namespace}id") or element.get("id") or ""
-
-
-def _undollared(text: str) -> str:
-    """A formula without surrounding dollar signs."""
-    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == "$" else text

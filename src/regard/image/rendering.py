@@ -107,7 +107,7 @@ class Rendering:
         )
 
     def draw(self, strokes: Strokes) -> NDArray[np.uint8]:
-        """The picture, (H, W, 1) uint8, black on white and antialiased: straight lines between points, by a round pen."""
+        """The picture, (H, W, 1) uint8, black on white: antialiased straight lines between points, by a round pen."""
         placement = self.place(strokes)
         ink = draw_lines(_segments(strokes, placement), placement.height, placement.width, pen=self.pen).numpy()
         # 255 - round(255 c), in place

@@ -127,7 +127,10 @@ def read_documents(
     if format == "auto":
         format = "folder" if path.is_dir() else _by_suffix(path)
     if format == "folder":
-        _check_fields(path, text_field, label_field, label_separator)
+        options = {"text_field": text_field, "label_field": label_field, "label_separator": label_separator}
+        for name, value in options.items():
+            if value is not None:
+                raise ConfigError(f"{path}: {name}={value!r} has no effect: documents of a folder are whole files.")
         return Documents(_of_folder(path, labelled=labelled))
     lines = None if format == "csv" else Lines(path, skip_blank=True)
     if header is None:
@@ -360,12 +363,6 @@ def _by_suffix(path: Path) -> DocumentFormat:
         f"{path}: the suffix {path.suffix!r} is unknown; expected one of {' '.join(SUFFIXES)}, or set the format: csv, "
         "tsv, jsonl or folder."
     )
-
-
-def _check_fields(path: Path, text: object, label: object, separator: object) -> None:
-    for name, value in (("text_field", text), ("label_field", label), ("label_separator", separator)):
-        if value is not None:
-            raise ConfigError(f"{path}: {name}={value!r} has no effect: documents of a folder are whole files.")
 
 
 def _check_halves(text: str, field: FieldName, place: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
-from regard.data.pairs import Pair, Pairs, shorten
+from regard.data.pairs import Pairs, shorten
 from regard.data.text.columns import ColumnUnits
 from regard.data.text.field import Field
 from regard.data.text.pieces import BLANK, SentencePieceUnits
@@ -131,11 +131,11 @@ def _ratios(split: Survey) -> Iterator[Finding]:
 
 
 def _repeated(split: Survey) -> Iterator[Finding]:
-    first, inverse = _first(split.hashes)
+    _, first, inverse = np.unique(split.hashes, return_index=True, return_inverse=True)
     earlier = first[inverse]
     repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
-    text = "of {name}'s pairs repeats|repeat an earlier pair"
-    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
+    text, read = "of {name}'s pairs repeats|repeat an earlier pair", split.pairs.read
+    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {read(int(earlier[i])).line}")
     extra = len(first) - len(np.unique(split.source.hashes))
     if extra:
         text = counted(
@@ -147,16 +147,6 @@ def _repeated(split: Survey) -> Iterator[Finding]:
 def _equal(split: Survey) -> Iterator[Finding]:
     equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
     yield from _findings("info", "of {name}'s targets equals|equal its|their source|sources", split, equal)
-
-
-def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first index of each distinct hash, and the number of the distinct hash at each index."""
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-    return first, inverse
-
-
-def _pair(split: Survey, index: int) -> Pair:
-    return split.pairs.read(int(index))
 
 
 def _findings(
@@ -171,7 +161,7 @@ def _findings(
     """A finding about the pairs at some indices, or about one side of them, unless there are none."""
     if not len(indices):
         return
-    shown = tuple(_pair(split, i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
+    shown = tuple(split.pairs.read(i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
     yield Finding(severity, counted(len(indices), text.format(name=split.name)), len(indices), shown)
 
 

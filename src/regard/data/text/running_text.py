@@ -145,7 +145,7 @@ class RunningText:
 
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids of a text, for example of a prompt."""
-        return encode(self.field, text)
+        return self.field.vocabulary.ids(split_text(self.field, text))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids."""
@@ -161,19 +161,8 @@ def suggested_share(num_tokens: int) -> float:
     return min(0.1, float(f"{MOST_HELD_OUT / max(num_tokens, 1):.2g}"))
 
 
-def encode(field: Field, text: str) -> NDArray[np.int64]:
-    """The ids of running text, whose lines are normalised and split one by one, with line ends as symbols.
-
-    >>> from regard.data.text import CharacterUnits
-    >>> field = Field(Normalisation(case="lower"), CharacterUnits(), Vocabulary(["a", " ", "\\n"]))
-    >>> encode(field, "A a\\n")
-    array([4, 5, 4, 6])
-    """
-    return field.vocabulary.ids(split_text(field, text))
-
-
 def split_text(field: Field, text: str) -> list[str]:
-    """The symbols of running text, including unknown ones.
+    """The symbols of running text, including unknown ones; lines are normalised and split one by one.
 
     >>> from regard.data.text import WordUnits
     >>> split_text(Field(Normalisation(), WordUnits(), Vocabulary(["a"])), "Ay, sir\\n")
