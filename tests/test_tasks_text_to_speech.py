@@ -156,7 +156,7 @@ def stereo(path: Path) -> None:
             lambda folder: (folder / "letters.tsv").write_text(
                 (folder / "letters.tsv").read_text().replace("0.0300", "0.9000", 1)
             ),
-            r"letters.tsv:2: end: .* lies before the start, 0.9",
+            r"letters.tsv:2: end: .* is before the start, 0.9",
         ),
     ],
 )
