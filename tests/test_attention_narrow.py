@@ -236,7 +236,7 @@ def test_a_window_of_ones_own_needs_no_more_than_a_width_and_a_start():
     ("make", "said"),
     [
         (lambda: counted(SlidingWindow(back=3, front=4)), "narrow: a step attends to 8 of 500 positions"),
-        (lambda: counted(SlidingWindow(back=3, front=4), narrow=False), "all 500 positions; narrow=False was asked"),
+        (lambda: counted(SlidingWindow(back=3, front=4), narrow=False), "all 500 positions; narrow=False"),
         (lambda: counted(None), "FullWindow has no width"),
         (lambda: counted(CausalWindow()), "CausalWindow has no width"),
         (lambda: counted(InEvaluation(ArgmaxWindow(back=1, front=1))), "InEvaluation does not hold in training"),

@@ -184,7 +184,7 @@ def test_a_learned_alpha_starts_where_it_is_told_for_every_head():
         (lambda: a.StochasticAlignment(mix=1.5), "mix=1.5 is a probability"),
         (lambda: a.StochasticAlignment(evaluation="mean"), "evaluation='mean' must be 'argmax' or 'expectation'"),
         (lambda: a.GatedSum(4, 4, gate="matrix"), "gate='matrix' must be 'scalar' or 'vector'"),
-        (lambda: a.show_attend_tell(query_size=4, memory_size=4, mix=0.5), "mix=0.5 is how often hard attention"),
+        (lambda: a.show_attend_tell(query_size=4, memory_size=4, mix=0.5), "mix=0.5 is an option of hard attention"),
         (lambda: a.show_attend_tell(query_size=4, memory_size=4, like="keras"), "like='keras' must be 'sgrvinod'"),
         (lambda: a.alignment_named("argmax"), "alignment='argmax' must be one of softmax, sparsemax, "),
         (lambda: a.bahdanau(query_size=4, memory_size=4, alignment="hardmax", sharpening=2.0), "sharpening=2.0 does"),

@@ -136,7 +136,7 @@ def test_a_mechanism_with_a_query_cannot_pool():
         (lambda: LocationScore(5, 6, 4, kernel_size=4), "kernel_size=4 must be odd"),
         (lambda: SoftmaxAlignment(sharpening=0), "sharpening=0 must be above 0"),
         (lambda: ChunkwiseAlignment(DotScore(6, 6), chunk_size=0), "chunk_size=0 must be 1 or more"),
-        (lambda: ChunkwiseAlignment(LocationScore(5, 6, 4), chunk_size=2), "LocationScore needs one"),
+        (lambda: ChunkwiseAlignment(LocationScore(5, 6, 4), chunk_size=2), "must not be recurrent; got LocationScore"),
         (lambda: luong(query_size=5, memory_size=6, score="cosine"), "score='cosine' must be"),
         (lambda: luong(query_size=5, memory_size=6, size=4), "score='general' has none"),
         (lambda: luong(query_size=5, memory_size=6, score="concat", learned_scale=True), "learned_scale multiplies"),

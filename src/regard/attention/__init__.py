@@ -1,4 +1,4 @@
-"""Attention mechanisms: four small parts and one state.
+"""Attention mechanisms: four parts and one state.
 
 score (how well does each position answer the query?) → window (which positions may be attended to?) → alignment
 (energies and earlier weights become weights) → read (weights and values become a context).

@@ -1,4 +1,4 @@
-"""Where a composed mechanism was published."""
+"""Citations of composed mechanisms."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from regard.errors import RegardError
 
 
 def cite(module: nn.Module) -> str:
-    """BibTeX for exactly the parts that a mechanism, or a model with mechanisms in it, is composed of.
+    """BibTeX of the parts of a mechanism, or of all mechanisms in a model.
 
     Raises:
-        RegardError: for anything that is not a module, such as the name of a recipe.
+        RegardError: if it is not a module but, for example, the name of a recipe.
 
     >>> from regard.attention import bahdanau
     >>> print(cite(bahdanau(query_size=4, memory_size=4)).partition(",")[0])
@@ -29,7 +29,7 @@ def cite(module: nn.Module) -> str:
 
 
 def sources(module: nn.Module) -> tuple[str, ...]:
-    """The keys of `cite`, in alphabetical order. The keys of a part include those of the parts inside it."""
+    """The bibliography's keys of a module, in alphabetical order. A part declares those of the parts inside it."""
     keys = set(getattr(module, "sources", ()))
     if isinstance(module, AbstractPart):
         return tuple(sorted(keys))
@@ -38,6 +38,6 @@ def sources(module: nn.Module) -> tuple[str, ...]:
 
 @cache
 def bibliography() -> dict[str, str]:
-    """All entries of the bibliography by their keys."""
+    """All entries of the bibliography, by key."""
     text = files("regard.attention").joinpath("bibliography.bib").read_text(encoding="utf-8")
     return {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{([^,]+),.*?^\}", text, re.MULTILINE | re.DOTALL)}

@@ -23,11 +23,11 @@ Tree = Any
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a memory is prepared from.
+    """The encoder's output, from which a memory is prepared.
 
     Args:
-        values: what is read.
-        keys: what queries are compared with; the values themselves if no keys were given.
+        values: the vectors that contexts are sums of.
+        keys: the vectors that queries are compared with; by default the values.
         mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
         start: the index of the first of these positions; above 0, or a tensor (), where they extend a memory.
         grid: (h, w), if the positions are the cells of an image, s = y·w + x, so that S = h·w; or None.
@@ -50,15 +50,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What a mechanism attends to, prepared once per source; every leaf has B rows.
+    """A source as the parts of a mechanism have prepared it; every leaf has B rows.
 
     Args:
-        score: the result of the score's `prepare`: mostly keys (B, S, G, D), which queries are compared with; None
-            where energies do not depend on the source.
+        score: the result of the score's `prepare`: usually keys (B, S, G, D); None if energies do not depend on the
+            source.
         window, alignment: the results of their `prepare`, or None.
         read: the result of the read's `prepare`: values (B, S, G, V). G divides H: adjacent heads share them.
         mask: True where a position may be attended to; None means everywhere.
-        filled: how many of the positions there are, the same number for all rows, if there is room for further ones.
+        filled: the number of positions in use, the same for all rows, if there is room for further ones.
     """
 
     score: Tree = None
@@ -81,10 +81,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MechanismState:
-    """What persists from one output step to the next; every leaf has R rows.
+    """The state between output steps; every leaf has R rows.
 
     Args:
-        score, window, alignment: the state that each part owns, or None.
+        score, window, alignment: the states of the parts, or None.
         position: (R,) long, the number of steps taken.
     """
 
@@ -101,7 +101,7 @@ class StepInputs:
     Args:
         query: (R, Q), sentence-major.
         memory: B rows.
-        position: how many steps each row has taken.
+        position: the number of steps that each row has taken.
         inputs: (R, ...) the decoder's input, or None.
         generator: for parts that draw random numbers.
     """
@@ -123,8 +123,8 @@ class Attended:
 
     Args:
         context: (R, V) after a step, (R, T, V) after a sequence.
-        alignment: (R, H, S) or (R, H, T, S), or None if it was not asked for; a tuple of them from `Parallel`.
-        auxiliary: a tree that depends on the alignment, e.g. a `Choice` of hard attention; mostly None.
+        alignment: (R, H, S) or (R, H, T, S), or None if it was not requested; a tuple of them from `Parallel`.
+        auxiliary: a tree that depends on the alignment, such as a `Choice` of hard attention; usually None.
     """
 
     context: Float[Tensor, "*rows V"]
@@ -134,17 +134,17 @@ class Attended:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Energies that a fast path can compute by itself, from the projected query x = W q + b and the prepared keys k:
+    """Energies that a fast path can compute without the score, from the query x = W q + b and the prepared keys k:
 
         dot:       e_j = g · xᵀ k_j, or g · (R_t x)ᵀ k_j, with R_t a rotation that depends on the step t
         additive:  e_j = vᵀ tanh(x + k_j)
 
     Args:
-        kind: which of the two.
+        kind: dot or additive.
         projection: a module that maps queries (..., Q) to x (..., H·D); None for x = q.
         scale: g, a number or a learned scalar; only for dot energies.
         v: (H, D); only for additive energies.
-        called: further modules, by name, that `forward` calls in a step and a fast path does not.
+        called: further modules, by name, that `forward` calls and a fast path does not.
         rotate: a function from x (..., H, D) and the steps (...) to R_t x; None without rotations.
     """
 
@@ -164,12 +164,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a window allows; each is (R, 1 or H, S) or None.
+    """The output of a window; each field is (R, 1 or H, S) or None.
 
     Args:
         support: bool, True where a position may be attended to.
-        log_prior: added to the energies.
-        gain: the weights are multiplied by it afterwards, without renormalising.
+        log_prior: is added to the energies.
+        gain: multiplies the weights, which are not normalised again.
     """
 
     support: Bool[Tensor, "R G S"] | None = None
@@ -178,35 +178,35 @@ class Support:
 
 
 class AbstractPart(nn.Module):
-    """A part of a mechanism. Each part has its own field of the memory and its own part of the state.
+    """A part of a mechanism, with its own field of the memory and its own state.
 
-    A part never knows the other parts and never sets anything on itself during a call. Padding belongs to
-    `Memory.mask`, which the mechanism applies: a part reads the mask only in `prepare` and `initial`.
+    A part does not know the other parts and sets nothing on itself during a call. The mechanism applies the mask of
+    padding: a part reads it only in `prepare` and `initial`.
     """
 
     is_recurrent: bool = False
     """Whether later energies or weights depend on the state, so that steps must be taken one after the other."""
     uses_query: bool = False
-    """Whether the part reads the query; a mechanism can `pool` if none of its parts does."""
+    """Whether the part reads the query."""
     trains_differently: bool = False
     """Whether training and evaluation differ by design: noise, sampling, a window only for synthesis."""
     is_positionwise: bool = False
-    """Whether the part may be given a few positions instead of all. Then its result depends only on their keys or
-    values (scores, reads) or on the energies of the support (alignments), never on the place or the neighbours of a
+    """Whether the part can compute a few positions without the others. Its result then depends only on their keys or
+    values (scores, reads) or on the energies of the support (alignments), not on the index or the neighbours of a
     position; neither its state nor its auxiliary holds positions; it prepares (B, S, G, …) with G a divisor of H."""
     ignores_context: bool = False
     """Whether the `observe` of this class does not read `attended.context`, so that all steps may be read together."""
     query_size: int | None = None
-    """Q, where the part reads the query and fixes its number of features."""
+    """Q, if the part reads the query and fixes its number of features."""
     memory_size: int | None = None
-    """M, the features of what `prepare` receives (values for a read, else keys), where the part fixes them."""
+    """M, the features of the values (of a read) or keys (of other parts) in `prepare`, if the part fixes them."""
     sources: tuple[str, ...] = ()
-    """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
+    """Publications: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
     declaration: str | None = None
-    """The attribute by which a part of this kind declares what fast paths need to know."""
+    """The attribute by which a part of this kind describes itself to fast paths."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Resets the declaration of a subclass that overrides a method, since it then computes something else."""
+        """Resets the declaration of a subclass that overrides a method, as it may then compute something else."""
         super().__init_subclass__(**options)
         name = cls.declaration
         if name is None or name in vars(cls):
@@ -223,10 +223,7 @@ class AbstractPart(nn.Module):
         return None
 
     def prepare(self, source: Source) -> Tree:
-        """What the part needs of a source (B rows), or None; S is the second dimension of every leaf.
-
-        Later steps find it in the field of `Memory` that has the part's name.
-        """
+        """The part's field of `Memory` (B rows), or None; S is the second dimension of every leaf."""
         return None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
@@ -234,13 +231,13 @@ class AbstractPart(nn.Module):
         return None
 
     def observe(self, attended: Attended, inputs: StepInputs, state: Tree) -> Tree:
-        """The state after the read, where it depends on the weights. `attended.alignment` is always given."""
+        """The state after the read, where it depends on the weights. `attended.alignment` is never None."""
         return state
 
     def observe_at(
         self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
     ) -> Tree:
-        """`observe` from weights (R, H, W) at these positions only, for parts that need no others."""
+        """`observe` from the weights (R, H, W) of a few positions, for parts that need no others."""
         return state
 
     @property
@@ -266,7 +263,7 @@ class AbstractScore(AbstractPart):
     declaration = "comparison"
 
     def comparison(self) -> Comparison | None:
-        """The energies in a form that fast paths can compute, or None; with it any score is as fast as ours."""
+        """The energies in a form that fast paths can compute, or None."""
         return None
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
@@ -277,8 +274,8 @@ class AbstractScore(AbstractPart):
 class AbstractWindow(AbstractPart):
     """Which positions may be attended to, and how likely are they beforehand?
 
-    A window with a `width` knows its positions before there are energies (`start`) and can be evaluated at these only
-    (`at`), so that a step need not attend to the others (`regard.attention.local_steps`).
+    A window with a `width` has positions that do not depend on energies (`start`) and can be evaluated at these only
+    (`at`), so that a step can skip the others (`regard.attention.local_steps`).
     """
 
     has_gain: bool = False
@@ -290,7 +287,7 @@ class AbstractWindow(AbstractPart):
     """The support, if it is always one of these: all positions, or at step t the positions 0 … t."""
 
     def extent_of(self, num_positions: int) -> Literal["all", "past"] | None:
-        """`extent` for the steps 0 … S - 1 over so many positions S."""
+        """`extent` for the steps 0 … S - 1 over S positions."""
         return self.extent
 
     @property
@@ -303,7 +300,7 @@ class AbstractWindow(AbstractPart):
         raise NotImplementedError
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """What `forward` returns, at these positions (1 or R, 1 or H, W) of the source only."""
+        """`forward` at a few positions (1 or R, 1 or H, W) of the source."""
         support, state = self(inputs, state)
 
         def pick(field: Tensor) -> Tensor:
@@ -320,7 +317,7 @@ class AbstractWindow(AbstractPart):
 class AbstractAlignment(AbstractPart):
     """Turns energies, and the weights of earlier steps, into weights.
 
-    Energies outside the support must be ignored; a row without any support gets zero weights.
+    It ignores energies outside the support; a row without support gets zero weights.
     """
 
     is_normalised: bool = True
@@ -331,7 +328,7 @@ class AbstractAlignment(AbstractPart):
 
     @property
     def softmax_factor(self) -> float | None:
-        """β, if the weights are softmax(β e) over the support and nothing else; otherwise None."""
+        """β, if the weights are softmax(β e) over the support; otherwise None."""
         return None
 
     def forward(
@@ -354,7 +351,6 @@ class AbstractRead(AbstractPart):
 
     @property
     def observes_context(self) -> bool:
-        """False: a read keeps no state."""
         return False
 
     def finish(
@@ -368,18 +364,18 @@ class AbstractRead(AbstractPart):
         raise NotImplementedError
 
 
-HANDED_ON = {
+SHARED_ATTRIBUTES = {
     *("is_recurrent", "uses_query", "trains_differently", "query_size", "memory_size", "sources"),
     *("has_gain", "is_bounded", "is_normalised", "is_random", "context_size"),
 }
-"""What a wrapper declares as the part inside it does."""
+"""Attributes of a wrapper that are those of the part inside it."""
 
 
 class AbstractWrapper(AbstractPart):
-    """A part around another part of its kind, which does and declares everything that the wrapper does not override.
+    """A part around another part of its kind, with its methods and attributes where the wrapper does not override them.
 
-    Not handed on is what depends on the wrapper's own work: whether it is positionwise, and what it declares to fast
-    paths. Nor is `ignores_context`: contexts that are read after the last step are rounded in another way.
+    Its own are `is_positionwise`, the declaration for fast paths and `ignores_context`: contexts that are read after
+    the last step are rounded differently.
 
     Args:
         inner: the other part.
@@ -392,7 +388,7 @@ class AbstractWrapper(AbstractPart):
         self._name = name
         kinds = type(self).__mro__
         own = {key for kind in kinds[: kinds.index(AbstractWrapper)] for key in vars(kind)}
-        for flag in HANDED_ON - own:
+        for flag in SHARED_ATTRIBUTES - own:
             if hasattr(inner, flag):
                 setattr(self, flag, getattr(inner, flag))
 
@@ -403,35 +399,29 @@ class AbstractWrapper(AbstractPart):
         return part
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Why the inner part refuses."""
         return self.inner.unsupported_reason(parts)
 
     def prepare(self, source: Source) -> Tree:
-        """What the inner part needs of a source."""
         return self.inner.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
-        """The inner part's state before the first step."""
         return self.inner.initial(memory, num_rows)
 
     def observe(self, attended: Attended, inputs: StepInputs, state: Tree) -> Tree:
-        """The inner part's state after the read."""
         return self.inner.observe(attended, inputs, state)
 
     def observe_at(
         self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
     ) -> Tree:
-        """The inner part's state after the read, from the weights at these positions."""
         return self.inner.observe_at(positions, attended, inputs, state)
 
     @property
     def observes_all(self) -> bool:
-        """Whether the inner part needs the weights of all positions."""
         return self.inner.observes_all
 
 
 class Parts(NamedTuple):
-    """The parts of a mechanism; a part that refuses the others reads them from here."""
+    """The parts of a mechanism."""
 
     score: AbstractScore
     window: AbstractWindow
@@ -439,7 +429,7 @@ class Parts(NamedTuple):
     read: AbstractRead
 
     def unsupported_reason(self) -> str | None:
-        """Why they cannot be one mechanism, as the first part that refuses the others says; None if they can."""
+        """Why the parts cannot be one mechanism: the first part's reason to refuse the others; None if they can."""
         return next((reason for part in self if (reason := part.unsupported_reason(self)) is not None), None)
 
 

@@ -1,8 +1,8 @@
-"""The interface of a mechanism, which is all that decoders know of attention."""
+"""The interface of attention that encoders and decoders call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Generator, Tensor, nn
@@ -14,8 +14,7 @@ from regard.shapes import Float
 class AbstractAttention(nn.Module):
     """A mechanism, or several that act as one.
 
-    Memories and states are trees that only the attention itself reads: `Memory` and `State` for a `Mechanism`, tuples
-    of them for several.
+    Only the attention itself reads its memories and states: for a `Mechanism` `Memory` and `MechanismState`.
     """
 
     @property
@@ -35,7 +34,7 @@ class AbstractAttention(nn.Module):
 
     @property
     def inner(self) -> Iterable[AbstractPart | AbstractAttention]:
-        """What it is made of, from which the properties below follow."""
+        """The parts or attentions that it consists of."""
         raise NotImplementedError
 
     @property
@@ -45,7 +44,7 @@ class AbstractAttention(nn.Module):
 
     @property
     def uses_query(self) -> bool:
-        """Whether any part reads the query; if none does, use `pool`."""
+        """Whether any part reads the query; a mechanism without one has `pool`."""
         return any(part.uses_query for part in self.inner)
 
     @property
@@ -97,26 +96,72 @@ class AbstractAttention(nn.Module):
 
 
 class AbstractComposite(AbstractAttention):
-    """An attention made of others, whose properties follow from theirs."""
+    """An attention that consists of other ones."""
 
     @property
-    def inner(self) -> Iterable[AbstractAttention]:
-        """The attentions that it is made of."""
+    def inner(self) -> Sequence[AbstractAttention]:
         raise NotImplementedError
 
     @property
     def is_normalised(self) -> bool:
-        """Whether all of them are."""
         return all(attention.is_normalised for attention in self.inner)
 
     @property
     def is_random(self) -> bool:
-        """Whether any of them draws weights at random."""
         return any(attention.is_random for attention in self.inner)
 
 
-def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: Tree) -> Tree:
-    """`attention.prepare`, which is told the grid only where there is one: a user's attention need not know it."""
-    if grid is None:
-        return attention.prepare(values, mask=mask)
-    return attention.prepare(values, mask=mask, grid=grid)
+class AbstractModified(AbstractComposite):
+    """One other attention, with changed queries or a changed result."""
+
+    def change_query(self, query: Tensor) -> Tensor:
+        """The queries of the other attention, from (R, Q) or (R, T, Q)."""
+        return query
+
+    def change_result(self, attended: Attended) -> Attended:
+        """The result, from that of the other attention."""
+        return attended
+
+    @property
+    def context_size(self) -> int:
+        return self.inner[0].context_size
+
+    def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
+        return self.inner[0].extend(memory, values, mask=mask)
+
+    def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
+        return self.inner[0].initial_state(memory, num_hypotheses)
+
+    def step(
+        self,
+        query: Float[Tensor, "R Q"],
+        memory: Tree,
+        state: Tree,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, Tree]:
+        options: dict[str, Any] = {"inputs": inputs, "alignment": alignment, "generator": generator}
+        attended, state = self.inner[0].step(self.change_query(query), memory, state, **options)
+        return self.change_result(attended), state
+
+    def forward(
+        self,
+        queries: Float[Tensor, "R T Q"],
+        memory: Tree,
+        state: Tree = None,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, Tree]:
+        options: dict[str, Any] = {"inputs": inputs, "alignment": alignment, "generator": generator}
+        attended, state = self.inner[0](self.change_query(queries), memory, state, **options)
+        return self.change_result(attended), state
+
+
+def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: Tree, lengths: Tree = None) -> Tree:
+    """`attention.prepare`, without grid and lengths if there are none: a user's attention need not accept them."""
+    options = {name: value for name, value in (("lengths", lengths), ("grid", grid)) if value is not None}
+    return attention.prepare(values, mask=mask, **options)

@@ -1,9 +1,8 @@
-"""Attending to a few positions: a step that costs the width of the window instead of S.
+"""Steps that attend only to the positions of the window, at the cost of its width instead of S.
 
-A window with a `width` W knows its positions before there are energies. The keys and values of these W positions are
-gathered for each row (and for each head, if each has its own window), and score, alignment and read receive a memory of
-R rows and W positions, which is a memory like any other. Only parts that are `is_positionwise` allow this. If the
-weights are asked for, they are scattered to their positions among all S.
+The positions of a window with a `width` W do not depend on the energies. Their keys and values are gathered for each
+row (and for each head, if each has its own window), and score, alignment and read receive an ordinary memory of R rows
+and W positions. All of them must be `is_positionwise`. The weights, if requested, are scattered among all S positions.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from regard.attention.contract import Memory, Parts
 from regard.shapes import Float, Int, num_hypotheses
 
 COPY_COST, MAX_SHARING, OVERHEAD = 4, 8, 128
-"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY_COST`, since it
-is copied, times the rows that share a sentence, at most `MAX_SHARING`, since in a full step one matrix product would
-serve them all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
+"""The cost of a local step in units of one position of a full step. A gathered position costs `COPY_COST`, as it is
+copied, times the rows that share a sentence, at most `MAX_SHARING`, as a full step computes these in one matrix
+product; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
 
 
 def unsupported_reason(parts: Parts) -> str | None:
-    """Why a mechanism of these parts can never attend to a few positions only, or None."""
+    """Why the steps of a mechanism with these parts cannot be local, or None."""
     window = parts.window
     for part in parts:
         if part is not window and not part.is_positionwise:
@@ -35,13 +34,13 @@ def unsupported_reason(parts: Parts) -> str | None:
 
 
 def unsupported_now(parts: Parts, num_positions: int, rows_per_sentence: int, narrow: bool | None) -> str | None:
-    """Why a step attends to all S positions, or None where it attends only to those of the window.
+    """Why a step attends to all S positions, or None if it is local.
 
     Args:
-        narrow: the option of `Mechanism`: False decides, True decides where it is possible, None weighs the work.
+        narrow: the option of `Mechanism`.
     """
     if narrow is False:
-        return "narrow=False was asked for"
+        return "narrow=False"
     if (reason := unsupported_reason(parts)) is not None:
         return reason
     width = parts.window.width
@@ -58,14 +57,14 @@ def unsupported_now(parts: Parts, num_positions: int, rows_per_sentence: int, na
 
 def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tensor, "R G W"]:
     """The W positions from `start` on, or the first or last W if these pass an end; all S if S < W."""
-    if isinstance(num_positions, int):  # otherwise a program for any number of W or more is being exported
+    if isinstance(num_positions, int):  # otherwise a program for any S ≥ W is exported
         width = min(width, num_positions)
     first = start.clamp(max=num_positions - width).clamp(min=0)
     return first[..., None] + torch.arange(width, device=start.device)
 
 
 def take(memory: Memory, positions: Int[Tensor, "#R #G W"]) -> Memory:
-    """A memory of R rows that holds only these positions, without the mask and what the window prepared."""
+    """A memory of R rows that holds only these positions, without the mask and the window's field."""
     return tree.map(lambda leaf: _take(leaf, positions), replace(memory, window=None, mask=None))
 
 

@@ -41,8 +41,8 @@ from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num
 class Mechanism(AbstractAttention):
     """An attention mechanism: score → window → alignment → read.
 
-    `step` defines it; `forward` takes all steps at once and agrees with the loop of `step`. Nothing is kept on the
-    module between calls: memory and state belong to the caller, so threads may share one mechanism.
+    `step` defines it; `forward` computes all steps at once and agrees with the loop of `step`. Memory and state belong
+    to the caller and nothing is stored on the module, so threads may share one mechanism.
 
     Invariants: padding gets weight exactly 0; a row that may attend to nothing gets zero weights, a zero context and
     zero gradients; neither the rest of the batch nor further padding changes a result.
@@ -50,10 +50,10 @@ class Mechanism(AbstractAttention):
     Args:
         score, alignment, read: the parts.
         window: all positions if None.
-        narrow: whether a step attends only to the positions of the window, which costs its width instead of S and gives
-            the same result. None does so where it is possible and less work; True is an error if the parts do not allow
-            it. `explain` tells which way is taken.
-        sources: where the composition was published, if not where its parts were; keys as in `cite`.
+        narrow: whether a step computes only the positions of the window, which costs its width instead of S and gives
+            the same result. None does so where the parts allow it and it is less work (`explain`); True is an error if
+            they do not.
+        sources: publications of the composition, apart from those of its parts; keys as in `cite`.
 
     >>> import torch
     >>> from regard.attention import bahdanau
@@ -98,18 +98,16 @@ class Mechanism(AbstractAttention):
 
     @property
     def inner(self) -> Parts:
-        """The parts."""
         return self.parts
 
     @property
     def query_size(self) -> int | None:
-        """Q, or None where no part says how many features a query has."""
+        """Q, or None if no part fixes it."""
         sizes = (part.query_size for part in self.parts)
         return next((size for size in sizes if size is not None), None)
 
     @property
     def context_size(self) -> int:
-        """V, the width of the context."""
         return self.read.context_size
 
     @property
@@ -119,12 +117,10 @@ class Mechanism(AbstractAttention):
 
     @property
     def is_normalised(self) -> bool:
-        """Whether the weights of a row with support sum to 1."""
         return self.alignment.is_normalised and not self.window.has_gain
 
     @property
     def is_random(self) -> bool:
-        """Whether weights are drawn at random."""
         return self.alignment.is_random
 
     def prepare(
@@ -139,11 +135,11 @@ class Mechanism(AbstractAttention):
         """The memory: everything that depends only on the source, computed once.
 
         Args:
-            values: (B, S, M), what is read; padded positions are set to 0, whatever they hold.
-            keys: (B, S, M2), what queries are compared with, if not the values.
+            values: (B, S, M), the vectors that contexts are sums of; padding counts as 0.
+            keys: (B, S, M2), the vectors that queries are compared with; the values if None.
             mask: (B, S) bool, True where a position may be attended to.
             lengths: (B,) integers, instead of a mask.
-            grid: (h, w), if the positions are the cells of an image, s = y·w + x; only parts that need it read it.
+            grid: (h, w), if the positions are the cells of an image, s = y·w + x.
 
         Raises:
             ShapeError: for both mask and lengths, a mask of another shape or type, or a grid of more or fewer cells.
@@ -186,10 +182,10 @@ class Mechanism(AbstractAttention):
         keys: Float[Tensor, "B S2 M2"] | None = None,
         mask: Bool[Tensor, "B S2"] | None = None,
     ) -> Memory:
-        """The memory with further positions; it may have had none (S = 0), which reads zeros.
+        """The memory with further positions, also of a memory without any (S = 0), whose contexts are zero.
 
         Raises:
-            UnsupportedError: for a recurrent mechanism, whose state is tied to the number of positions.
+            UnsupportedError: for a recurrent mechanism, whose state depends on the number of positions.
         """
         if self.is_recurrent:
             recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
@@ -200,20 +196,18 @@ class Mechanism(AbstractAttention):
         start = memory.num_positions if memory.filled is None else memory.filled[0]
         added = self._prepare(values, keys, keep_mask(values, mask), start)
         if memory.filled is not None:
-            places, filled = (
-                start + torch.arange(values.shape[1], device=values.device),
-                memory.filled + values.shape[1],
+            places = start + torch.arange(values.shape[1], device=values.device)
+            whole = tree.map(
+                lambda leaf, new: leaf.index_copy(1, places, new.to(leaf.dtype)),
+                replace(memory, filled=None),
+                with_mask(added),
             )
-            memory, added = replace(memory, filled=None), with_mask(added)
-            return replace(
-                tree.map(lambda leaf, new: leaf.index_copy(1, places, new.to(leaf.dtype)), memory, added), filled=filled
-            )
+            return replace(whole, filled=memory.filled + values.shape[1])
         if (memory.mask is None) != (added.mask is None):
             memory, added = with_mask(memory), with_mask(added)
         return tree.map(lambda *leaves: torch.cat(leaves, 1), memory, added)
 
     def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> MechanismState:
-        """The state before the first step: R = B · num_hypotheses rows."""
         rows = memory.num_sentences * num_hypotheses
         return MechanismState(
             self.score.initial(memory, rows),
@@ -232,7 +226,7 @@ class Mechanism(AbstractAttention):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, MechanismState]:
-        """One step: attends to the memory once for every row.
+        """One step of every row.
 
         Args:
             query: (R, Q); R is B times the hypotheses, sentence-major.
@@ -262,7 +256,7 @@ class Mechanism(AbstractAttention):
         generator: Generator | None,
         reads: bool = False,
     ) -> tuple[Attended, MechanismState]:
-        """A step; without `reads` the context is left empty, for a caller that reads those of all steps together."""
+        """A step; without `reads` its context is empty: the caller computes the contexts of all steps together."""
         check_query(query, self.query_size)
         wide = widened(memory, query)
         if wide is not memory:  # the first state has the types of the memory
@@ -287,16 +281,16 @@ class Mechanism(AbstractAttention):
         if positions is not None and (alignment or any(part.observes_all for part in parts)):
             whole = replace(attended, alignment=local_steps.scatter(weights, positions, memory.num_positions))
         score, window, part_state = (
-            part.observe(whole, step_inputs, own)
+            part.observe(whole, step_inputs, before)
             if positions is None or part.observes_all
-            else part.observe_at(positions, attended, step_inputs, own)
-            for part, own in ((self.score, score), (self.window, window), (self.alignment, part_state))
+            else part.observe_at(positions, attended, step_inputs, before)
+            for part, before in ((self.score, score), (self.window, window), (self.alignment, part_state))
         )
         state = MechanismState(score, window, part_state, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
     def _allowed(self, inputs: StepInputs, state: Tree, positions: Tensor | None) -> tuple[Support, Tree]:
-        """What the window and the memory's mask allow, at these positions or everywhere, and the window's state."""
+        """The support by window and mask, at these positions or everywhere, and the window's state."""
         allowed, state = self.window(inputs, state) if positions is None else self.window.at(positions, inputs, state)
         mask = inputs.memory.mask
         if mask is None:
@@ -317,12 +311,11 @@ class Mechanism(AbstractAttention):
         return local_steps.find(self.window.start(inputs, state), width, num_positions)
 
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
-        """Whether a step attends to all positions of a memory or only to those of the window, and why.
-
-        A second line tells whether `forward` attends to all steps in one operation, which keeps no weights.
+        """Two lines of text: whether a step computes all positions of a memory or only those of the window, and why;
+        and whether `forward` attends to all steps in one operation, which keeps no weights.
 
         Args:
-            rows_per_sentence: hypotheses per sentence, times T where `forward` takes all steps at once.
+            rows_per_sentence: hypotheses per sentence, times T where `forward` computes all steps at once.
 
         >>> from regard.attention import SlidingWindow, luong
         >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
@@ -333,20 +326,16 @@ class Mechanism(AbstractAttention):
         full: a step attends to all 5 positions; FullWindow has no width and may allow any number of them
         sequences: one operation for all steps, which keeps no weights
         """
-        return f"{self._explain_step(memory, rows_per_sentence)}\nsequences: {self._explain_sequence(memory)}"
-
-    def _explain_sequence(self, memory: Memory) -> str:
-        inputs = self, memory, memory.num_sentences
-        taken = choose(PATHS, *inputs, from_start=True, alignment=False)
-        reason = _whole_sequence_reason(*inputs, from_start=True, alignment=False)
-        return f"{taken.name}; {reason}" if taken is PATHS[-1] else taken.name
-
-    def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
         reason = local_steps.unsupported_now(self.parts, num_positions, rows_per_sentence, self.narrow)
-        if reason is not None:
-            return f"full: a step attends to all {num_positions} positions; {reason}"
-        return f"narrow: a step attends to {min(self.window.width or 0, num_positions)} of {num_positions} positions"
+        step = f"full: a step attends to all {num_positions} positions; {reason}"
+        if reason is None:
+            width = min(self.window.width or 0, num_positions)
+            step = f"narrow: a step attends to {width} of {num_positions} positions"
+        inputs = self, memory, memory.num_sentences
+        path = choose(PATHS, *inputs, from_start=True, alignment=False)
+        reason = _whole_sequence_reason(*inputs, from_start=True, alignment=False)
+        return f"{step}\nsequences: {path.name}{f'; {reason}' if path is PATHS[-1] else ''}"
 
     def forward(
         self,
@@ -360,11 +349,11 @@ class Mechanism(AbstractAttention):
     ) -> tuple[Attended, MechanismState]:
         """All steps of a sequence of queries (R, T, Q); agrees with the loop of `step`.
 
-        A mechanism that is not recurrent takes them at once, as if they were further hypotheses. Where no weights are
-        asked for, it attends to all steps in one operation that does not keep them, if its parts allow it (`explain`).
+        A mechanism that is not recurrent computes them at once, as if they were further hypotheses. Without `alignment`
+        it attends to all steps in one operation that keeps no weights, if its parts allow it (`explain`).
 
         Returns:
-            context (R, T, V), alignment (R, H, T, S) if asked for, and the state after the last step.
+            context (R, T, V), alignment (R, H, T, S) if requested, and the state after the last step.
         """
         check_query(queries, self.query_size, sequence=True)
         wide = widened(memory, queries)
@@ -375,8 +364,8 @@ class Mechanism(AbstractAttention):
         if state is None:
             state = self.initial_state(memory, num_hypotheses(rows, memory.num_sentences))
         if steps == 0:
-            nothing = queries.new_zeros(rows, self.num_heads, 0, memory.num_positions) if alignment else None
-            return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
+            empty = queries.new_zeros(rows, self.num_heads, 0, memory.num_positions) if alignment else None
+            return Attended(queries.new_zeros(rows, 0, self.context_size), empty), state
         path = choose(PATHS, self, memory, rows, from_start=from_start, alignment=alignment)
         if not recorders.wanted(self):
             attended, state = path.function(self, queries, memory, state, inputs, alignment, generator)
@@ -384,7 +373,7 @@ class Mechanism(AbstractAttention):
         with recorders.silent():
             attended, after = path.function(self, queries, memory, state, inputs, True, generator)
             weights = attended.alignment
-            if weights is None:  # the path keeps none, so its parts draw no random numbers: they are computed beside it
+            if weights is None:  # parts on this path draw no random numbers: the weights can be computed again
                 with torch.no_grad():
                     weights = self._merge_steps(queries, memory, state, inputs, True, generator)[0].alignment
         if weights is not None:
@@ -478,12 +467,12 @@ class Mechanism(AbstractAttention):
             names = [type(part).__name__ for part in self.parts if part.uses_query]
             raise UnsupportedError(f"{' and '.join(names)} needs a query: use step or forward.")
         kind = next((weight.dtype for weight in self.parameters()), memory.read.dtype)
-        nothing = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)
-        return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]
+        query = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)
+        return self.step(query, memory, self.initial_state(memory), alignment=True)[0]
 
 
 def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
-    """What queries and keys are compared by where a step is one operation on the query, else None."""
+    """The score's comparison, if a step can be one operation on the query."""
     parts = mechanism.parts
     if mechanism.narrow or parts.window.extent != "all":
         return None
@@ -503,7 +492,7 @@ def _whole_sequence_reason(
     mechanism: Mechanism, memory: Memory, num_rows: int, *, from_start: bool, alignment: bool
 ) -> str | None:
     if alignment:
-        return "the weights are asked for"
+        return "the weights are requested"
     if (name := overridden(mechanism, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
         return f"{type(mechanism).__name__} overrides {name}"
     return whole_sequence.unsupported_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
@@ -512,7 +501,7 @@ def _whole_sequence_reason(
 PATHS = (
     Implementation(
         "step by step, since a step depends on the steps before it",
-        lambda mechanism, *given: mechanism._loop(*given),
+        lambda mechanism, *inputs: mechanism._loop(*inputs),
         _loop_reason,
     ),
     Implementation(
@@ -523,6 +512,6 @@ PATHS = (
         ),
         _whole_sequence_reason,
     ),
-    Implementation("the weights of all steps are computed", lambda mechanism, *given: mechanism._merge_steps(*given)),
+    Implementation("the weights of all steps are computed", lambda mechanism, *inputs: mechanism._merge_steps(*inputs)),
 )
-"""By which path `forward` takes a sequence: it takes from this table, and `explain` shows it, by the names."""
+"""The paths of `forward`, which calls the first that supports its inputs; `explain` shows the name."""

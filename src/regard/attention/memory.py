@@ -1,4 +1,4 @@
-"""What is made of a memory: the alignment before the first step, and the memory in the type of a query."""
+"""Functions of a memory: the alignment before the first step, room for further positions, and floating types."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ TreeT = TypeVar("TreeT")
 
 
 def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_heads: int) -> Float[Tensor, "R H S"]:
-    """The weights that the first step takes as those of the step before it.
+    """The weights before the first step.
 
     Args:
         kind: `zeros`; `uniform` over the positions that may be attended to; or all on the `first` of them. A row
             without any such position gets zeros.
-        memory: its mask says which positions may be attended to.
-        num_rows, num_heads: R and H.
 
     Raises:
         ValueError: for any other kind.
@@ -49,14 +47,14 @@ def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_hea
 
 
 def with_mask(memory: Memory) -> Memory:
-    """The memory with a mask, which is True everywhere if it had none."""
+    """The memory with its mask, by default True everywhere."""
     if memory.mask is not None:
         return memory
     return replace(memory, mask=memory.read.new_ones(memory.read.shape[:2], dtype=torch.bool))
 
 
 def with_room(memory: Memory, count: int) -> Memory:
-    """The memory with room for further positions, which `Mechanism.extend` fills; until then they are masked.
+    """The memory with masked room for further positions, which `Mechanism.extend` fills.
 
     >>> with_room(Memory(read=torch.ones(1, 1, 1, 1)), 2).mask
     tensor([[ True, False, False]])
@@ -68,12 +66,12 @@ def with_room(memory: Memory, count: int) -> Memory:
 
 
 def widened(memory: TreeT, like: Tensor | None) -> TreeT:
-    """The tree, whose half types become the type of `like` if that is wider and autocast is off.
+    """The tree with its half types cast to the type of `like`, if that is wider and autocast is off.
 
-    So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside of it.
+    A memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside of it.
 
     Args:
-        like: a query or a weight; None if there is no weight to read, as in a quantised module.
+        like: a query or a weight; None if a module has none, as when quantised.
     """
     if like is None or like.dtype.itemsize < 4 or autocasts(like.device.type):
         return memory
@@ -83,10 +81,7 @@ def widened(memory: TreeT, like: Tensor | None) -> TreeT:
         and getattr(memory.score, "dtype", None) == like.dtype
     ):
         return memory
-    if not any(_is_half(state) for state in tree.leaves(memory)):
+    half = torch.bfloat16, torch.float16
+    if not any(leaf.dtype in half for leaf in tree.leaves(memory)):
         return memory
-    return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, memory)
-
-
-def _is_half(state: Tensor) -> bool:
-    return state.dtype in (torch.bfloat16, torch.float16)
+    return tree.map(lambda leaf: leaf.to(like.dtype) if leaf.dtype in half else leaf, memory)

@@ -20,12 +20,12 @@ from regard.shapes import Bool, Float, num_hypotheses
 class Parallel(AbstractComposite):
     """Several mechanisms with the same query, each with its own memory, and one combined context.
 
-    The contexts are concatenated. With a `combination` they become a small memory instead, to which this mechanism,
-    whose memory size is their common width, attends with the same query (hierarchical attention over sources).
+    The contexts are concatenated. With a `combination` this mechanism, whose memory size is their common width, attends
+    to them with the same query instead (hierarchical attention over sources).
 
     Values, masks, lengths, memories, states and alignments are tuples with one entry for each mechanism. With a
-    combination the alignments have a further entry, (R, H, number of mechanisms); a source without any position gets
-    weight 0 in it.
+    combination the alignments have a further entry, (R, H, number of mechanisms), in which a source without positions
+    has weight 0.
 
     Source: Zoph & Knight 2016 (aclanthology N16-1004) for two sources; combination: Libovický & Helcl 2017
     (arXiv 1704.06567), section 3.2.
@@ -45,14 +45,12 @@ class Parallel(AbstractComposite):
 
     @property
     def context_size(self) -> int:
-        """V, the width of the combined context."""
         if self.combination is not None:
             return self.combination.context_size
         return sum(mechanism.context_size for mechanism in self.mechanisms)
 
     @property
     def inner(self) -> list[Mechanism]:
-        """The mechanisms, and the combination if there is one."""
         return [*self.mechanisms, *([self.combination] if self.combination is not None else [])]
 
     def prepare(
@@ -64,7 +62,7 @@ class Parallel(AbstractComposite):
         lengths: Sequence[Tensor | None] | None = None,
         grid: Sequence[tuple[int, int] | None] | None = None,
     ) -> tuple[Memory, ...]:
-        """The memories, one for each mechanism; arguments are tuples of those of `Mechanism.prepare`."""
+        """The memories of the mechanisms; arguments are tuples of those of `Mechanism.prepare`."""
         arguments = self._one_each(values=values, keys=keys, mask=mask, lengths=lengths, grid=grid)
         return tuple(mechanism.prepare(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
@@ -76,7 +74,6 @@ class Parallel(AbstractComposite):
         keys: Sequence[Tensor | None] | None = None,
         mask: Sequence[Tensor | None] | None = None,
     ) -> tuple[Memory, ...]:
-        """The memories with further positions."""
         arguments = self._one_each(memory=memory, values=values, keys=keys, mask=mask)
         return tuple(mechanism.extend(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
@@ -91,7 +88,6 @@ class Parallel(AbstractComposite):
         ]
 
     def initial_state(self, memory: tuple[Memory, ...], num_hypotheses: int = 1) -> tuple[MechanismState, ...]:
-        """The states before the first step, one for each mechanism."""
         return tuple(
             mechanism.initial_state(part, num_hypotheses)
             for mechanism, part in zip(self.mechanisms, memory, strict=True)
@@ -107,13 +103,12 @@ class Parallel(AbstractComposite):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, tuple[MechanismState, ...]]:
-        """One step: attends to every memory."""
+        options: dict[str, Any] = {"inputs": inputs, "alignment": alignment, "generator": generator}
         results = [
-            mechanism.step(query, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            mechanism.step(query, part, before, **options)
             for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
         ]
-        attended = self._combine(query, memory, [step_inputs for step_inputs, _ in results], alignment)
-        return attended, tuple(after for _, after in results)
+        return self._combine(query, memory, results, alignment)
 
     def forward(
         self,
@@ -125,43 +120,47 @@ class Parallel(AbstractComposite):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, tuple[MechanismState, ...]]:
-        """All steps of a sequence; agrees with the loop of `step`."""
+        options: dict[str, Any] = {"inputs": inputs, "alignment": alignment, "generator": generator}
         if state is None:
             state = self.initial_state(memory, num_hypotheses(queries.shape[0], tree.rows(memory)))
         results = [
-            mechanism(queries, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            mechanism(queries, part, before, **options)
             for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
         ]
-        attended = self._combine(queries, memory, [step_inputs for step_inputs, _ in results], alignment)
-        return attended, tuple(after for _, after in results)
+        return self._combine(queries, memory, results, alignment)
 
     def _combine(
-        self, query: Tensor, memories: tuple[Memory, ...], attended: list[Attended], alignment: bool
-    ) -> Attended:
+        self,
+        query: Tensor,
+        memories: tuple[Memory, ...],
+        results: list[tuple[Attended, MechanismState]],
+        alignment: bool,
+    ) -> tuple[Attended, tuple[MechanismState, ...]]:
+        attended, states = zip(*results, strict=True)
         alignments = tuple(each.alignment for each in attended) if alignment else None
         auxiliary = tuple(each.auxiliary for each in attended)
         if self.combination is None:
             context = torch.cat([each.context for each in attended], -1)
-            return Attended(context, alignments, auxiliary)
+            return Attended(context, alignments, auxiliary), states
         rows = query.shape[:-1]
         flat = query.flatten(0, -2)
         contexts = torch.stack([each.context.flatten(0, -2) for each in attended], 1)
-        memory = self.combination.prepare(contexts, mask=_readable(memories, len(flat)))
+        memory = self.combination.prepare(contexts, mask=_not_empty(memories, len(flat)))
 
         def by_step(weights: Tensor) -> Tensor:
             """(R·T, H, 1, M) as (R, H, T, M)."""
             return weights[:, :, 0].unflatten(0, (rows[0], -1)).transpose(1, 2)
 
         with recorders.changed(by_step):
-            inputs, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
+            joint, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
         if alignments is not None:
-            weights = inputs.alignment.unflatten(0, rows)
+            weights = joint.alignment.unflatten(0, rows)
             alignments = (*alignments, weights.transpose(1, 2) if len(rows) == 2 else weights)
-        return Attended(inputs.context.unflatten(0, rows), alignments, auxiliary)
+        return Attended(joint.context.unflatten(0, rows), alignments, auxiliary), states
 
 
-def _readable(memories: tuple[Memory, ...], num_rows: int) -> Bool[Tensor, "R M"]:
-    """Which of the memories have a position that each row may attend to; the others take no part in a combination."""
+def _not_empty(memories: tuple[Memory, ...], num_rows: int) -> Bool[Tensor, "R M"]:
+    """Whether each memory has a position that the row may attend to."""
     columns = [
         memory.read.new_full((memory.num_sentences,), memory.num_positions > 0, dtype=torch.bool)
         if memory.mask is None

@@ -1,4 +1,4 @@
-"""Turning weights and values into a context (R, V)."""
+"""Reads: from weights and values to a context (R, V)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class WeightedSum(AbstractRead):
     """c = Σ_j α_j h_j.
 
     Args:
-        memory_size: M; each of several heads reads all of h_j and their contexts are concatenated (H·M), as in Vinyals
-            et al. 2015, unless `split_heads` lets each head read its own slice (M).
+        memory_size: M.
+        split_heads: each of several heads reads its own slice of h_j, so that V = M; otherwise each reads all of it and
+            the contexts are concatenated, V = H·M, as in Vinyals et al. 2015.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 5.
     """
@@ -41,7 +42,6 @@ class WeightedSum(AbstractRead):
         self.context_size = memory_size if split_heads else memory_size * num_heads
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads, as the context would not have `context_size`."""
         return heads_reason(parts, self.num_reads, "WeightedSum reads for")
 
     def prepare(self, source: Source) -> Tree:
@@ -49,7 +49,6 @@ class WeightedSum(AbstractRead):
         return split(source.values, self.num_heads)
 
     def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
-        """The context (R, M or H·M)."""
         return weighted_sum(weights, inputs.memory.read)
 
 
@@ -58,10 +57,10 @@ class ProjectedSum(AbstractRead):
 
     Args:
         memory_size: M.
-        size: width of the heads' reads, all heads together.
-        num_key_value_heads: G, how many W_v there are; adjacent heads share one. Each head has its own if None.
+        size: width of the heads' values, all heads together.
+        num_key_value_heads: G, the number of W_v, which adjacent heads share; one for each head if None.
         output_size: width of the context, `size` if None.
-        bias: whether W_v and W_o have biases; a row without weights gets zeros all the same.
+        bias: whether W_v and W_o have biases; the context of a row without weights is zero nevertheless.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2; fewer key-value heads: Ainslie et al. 2023
     (arXiv 2305.13245).
@@ -91,7 +90,6 @@ class ProjectedSum(AbstractRead):
         self.output_projection = Linear(size, self.context_size, bias=bias)
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads."""
         return heads_reason(parts, self.num_heads, "ProjectedSum joins")
 
     def prepare(self, source: Source) -> Tree:
@@ -99,7 +97,6 @@ class ProjectedSum(AbstractRead):
         return split(self.value_projection(source.values), self.num_key_value_heads)
 
     def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
-        """The context (R, output_size)."""
         return self.finish(weighted_sum(weights, inputs.memory.read), weights, inputs.query)
 
     def finish(
@@ -113,12 +110,11 @@ class ProjectedSum(AbstractRead):
 
 
 class GatedSum(AbstractWrapper, AbstractRead):
-    """c = β · Σ_j α_j h_j with a gate β = σ(W q + b), which says how much a step needs the context.
+    """c = β · Σ_j α_j h_j with a gate β = σ(W q + b): how much a step depends on the context.
 
     Args:
         query_size: Q.
-        memory_size: M; the contexts of several heads are concatenated (H·M), unless `split_heads` lets each head read
-            its own slice (M).
+        memory_size, num_heads, split_heads: as in `WeightedSum`.
         gate: "scalar", a β for each head, or "vector", a β for each feature of the context.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1: a scalar (f_β there).
@@ -146,7 +142,6 @@ class GatedSum(AbstractWrapper, AbstractRead):
         self.gate = Linear(query_size, self.num_gates)
 
     def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
-        """The context (R, M or H·M)."""
         return self.finish(self.sum(weights, inputs), weights, inputs.query)
 
     @property
@@ -157,7 +152,6 @@ class GatedSum(AbstractWrapper, AbstractRead):
     def finish(
         self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
     ) -> Float[Tensor, "R V"]:
-        """The sums times the gate."""
         context = self.sum.finish(sums, weights, query)
         gate = self.gate(query).sigmoid()
         return (context.unflatten(1, (self.num_gates, -1)) * gate[..., None]).flatten(1)
@@ -169,8 +163,7 @@ class RelativeSum(AbstractWrapper, AbstractRead):
     Args:
         memory_size, size, num_heads, num_key_value_heads, output_size, bias: as in `ProjectedSum`.
         max_distance: k; positions farther away count as those at distance k.
-        offsets: the vectors; the `offsets` of a `RelativeDotScore` let keys and values share them, as in OpenNMT-py.
-            New ones if None.
+        offsets: the vectors, if they are those of a `RelativeDotScore`, as in OpenNMT-py; new ones if None.
 
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 3 (a^V there).
     """
@@ -208,7 +201,6 @@ class RelativeSum(AbstractWrapper, AbstractRead):
         self.sources = ("shaw2018", *values.sources)
 
     def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
-        """The context (R, output_size)."""
         zeros = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
         offset_weights = zeros.scatter_add(2, self.offsets.index(inputs.position, weights), weights)
         sums = torch.einsum("rhc,cv->rhv", offset_weights, self.offsets.vectors).flatten(1)
@@ -216,11 +208,10 @@ class RelativeSum(AbstractWrapper, AbstractRead):
 
 
 class DroppedRead(AbstractWrapper, AbstractRead):
-    """The context of another read, from weights of which training sets some to 0 and divides the others by 1 - p.
+    """Another read with dropout on its weights, in training.
 
     The weights that a mechanism returns are not dropped. Within `layers.items.drawing` a mask is a function of item,
-    step, source position and head, whatever the padding. In training the weights of all steps are computed, which one
-    operation for all steps would not keep.
+    step, source position and head, whatever the padding. Training has no path without weights.
 
     Args:
         read: the other read.
@@ -243,11 +234,9 @@ class DroppedRead(AbstractWrapper, AbstractRead):
     def finish(
         self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."], query: Float[Tensor, "R Q"]
     ) -> Float[Tensor, "R V"]:
-        """As the other read's."""
         return self.values.finish(sums, weights, query)
 
     def forward(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R V"]:
-        """The context (R, V)."""
         return self.values(self._dropped(weights, inputs) if drops(self.dropout) else weights, inputs)
 
     def _dropped(self, weights: Float[Tensor, "R H S"], inputs: StepInputs) -> Float[Tensor, "R H S"]:

@@ -1,4 +1,4 @@
-"""An attention whose energies are corrected by what earlier steps attended to, here and in the layer before."""
+"""Attention whose energies are corrected by its coverage and by that of the layer before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.ops.eligibility import kernel_reason
 from regard.shapes import Bool, Float, describe, merge_rows, num_hypotheses
 
 RefinementNorm = Literal["batch", "none"]
-"""What normalises the corrections of energies."""
+"""The normalisation of the corrections of energies."""
 
 
 class Correction(nn.Module):
@@ -33,7 +33,7 @@ class Correction(nn.Module):
         kernel_size: their width in each dimension, an odd number.
         dimensions: 2 for the cells of an image, 1 for a sequence.
         norm: `batch` normalises each head's corrections over the real cells and steps of a batch (`MaskedBatchNorm`),
-            as in the authors' code, where training depends on how batches are composed; `none` leaves them.
+            as in the authors' code, so that training depends on the composition of batches; or `none`.
 
     Raises:
         UnsupportedError: for another norm, an even width or another number of dimensions.
@@ -80,7 +80,7 @@ class Correction(nn.Module):
             mask: True at the positions that a batch norm counts; all if None.
 
         Raises:
-            ShapeError: without a grid where there are two dimensions, or for another number of channels.
+            ShapeError: for two dimensions without a grid, or another number of channels.
         """
         if coverage.shape[1] != self.num_channels:
             raise ShapeError(
@@ -97,11 +97,11 @@ class Correction(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class RefinedMemory:
-    """What a refined attention attends to.
+    """The memory of a refined attention.
 
     Args:
         attention: the mechanism's memory.
-        grid: (B, 0, h, w), which has no elements: the shape says the grid and survives what trees go through.
+        grid: (B, 0, h, w), without elements: its shape holds the grid, since memories consist of tensors.
     """
 
     attention: Memory
@@ -110,11 +110,11 @@ class RefinedMemory:
 
 @dataclass(frozen=True, slots=True)
 class RefinedState:
-    """What persists from step to step.
+    """The state of a refined attention.
 
     Args:
         attention: the mechanism's state.
-        coverage: (R, C, S), the sums of the weights of earlier steps: the previous layer's, then the own.
+        coverage: (R, C, S), the sums of the weights of earlier steps: the previous layer's, then the mechanism's.
     """
 
     attention: MechanismState
@@ -125,9 +125,9 @@ class Refined(AbstractComposite):
     """The weights softmax(e - R), with e the energies of another mechanism and R corrections from coverage.
 
     The coverage of step t has up to two groups of maps, one map for each head: the sums over the steps before t of the
-    weights softmax(e) that this attention would have without corrections (self-coverage), and of the weights of the
-    previous layer's attention, after its own corrections (cross-coverage). Since neither depends on this attention's
-    corrections, all steps of a training pass are computed at once. Step t depends on no later step.
+    uncorrected weights softmax(e) of this attention (self-coverage), and of the corrected weights of the previous
+    layer's attention (cross-coverage). Neither depends on this attention's corrections, so all steps of a training pass
+    are computed at once. Step t depends on no later step.
 
     Args:
         attention: a mechanism that is not recurrent and whose weights are normalised.
@@ -185,7 +185,6 @@ class Refined(AbstractComposite):
 
     @property
     def context_size(self) -> int:
-        """V."""
         return self.attention.context_size
 
     @property
@@ -195,27 +194,20 @@ class Refined(AbstractComposite):
 
     @property
     def inner(self) -> tuple[Mechanism]:
-        """The mechanism."""
         return (self.attention,)
 
     @property
     def is_recurrent(self) -> bool:
-        """True: a step reads the weights of the steps before it."""
         return True
 
     @property
     def trains_differently(self) -> bool:
-        """Whether a batch norm does, or the mechanism."""
         return self.correction.norm is not None or self.attention.trains_differently
 
     def prepare(
         self, values: Tree, *, mask: Tree = None, lengths: Tree = None, grid: tuple[int, int] | None = None
     ) -> RefinedMemory:
-        """The memory: that of the mechanism, and the grid.
-
-        Args:
-            values, mask, lengths: as in `Mechanism.prepare`.
-            grid: (h, w), if the positions are the cells of an image, s = y·w + x.
+        """The memory of the mechanism, and the grid; arguments as in `Mechanism.prepare`.
 
         Raises:
             ShapeError: without a grid of h·w = S cells, if corrections have two dimensions.
@@ -228,14 +220,13 @@ class Refined(AbstractComposite):
         return RefinedMemory(memory, values.new_empty(len(values), 0, *grid, dtype=torch.bool))
 
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
-        """Refused: the coverage is tied to the positions that it began with."""
+        """Not supported, as the state depends on the number of positions."""
         raise UnsupportedError(
             "The memory of a refined attention cannot grow: its coverage is tied to the positions it began with. "
             "Prepare the whole memory first."
         )
 
     def initial_state(self, memory: RefinedMemory, num_hypotheses: int = 1) -> RefinedState:
-        """The state before the first step, with a coverage of zeros."""
         state = self.attention.initial_state(memory.attention, num_hypotheses)
         like = memory.attention.read
         channels = self.correction.num_channels
@@ -252,12 +243,7 @@ class Refined(AbstractComposite):
         generator: Generator | None = None,
         previous: Float[Tensor, "R G S"] | None = None,
     ) -> tuple[Attended, RefinedState]:
-        """One step.
-
-        Args:
-            query, inputs, alignment, generator: as in `Mechanism.step`.
-            previous: the weights of the previous layer's attention in this step, if they are read.
-        """
+        """One step; `previous` are the weights of the previous layer's attention in this step, if they are read."""
         steps, after = self(
             query[:, None],
             memory,
@@ -286,10 +272,8 @@ class Refined(AbstractComposite):
         """All steps at once; agrees with the loop of `step`.
 
         Args:
-            queries, inputs, alignment, generator: as in `Mechanism.forward`.
             previous: the weights of the previous layer's attention, if they are read.
-            real: False at steps of padding, whose outputs nobody reads: they get no corrections, and a batch norm does
-                not count them.
+            real: False at steps of padding: they get no corrections, and a batch norm does not count them.
 
         Raises:
             ShapeError: for weights of the previous layer that are missing or of another shape.
@@ -303,10 +287,15 @@ class Refined(AbstractComposite):
         sources = memory.attention
         if state is None:
             state = self.initial_state(memory, num_hypotheses(rows, sources.num_sentences))
-        self._check(previous, rows, steps, sources.num_positions)
+        shape = rows, self.previous_heads, steps, sources.num_positions
+        if self.previous_heads and (previous is None or previous.shape != shape):
+            shown = "" if previous is None else "\n" + describe({"previous": ("R H T S", previous)})
+            raise ShapeError(
+                f"Cross-coverage reads the weights of the previous layer: give previous=(R, H, T, S) = {shape}.{shown}"
+            )
         if steps == 0:
-            nothing = queries.new_zeros(rows, self.num_heads, 0, sources.num_positions) if alignment else None
-            return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
+            empty = queries.new_zeros(rows, self.num_heads, 0, sources.num_positions) if alignment else None
+            return Attended(queries.new_zeros(rows, 0, self.context_size), empty), state
         position = (state.attention.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         # the steps of a row are further hypotheses of its sentence: R·T rows
         step_inputs = StepInputs(
@@ -320,8 +309,8 @@ class Refined(AbstractComposite):
         # a_t = a_0 + Σ_{u<t} of the weights of step u, (R, T, C, S): the previous layer's, then softmax(e)
         maps = [] if previous is None or not self.previous_heads else [previous.transpose(1, 2)]
         if self.own:
-            own, _, _ = attention.alignment(energies, allowed.support, step_inputs, None)
-            maps.append(own.unflatten(0, (rows, steps)))
+            uncorrected, _, _ = attention.alignment(energies, allowed.support, step_inputs, None)
+            maps.append(uncorrected.unflatten(0, (rows, steps)))
         before, coverage = sums_before(state.coverage.to(maps[0].dtype), *maps)
         corrections = self._corrections(merge_rows(before), memory, real)
 
@@ -337,7 +326,7 @@ class Refined(AbstractComposite):
     def _corrections(
         self, coverage: Float[Tensor, "RT C S"], memory: RefinedMemory, real: Bool[Tensor, "R T"] | None
     ) -> Float[Tensor, "RT H S"]:
-        """R of all rows and steps, 0 where a step is padding."""
+        """R of all rows and steps, 0 at steps of padding."""
         grid = None if memory.grid is None else (memory.grid.shape[2], memory.grid.shape[3])
         mask = None
         if self.correction.norm is not None and memory.attention.mask is not None:
@@ -353,20 +342,11 @@ class Refined(AbstractComposite):
             return self.correction(coverage, grid, mask).masked_fill(~steps[:, None, None], 0)
         index = steps.nonzero()[:, 0]
         some = self.correction(coverage[index], grid, None if mask is None else mask[index])
-        nothing = some.new_zeros(len(coverage), *some.shape[1:])
-        return nothing.index_copy(0, index, some)
-
-    def _check(self, previous: Any, rows: int, steps: int, positions: int) -> None:
-        shape = (rows, self.previous_heads, steps, positions)
-        if self.previous_heads and (previous is None or previous.shape != shape):
-            given = "" if previous is None else "\n" + describe({"previous": ("R H T S", previous)})
-            raise ShapeError(
-                f"Cross-coverage reads the weights of the previous layer: give previous=(R, H, T, S) = {shape}.{given}"
-            )
+        return some.new_zeros(len(coverage), *some.shape[1:]).index_copy(0, index, some)
 
 
 def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
-    """The grid of so many positions."""
+    """The grid, checked against S."""
     if grid is None:
         raise ShapeError(
             "A refinement of two dimensions needs the grid of the cells: give Encoded(grid=(h, w)), or build it with "
@@ -380,7 +360,7 @@ def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
 def sums_before(
     first: Float[Tensor, "R C S"], *maps: Float[Tensor, "R T _ S"]
 ) -> tuple[Float[Tensor, "R T C S"], Float[Tensor, "R C S"]]:
-    """The sums before each step, a_t = a_0 + Σ_{u<t} x_u, and that after the last one.
+    """The sums before each step, a_t = a_0 + Σ_{u<t} x_u, and the sum after the last one.
 
     Args:
         first: a_0.
@@ -400,10 +380,10 @@ def sums_in_torch(first: Tensor, *maps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _SumsBefore(torch.autograd.Function):
-    """Keeps nothing: the gradient of x_u is the sum of those of all later a_t.
+    """`sums_in_torch` step by step, without saved tensors: the gradient of x_u is the sum of those of all later a_t.
 
-    Each step is one sum of neighbouring numbers, where torch's running sum walks over an axis with long strides, and
-    needs copies before it and after it, and two turns round backward.
+    Each step adds contiguous memory, while torch's `cumsum` has long strides, copies before and after it and two flips
+    in its backward pass.
     """
 
     @staticmethod

@@ -16,7 +16,7 @@ from regard.shapes import Bool, Float, Int, keep_mask
 class SelfAttention(nn.Module):
     """A mechanism whose queries and memory are the same sequence, for use without a decoder.
 
-    Padding neither attends nor is attended to: its contexts and alignments are zero, whatever it holds.
+    The contexts and alignments of padding are zero.
 
     >>> import torch
     >>> from regard.attention import self_attention
@@ -43,13 +43,11 @@ class SelfAttention(nn.Module):
         lengths: Int[Tensor, " B"] | None = None,
         alignment: bool = False,
     ) -> Attended:
-        """The context of every position (B, T, V), and the alignment (B, H, T, T) if asked for.
+        """The context of every position (B, T, V), and the alignment (B, H, T, T) if requested.
 
         Args:
-            x: (B, T, D).
             mask: (B, T) bool, True at real positions.
             lengths: (B,) integers, instead of a mask.
-            alignment: whether to return it.
         """
         real = keep_mask(x, mask, lengths)
         if real is not None:
@@ -58,15 +56,15 @@ class SelfAttention(nn.Module):
         if real is None:
             return self._attend(x, memory, alignment)
 
-        def of_real(weights: Tensor) -> Tensor:
+        def without_padding(weights: Tensor) -> Tensor:
             return weights.masked_fill(~real[:, None, :, None], 0)
 
-        with recorders.changed(of_real):
+        with recorders.changed(without_padding):
             attended = self._attend(x, memory, alignment)
         return replace(
             attended,
             context=attended.context.masked_fill(~real[..., None], 0),
-            alignment=None if attended.alignment is None else of_real(attended.alignment),
+            alignment=None if attended.alignment is None else without_padding(attended.alignment),
         )
 
     def _attend(self, x: Tensor, memory: Memory, alignment: bool) -> Attended:

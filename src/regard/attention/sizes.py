@@ -1,4 +1,4 @@
-"""Sizes: splitting projections into heads, and errors about queries and memories that do not fit the mechanism."""
+"""Sizes: splitting projections into heads, and checks of queries and memories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from regard.shapes import Float, describe, num_hypotheses
 
 
 def head_size(size: int, num_heads: int, name: str = "size") -> int:
-    """size / num_heads, or an error that says which sizes fit."""
+    """size / num_heads.
+
+    Raises:
+        ShapeError: if the size is not a multiple of the number of heads, or either is below 1.
+    """
     if num_heads < 1 or size < 1:
         raise ShapeError(f"{name}={size} and num_heads={num_heads} must be 1 or more.")
     if size % num_heads:
@@ -19,9 +23,13 @@ def head_size(size: int, num_heads: int, name: str = "size") -> int:
 
 
 def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
-    """How many heads share a key-value head, or an error that names both counts; None means that none share.
+    """The number of heads that share a key-value head: head h uses number h // group_size, as in torch and Keras.
 
-    Adjacent heads share: head h uses key-value head h // group_size, as in torch and Keras.
+    Args:
+        num_key_value_heads: one for each head if None.
+
+    Raises:
+        ShapeError: if the number of heads is not a multiple of it.
     """
     groups = num_heads if num_key_value_heads is None else num_key_value_heads
     if groups < 1 or num_heads % groups:
@@ -29,18 +37,18 @@ def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
     return num_heads // groups
 
 
-def heads_reason(parts: Parts, num_heads: int, says: str, *, shared: str | None = None) -> str | None:
-    """Why a part for so many heads cannot work with the score, or None.
+def heads_reason(parts: Parts, num_heads: int, description: str, *, shared: str | None = None) -> str | None:
+    """Why a part with this number of heads cannot work with the score, or None.
 
     Args:
-        says: what the part does, up to the number.
-        shared: what all heads share if the part has one; None if then, too, the score must have as many.
+        description: the beginning of the reason, up to the number.
+        shared: what the heads of the score share if the part has only one; None if they cannot.
     """
     heads = parts.score.num_heads
     if heads == num_heads or (shared is not None and num_heads == 1):
         return None
     sharing = "" if shared is None else f", or 1 for {shared} that they share"
-    return f"{says} {num_heads} heads and the score has {heads}: give it num_heads={heads}{sharing}."
+    return f"{description} {num_heads} heads and the score has {heads}: give it num_heads={heads}{sharing}."
 
 
 def split(projected: Float[Tensor, "*rows HD"], num_heads: int) -> Float[Tensor, "*rows H D"]:
@@ -57,25 +65,23 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
     """Checks that the queries of a step are (R, Q), or those of a sequence (R, T, Q).
 
     Args:
-        size: Q, or None if any number of features will do.
+        size: Q; any if None.
 
     Raises:
-        ShapeError: with the sizes and what to call or build instead.
+        ShapeError: for another shape.
     """
     axes = 3 if sequence else 2
     if query.dim() == axes and (size is None or query.shape[-1] == size):
         return
     shown = describe({"query": ("R T Q" if query.dim() == 3 else "R Q", query)})
     if query.dim() != axes:
-        right = (
-            "forward takes the queries of all steps, (R, T, Q)" if sequence else "step takes one query per row, (R, Q)"
-        )
-        advice = (
-            "For one step call step, or give query[:, None]."
-            if sequence
-            else "For all steps of a sequence call the mechanism itself (forward); for step t give query[:, t]."
-        )
-        raise ShapeError(f"{right}.\n{shown}\n  {advice}")
+        if sequence:
+            expected = "forward takes the queries of all steps, (R, T, Q)"
+            advice = "For one step call step, or give query[:, None]."
+        else:
+            expected = "step takes one query per row, (R, Q)"
+            advice = "For all steps of a sequence call the mechanism itself (forward); for step t give query[:, t]."
+        raise ShapeError(f"{expected}.\n{shown}\n  {advice}")
     raise ShapeError(
         f"The mechanism was built for queries of Q={size} features.\n{shown}\n"
         f"  Build it with query_size={query.shape[-1]}, or bring the queries to {size} features "
@@ -84,10 +90,10 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
 
 
 def check_grid(grid: tuple[int, int], values: Tensor) -> None:
-    """Checks that the values (B, S, M) are as many as the grid (h, w) has cells.
+    """Checks that S = h·w for a grid (h, w) and values (B, S, M).
 
     Raises:
-        ShapeError: with both numbers.
+        ShapeError: otherwise.
     """
     rows, columns = grid
     if rows >= 0 and columns >= 0 and rows * columns == values.shape[1]:
@@ -99,14 +105,14 @@ def check_grid(grid: tuple[int, int], values: Tensor) -> None:
 
 
 def check_memory(name: str, tensor: Tensor, size: int | None) -> None:
-    """Checks that keys or values have the number of features that the part was built for.
+    """Checks the number of features of keys or values.
 
     Args:
         name: "keys" or "values".
-        size: M, or None if any number of features will do.
+        size: M; any if None.
 
     Raises:
-        ShapeError: with the sizes and what to build instead.
+        ShapeError: for another number.
     """
     if size is None or tensor.shape[-1] == size:
         return

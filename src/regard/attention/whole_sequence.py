@@ -1,4 +1,4 @@
-"""All steps of a sequence in one operation, where no weights are asked for: memory grows with T + S, not with T · S."""
+"""All steps of a sequence in one operation that keeps no weights: its memory grows with T + S, not with T · S."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 def unsupported_reason(
     parts: Parts, comparison: Comparison | None, num_positions: int | None = None, *, reports: bool = False
 ) -> str | None:
-    """Why a mechanism of these parts can never attend to all steps in one operation, or None.
+    """Why a mechanism with these parts cannot attend to all steps in one operation, or None.
 
-    The operation computes what parts do without calling them, by what they declare of themselves.
+    The operation does not call the parts: it relies on their declarations.
 
     Args:
-        comparison: what the score declares.
-        num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
+        comparison: that of the score.
+        num_positions: of the memory, as a window may be causal only over a short one; any number if None.
         reports: whether the weights are reported to recorders (`layers.recorders`).
     """
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
@@ -72,7 +72,7 @@ def unsupported_now(
         if num_rows != memory.num_sentences:
             return "steps of a causal window belong to several hypotheses"
     inputs, table = (memory.score, memory.score, memory.read), ops.IMPLEMENTATIONS["dot_attention"]
-    # the reference would compute the weights; torch's kernels take the most
+    # the last entry, the reference, computes the weights; the one before it supports the most inputs of all others
     return None if choose(table, *inputs) is not table[-1] else table[-2].unsupported_reason(*inputs)
 
 
@@ -82,8 +82,8 @@ def step(
     """The context and the weights of one step, for eligible parts without rotations and with all positions."""
     beta = parts.alignment.softmax_factor
     assert beta is not None
-    asked = comparison.project(query, parts.score.num_heads)
-    sums, weights = ops.attend(asked, memory.score, memory.read, memory.mask, comparison.v, sharpening=beta)
+    projected = comparison.project(query, parts.score.num_heads)
+    sums, weights = ops.attend(projected, memory.score, memory.read, memory.mask, comparison.v, sharpening=beta)
     return parts.read.finish(sums, weights, query), weights
 
 
@@ -96,7 +96,7 @@ def attend(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Flo
     rows, steps = queries.shape[:2]
     sentences = memory.num_sentences
     grouped = queries.reshape(sentences, num_hypotheses(rows, sentences) * steps, -1)
-    seen: Bool[Tensor, "#B #T S"] | None = None if memory.mask is None else memory.mask[:, None]
+    support: Bool[Tensor, "#B #T S"] | None = None if memory.mask is None else memory.mask[:, None]
     query = comparison.project(grouped, score.num_heads)
     if comparison.kind == "additive":
         assert comparison.v is not None
@@ -106,15 +106,13 @@ def attend(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Flo
             at = torch.arange(steps, device=query.device)
             query = comparison.rotate(query, at if query.shape[1] == steps else at.repeat(query.shape[1] // steps))
         causal = parts.window.extent_of(memory.num_positions) == "past"
-        if causal and seen is not None:
-            seen = seen & seen.new_ones(steps, seen.shape[2]).tril()
+        if causal and support is not None:
+            support = support & support.new_ones(steps, support.shape[2]).tril()
             causal = False
-        sums = ops.dot_attention(query, memory.score, memory.read, seen, scale=beta, causal=causal)
+        sums = ops.dot_attention(query, memory.score, memory.read, support, scale=beta, causal=causal)
     sums = merge_rows(sums.flatten(2))
-    alive = torch.ones_like(sums[:, :1]) if seen is None else _alive(seen, grouped.shape[1]).to(sums.dtype)
-    return parts.read.finish(sums, alive, merge_rows(queries)).view(rows, steps, -1)
-
-
-def _alive(seen: Bool[Tensor, "#B #T S"], steps: int) -> Bool[Tensor, "BT 1"]:
-    """Which queries may attend to any position."""
-    return seen.any(2).expand(-1, steps).reshape(-1, 1)
+    # 1 for queries that may attend to any position, in place of their weights
+    weights = torch.ones_like(sums[:, :1])
+    if support is not None:
+        weights = support.any(2).expand(-1, grouped.shape[1]).reshape(-1, 1).to(sums.dtype)
+    return parts.read.finish(sums, weights, merge_rows(queries)).view(rows, steps, -1)

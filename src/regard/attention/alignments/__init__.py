@@ -1,4 +1,4 @@
-"""Turning energies, and the weights of earlier steps, into weights (R, H, S)."""
+"""Alignments: from energies, and the weights of earlier steps, to weights (R, H, S)."""
 
 from regard.attention.alignments.forward import ForwardAlignment, TransitionAgent
 from regard.attention.alignments.monotonic import ChunkwiseAlignment, MonotonicAlignment, StepwiseAlignment

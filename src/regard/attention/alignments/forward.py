@@ -1,4 +1,4 @@
-"""Forward attention: weights that stay or move on by one position, and the agent that decides how much."""
+"""Forward attention: weights that stay or move on by one position, and the transition agent."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from regard.shapes import Bool, Float
 class TransitionAgent(nn.Module):
     """The probability that attention moves on by one position in the next step.
 
-    u_t = σ(W₂ tanh(W₁ [c_t; o_{t-1}; q_t] + b₁) + b₂). All heads share the inputs, with the context of all heads; each
-    has its own u.
+    u_t = σ(W₂ tanh(W₁ [c_t; o_{t-1}; q_t] + b₁) + b₂). All heads have the same inputs, with the contexts of all heads;
+    each has its own u.
 
     Args:
         context_size: V, the `context_size` of the mechanism's read.
         query_size: Q.
-        input_size: F, of the decoder's input o_{t-1}; None for an agent that does not use it.
+        input_size: F, of the decoder's input o_{t-1}; None for an agent without it.
         hidden_size: width of the hidden layer; None for no hidden layer, u_t = σ(W [c_t; o_{t-1}; q_t] + b).
         num_heads: H.
 
@@ -59,8 +59,7 @@ class TransitionAgent(nn.Module):
                 shown = "none" if inputs is None else f"{tuple(inputs.shape)}"
                 raise ShapeError(
                     f"The transition agent reads the decoder's inputs (R={len(query)}, F={self.input_size}); "
-                    f"got {shown}. Pass inputs= to step or forward, or build it with "
-                    "input_size=None."
+                    f"got {shown}. Pass inputs= to step or forward, or build it with input_size=None."
                 )
             parts.insert(1, inputs)
         features = torch.cat(parts, -1)
@@ -69,29 +68,24 @@ class TransitionAgent(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class ForwardState:
-    """Where attention is, and the probability that it moves on.
-
-    Args:
-        alignment: α̂, (R, H, S).
-        move: u, (R, H).
-    """
+    """α̂ and u, the probability that attention moves on."""
 
     alignment: Float[Tensor, "R H S"]
     move: Float[Tensor, "R H"]
 
 
 class ForwardAlignment(AbstractAlignment):
-    """Attention stays where it was or moves on by one position, as the energies say.
+    """Attention that stays or moves on by one position, by the energies.
 
     α̂_t(n) = m_t(n) y_t(n) / Σ_k m_t(k) y_t(k),  m_t(n) = (1 - u_{t-1}) α̂_{t-1}(n) + u_{t-1} α̂_{t-1}(n-1),
     y_t = softmax(e_t) over the support. α̂_0 is 1 at the first position.
 
     Without an agent u is always 1/2, which gives the paper's α̂_{t-1}(n) + α̂_{t-1}(n-1). With an agent u_0 = 1/2, and
-    u_t is computed after step t. Where the support has no position that can be reached, attention restarts from y_t; a
-    row without support stays where it was.
+    u_t is computed after step t. If no position of the support can be reached, attention restarts from y_t; a row
+    without support keeps α̂.
 
     Args:
-        num_heads: H; each head moves by itself.
+        num_heads: H, each with its own α̂ and u.
         agent: computes u_t from the context, the decoder's input and the query.
 
     Numerics: a softmax of e + log m (`ops.forward_alignment`), as in the first author's code; energies of any size give
@@ -103,12 +97,7 @@ class ForwardAlignment(AbstractAlignment):
     is_recurrent = True
     sources = ("zhang2018",)
 
-    def __init__(
-        self,
-        *,
-        num_heads: int = 1,
-        agent: TransitionAgent | None = None,
-    ) -> None:
+    def __init__(self, *, num_heads: int = 1, agent: TransitionAgent | None = None) -> None:
         super().__init__()
         if agent is not None and agent.num_heads != num_heads:
             raise ValueError(f"num_heads={num_heads}, and the agent has {agent.num_heads}: give both the same.")
@@ -117,7 +106,6 @@ class ForwardAlignment(AbstractAlignment):
         self.uses_query = agent is not None
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses another number of heads, and a context of another width than the agent's."""
         if (reason := heads_reason(parts, self.num_heads, "ForwardAlignment follows")) is not None:
             return reason
         if self.agent is not None and parts.read.context_size != self.agent.context_size:
@@ -148,7 +136,6 @@ class ForwardAlignment(AbstractAlignment):
         inputs: StepInputs,
         state: ForwardState,
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """α̂ (R, H, S)."""
         weights, after = self.move(energies, state, support)
         return weights, ForwardState(after, state.move), None
 

@@ -1,4 +1,4 @@
-"""Readers that go from left to right and never back: monotonic, stepwise and chunkwise alignments."""
+"""Readers that move only from left to right: monotonic, stepwise and chunkwise alignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Remaining = Literal["lost", "last"]
 
 
 class AbstractReader(AbstractAlignment):
-    """A reader that begins at the first position and decides at each with p_ij = σ(e_ij + r + ε_ij).
+    """A reader that begins at the first position and stops or stays with probability p_ij = σ(e_ij + r + ε_ij).
 
     Args:
         num_heads, bias, learned_bias, noise, hard, remaining: as in `MonotonicAlignment`.
@@ -59,7 +59,6 @@ class AbstractReader(AbstractAlignment):
         return self.hard == "always" or (self.hard == "evaluation" and not self.training)
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads."""
         return heads_reason(parts, self.num_heads, f"{type(self).__name__} has readers for")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
@@ -75,11 +74,11 @@ class AbstractReader(AbstractAlignment):
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """α (R, H, S), which is also the state."""
+        """α (R, H, S), as weights and as the state."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) + self.bias
         if self.training and self.noise > 0:
-            drawn = torch.randn(working.shape, generator=inputs.generator, dtype=working.dtype, device=working.device)
-            working = working + self.noise * drawn
+            noise = torch.randn(working.shape, generator=inputs.generator, dtype=working.dtype, device=working.device)
+            working = working + self.noise * noise
         chance = (working > 0).to(working.dtype) if self.decides else torch.sigmoid(working)
         weights = self.advance(chance, state, support)
         if self.remaining == "last":
@@ -100,20 +99,20 @@ def last_of(support: Bool[Tensor, "R G S"] | None, like: Float[Tensor, "R H S"])
 
 
 class MonotonicAlignment(AbstractReader):
-    """In each step a reader goes from left to right, from where it stopped last, and stops at one position.
+    """In each step a reader moves to the right from its last stop, and stops at one position.
 
     p_ij = σ(e_ij + r + ε_ij) is the probability of stopping at j on arrival. α_i is the expected stop
     (`ops.expected_monotonic_alignment`), or with `hard` the first position with p > 1/2
     (`ops.hard_monotonic_alignment`). The reader starts at the first position and skips those outside the support.
 
     Args:
-        num_heads: H; each head reads by itself.
-        bias: r; below 0 the reader tends to read on. With `learned_bias` it is the initial value, shared by all heads.
+        num_heads: H, each with its own reader.
+        bias: r; below 0 the reader tends to move on. With `learned_bias` it is the initial value, shared by all heads.
         noise: the standard deviation of the normal ε, only in training; it drives p towards 0 and 1, which `hard`
-            needs.
-        hard: when the reader takes hard decisions: never, in evaluation, or always (then energies have no gradient).
+            requires.
+        hard: when decisions are hard: never, in evaluation, or always (energies then have no gradient).
         remaining: the probability of passing all positions is `lost`, so that a row sums to less than 1 and a hard
-            reader past the end reads nothing from then on; or it is given to the `last` position of the support.
+            reader past the end has no weight from then on; or it is added to the `last` position of the support.
 
     Source: Raffel et al. 2017 (arXiv 1704.00784), sections 2.2 to 2.5; `last`: fairseq's mass preservation.
     """
@@ -123,7 +122,6 @@ class MonotonicAlignment(AbstractReader):
     def advance(
         self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
     ) -> Float[Tensor, "R H S"]:
-        """α_i: the hard or the expected stop."""
         if support is not None:
             chance = chance.masked_fill(~support, 0)
         return ops.hard_monotonic_alignment(chance, previous) if self.decides else self.expect(chance, previous)
@@ -136,15 +134,15 @@ class MonotonicAlignment(AbstractReader):
 class StepwiseAlignment(AbstractReader):
     """α_ij = p_ij α_{i-1,j} + (1 - p_{i,j-1}) α_{i-1,j-1},  p_ij = σ(e_ij + r + ε_ij) the probability of staying.
 
-    In every step the reader stays or moves on to the next position; it skips none. It starts at the first position.
+    In every step the reader stays or moves on to the next position. It starts at the first one.
 
     Args:
-        num_heads: H; each head reads by itself.
+        num_heads: H, each with its own reader.
         bias: the initial value of r, which is learned. The authors found training sensitive to it.
         noise: the standard deviation of the normal ε, only in training; it drives p towards 0 and 1.
-        hard: when the reader takes hard decisions (it stays if p > 1/2): never, in evaluation, or always.
-        remaining: the probability of going beyond the last position is given to the `last` one, or is `lost`, as in the
-            paper.
+        hard: when decisions are hard (the reader stays if p > 1/2): never, in evaluation, or always.
+        remaining: the probability of moving beyond the last position is added to the `last` one, or is `lost`, as in
+            the paper.
 
     Source: He, Deng & He 2019 (arXiv 1906.00672), section 3.
     """
@@ -165,7 +163,6 @@ class StepwiseAlignment(AbstractReader):
     def advance(
         self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
     ) -> Float[Tensor, "R H S"]:
-        """α_i from p_i and α_{i-1}."""
         moved = pad((1 - chance) * previous, (1, 0))[..., : previous.shape[-1]]
         weights = chance * previous + moved
         return weights if support is None else weights.masked_fill(~support, 0)
@@ -178,9 +175,9 @@ class ChunkwiseAlignment(AbstractAlignment):
     (`ops.moving_chunk_softmax`). α is carried to the next step; β are the weights.
 
     Args:
-        chunk_score: the second score; it has no place in the state.
-        chunk_size: w; 1 is plain monotonic attention, None lets the chunk begin at the first position.
-        reader: the reader that stops; a `MonotonicAlignment` with default options if None.
+        chunk_score: the second score, without a state.
+        chunk_size: w; 1 is plain monotonic attention; None for chunks that begin at the first position.
+        reader: by default a `MonotonicAlignment`.
 
     Source: Chiu & Raffel 2018 (arXiv 1712.05382); without a chunk size Arivazhagan et al. 2019 (arXiv 1906.05218).
     """
@@ -196,7 +193,7 @@ class ChunkwiseAlignment(AbstractAlignment):
                 f"chunk_size={chunk_size} must be 1 or more, or None for a chunk that begins at the first position."
             )
         if chunk_score.is_recurrent:
-            raise ValueError(f"The chunk score has no place in the state, and {type(chunk_score).__name__} needs one.")
+            raise ValueError(f"The chunk score must not be recurrent; got {type(chunk_score).__name__}.")
         self.chunk_score = chunk_score
         self.chunk_size = chunk_size
         self.reader = reader if reader is not None else MonotonicAlignment(num_heads=chunk_score.num_heads)
@@ -214,7 +211,6 @@ class ChunkwiseAlignment(AbstractAlignment):
         self.trains_differently = self.reader.trains_differently or chunk_score.trains_differently
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Why the reader or the second score refuses."""
         return self.reader.unsupported_reason(parts) or self.chunk_score.unsupported_reason(parts)
 
     def prepare(self, source: Source) -> Tree:

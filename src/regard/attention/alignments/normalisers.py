@@ -15,71 +15,66 @@ from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
 
-def checked(sharpening: float) -> float:
-    """The factor, if it is above 0; otherwise an error."""
-    if sharpening <= 0:
-        raise ValueError(f"sharpening={sharpening} must be above 0.")
-    return sharpening
-
-
-def sharpen(energies: Float[Tensor, "R H S"], sharpening: float) -> Float[Tensor, "R H S"]:
-    """β e."""
-    return energies if sharpening == 1.0 else energies * sharpening
-
-
-class SoftmaxAlignment(AbstractAlignment):
-    """α_j = exp(β e_j) / Σ_k exp(β e_k) over the support.
+class AbstractNormaliser(AbstractAlignment):
+    """Weights that depend on the energies of one step only.
 
     Args:
-        sharpening: β; above 1 the weights are more peaked.
-
-    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 6; sharpening: Chorowski et al. 2015
-    (arXiv 1506.07503), section 2.3.
+        sharpening: β, a factor on the energies; above 1 the weights are more peaked.
     """
 
     is_positionwise = True
 
     def __init__(self, *, sharpening: float = 1.0) -> None:
         super().__init__()
-        self.sharpening = checked(sharpening)
+        if sharpening <= 0:
+            raise ValueError(f"sharpening={sharpening} must be above 0.")
+        self.sharpening = sharpening
 
-    @property
-    def softmax_factor(self) -> float:
-        """β."""
-        return float(self.sharpening)
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        """Weights (R, H, S), from energies that are multiplied by β."""
+        raise NotImplementedError
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
-        return ops.masked_softmax(sharpen(energies, self.sharpening), support), state, None
+        energies = energies if self.sharpening == 1.0 else energies * self.sharpening
+        return self.normalise(energies, support), state, None
 
 
-class SparsemaxAlignment(AbstractAlignment):
+class SoftmaxAlignment(AbstractNormaliser):
+    """α_j = exp(β e_j) / Σ_k exp(β e_k) over the support.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 6; sharpening: Chorowski et al. 2015
+    (arXiv 1506.07503), section 2.3.
+    """
+
+    @property
+    def softmax_factor(self) -> float:
+        return float(self.sharpening)
+
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        return ops.masked_softmax(energies, support)
+
+
+class SparsemaxAlignment(AbstractNormaliser):
     """The distribution over the support that is nearest to β e: α_j = max(β e_j - τ, 0), with τ such that Σ α_j = 1.
-
-    Args:
-        sharpening: β; above 1 the weights are more peaked, and fewer are above 0.
 
     Source: Martins & Astudillo 2016 (arXiv 1602.02068), section 2.
     """
 
     sources = ("martins2016",)
 
-    is_positionwise = True
-
-    def __init__(self, *, sharpening: float = 1.0) -> None:
-        super().__init__()
-        self.sharpening = checked(sharpening)
-
-    def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
-    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
-        return ops.sparsemax(sharpen(energies, self.sharpening), support), state, None
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        return ops.sparsemax(energies, support)
 
 
-class EntmaxAlignment(AbstractAlignment):
+class EntmaxAlignment(AbstractNormaliser):
     """α-entmax: weights max((α - 1) β e_j - τ, 0)^{1/(α - 1)} that sum to 1; softmax for α = 1, sparsemax for α = 2.
 
     Args:
@@ -92,18 +87,15 @@ class EntmaxAlignment(AbstractAlignment):
     (arXiv 1909.00015), section 3.
     """
 
-    is_positionwise = True
-
     def __init__(
         self, alpha: float = 1.5, *, learned: bool = False, num_heads: int = 1, sharpening: float = 1.0
     ) -> None:
-        super().__init__()
+        super().__init__(sharpening=sharpening)
         if alpha < 1 or (learned and not 1 < alpha < 2):
             between = "between 1 and 2 to be learned" if learned else "1 (softmax) or more"
             raise ValueError(f"alpha={alpha} must be {between}.")
         self.fixed_alpha = alpha
         self.num_heads = num_heads
-        self.sharpening = checked(sharpening)
         self.sources = ("peters2019", "correia2019") if learned else ("peters2019",)
         start = math.log((alpha - 1) / (2 - alpha)) if learned else 0.0
         self.alpha_logits = nn.Parameter(torch.full((num_heads, 1), start)) if learned else None
@@ -116,19 +108,17 @@ class EntmaxAlignment(AbstractAlignment):
         return 1 + self.alpha_logits.to(torch.promote_types(self.alpha_logits.dtype, torch.float32)).sigmoid()
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads, if α is learned."""
         if self.alpha_logits is None:
             return None
         return heads_reason(parts, self.num_heads, "EntmaxAlignment learns an alpha for")
 
-    def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
-    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
-        return ops.entmax(sharpen(energies, self.sharpening), support, self.alpha), state, None
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        return ops.entmax(energies, support, self.alpha)
 
 
-class HardmaxAlignment(AbstractAlignment):
+class HardmaxAlignment(AbstractNormaliser):
     """α_j = 1 where e_j is the largest in the support (the first of equal ones), 0 elsewhere.
 
     The weights have no gradient, so the score learns nothing from the context, as with tf.contrib.seq2seq's
@@ -140,25 +130,22 @@ class HardmaxAlignment(AbstractAlignment):
     Source: straight-through: Bengio, Léonard & Courville 2013 (arXiv 1308.3432), section 3.
     """
 
-    is_positionwise = True
-
     def __init__(self, *, straight_through: bool = False) -> None:
         super().__init__()
         self.straight_through = straight_through
         self.sources = ("bengio2013",) if straight_through else ()
 
-    def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
-    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
         weights = ops.hardmax(energies, support)
         if self.straight_through:
             soft = ops.masked_softmax(energies, support)
             weights = weights + (soft - soft.detach())
-        return weights, state, None
+        return weights
 
 
-class SigmoidAlignment(AbstractAlignment):
+class SigmoidAlignment(AbstractNormaliser):
     """α_j = σ(β e_j + r), or with `normalised` the smoothing α_j = σ(β e_j + r) / Σ_k σ(β e_k + r).
 
     Unlike in a softmax, one large energy does not suppress all others, and a constant added to the energies changes the
@@ -174,41 +161,36 @@ class SigmoidAlignment(AbstractAlignment):
     Source: smoothing: Chorowski et al. 2015 (arXiv 1506.07503), section 2.3.
     """
 
-    is_positionwise = True
-
     def __init__(self, *, normalised: bool = False, bias: float | None = None, sharpening: float = 1.0) -> None:
-        super().__init__()
+        super().__init__(sharpening=sharpening)
         self.is_normalised = normalised
         self.sources = ("chorowski2015",) if normalised else ()
-        self.sharpening = checked(sharpening)
         self.bias = None if bias is None else nn.Parameter(torch.tensor(float(bias)))
 
-    def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
-    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
-        energies = sharpen(energies, self.sharpening)
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
         if self.bias is not None:
             energies = energies + self.bias
         if self.is_normalised:
             working = energies.to(torch.promote_types(energies.dtype, torch.float32))
-            logarithms = nn.functional.logsigmoid(working)
-            return ops.masked_softmax(logarithms, support).to(energies.dtype), state, None
+            return ops.masked_softmax(nn.functional.logsigmoid(working), support).to(energies.dtype)
         weights = energies.sigmoid()
-        return weights if support is None else weights.masked_fill(~support, 0), state, None
+        return weights if support is None else weights.masked_fill(~support, 0)
 
 
-class ExponentialAlignment(AbstractAlignment):
+class ExponentialAlignment(AbstractNormaliser):
     """α_j = exp(e_j), 0 outside the support: for scores that are log-densities, such as `MixtureScore`.
 
-    A row sums to the mass that the density has on real positions: less than 1 once a mixture moves past the end.
+    The sum of a row is the probability of the real positions: less than 1 once a mixture moves past the end.
     """
 
     is_normalised = False
-    is_positionwise = True
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses energies that are not log-densities, as their weights have no bound."""
         if not parts.window.is_bounded:
             return (
                 f"{type(parts.window).__name__} adds a bias without a bound, so exp(e) has no bound either: "
@@ -221,25 +203,24 @@ class ExponentialAlignment(AbstractAlignment):
             "energies are log-densities, such as MixtureScore. Use SoftmaxAlignment."
         )
 
-    def forward(
-        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, inputs: StepInputs, state: Tree
-    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """Weights (R, H, S)."""
+    def normalise(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
         if support is not None:
             energies = energies.masked_fill(~support, float("-inf"))
-        return energies.exp(), state, None
+        return energies.exp()
 
 
 AlignmentName = Literal["softmax", "sparsemax", "entmax15", "entmax", "hardmax", "sigmoid", "smoothed_sigmoid"]
 
 
 def alignment_named(name: AlignmentName, *, sharpening: float = 1.0, num_heads: int = 1) -> AbstractAlignment:
-    """The alignment of this name; all of them depend on the energies of one step only.
+    """The alignment of this name.
 
     Args:
         name: `softmax`; `sparsemax`, `entmax15` (α = 1.5) and `entmax` (each head learns its α), with weights of
-            exactly 0; `hardmax`, only one position (with straight-through gradients); `sigmoid`, each position by
-            itself; `smoothed_sigmoid`, sigmoids divided by their sum.
+            exactly 0; `hardmax`, one position (with straight-through gradients); `sigmoid`; `smoothed_sigmoid`,
+            sigmoids divided by their sum.
         sharpening: a factor on the energies.
         num_heads: H, for `entmax`.
 

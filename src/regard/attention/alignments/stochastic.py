@@ -1,4 +1,4 @@
-"""Hard attention: one position, drawn at random."""
+"""Hard attention to one position that is drawn at random."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from regard.shapes import Bool, Float, Int
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The positions that hard attention chose, in float32 or wider; after a sequence each field is (R, T, H).
+    """The positions of hard attention, in float32 or wider; after a sequence each field is (R, T, H).
 
     Args:
-        index: (R, H) long, the position that was read; -1 where the expectation was read, or the support is empty.
+        index: (R, H) long, the position; -1 if the expectation was read, or the support is empty.
         log_probability: (R, H), log p of that position, which `losses.reinforce` increases; 0 where the index is -1.
         entropy: (R, H), of p, in nats.
     """
@@ -34,16 +34,16 @@ class StochasticAlignment(AbstractAlignment):
     """In training α is 1 at one position, drawn from p = softmax(e / temperature), and 0 elsewhere.
 
     The drawn weights are constants, so no gradient flows through them. The score learns from the auxiliary, a `Choice`,
-    by `losses.reinforce`; without this loss everything but the score is trained. In evaluation the most probable
-    position is read (the first of equal ones), and nothing is drawn.
+    by `losses.reinforce`; without this loss everything but the score is trained. Evaluation takes the most probable
+    position (the first of equal ones).
 
     Draws use the `generator` of the call: one number for each row and head, however long the source is. Without one,
-    and within `layers.items.drawing`, they belong to items: neither the batch nor the number of processes matters.
+    and within `layers.items.drawing`, they depend on neither the batch nor the number of processes.
 
     Args:
         temperature: above 1 the draws are more even.
-        mix: the probability that a row in training takes its expectation α = p instead, which is differentiable; the
-            paper uses 0.5 to reduce variance.
+        mix: the probability that a row in training has α = p instead, which is differentiable; the paper uses 0.5 to
+            reduce variance.
         evaluation: "argmax", or "expectation" for α = p.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1 (their s_t is our α).
@@ -55,11 +55,7 @@ class StochasticAlignment(AbstractAlignment):
     trains_differently = True
 
     def __init__(
-        self,
-        *,
-        temperature: float = 1.0,
-        mix: float = 0.0,
-        evaluation: Literal["argmax", "expectation"] = "argmax",
+        self, *, temperature: float = 1.0, mix: float = 0.0, evaluation: Literal["argmax", "expectation"] = "argmax"
     ) -> None:
         super().__init__()
         if temperature <= 0:
@@ -79,8 +75,8 @@ class StochasticAlignment(AbstractAlignment):
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) / self.temperature
         expected = ops.masked_softmax(working, support)
         if self.training:
-            parts, coin = self._numbers(expected, inputs)
-            chosen = _draw(expected.detach(), parts)
+            uniform, coin = self._draw_numbers(expected, inputs)
+            chosen = _draw(expected.detach(), uniform)
             if coin is not None:
                 chosen = chosen.masked_fill(coin < self.mix, 0)
         elif self.evaluation == "argmax":
@@ -91,8 +87,8 @@ class StochasticAlignment(AbstractAlignment):
         weights = torch.where(hard, chosen, expected)
         return weights.to(energies.dtype), state, _choice(chosen, expected)
 
-    def _numbers(self, like: Float[Tensor, "R H S"], inputs: StepInputs) -> tuple[Tensor, Tensor | None]:
-        """Random numbers: (R, H, 1) for the positions and, with `mix`, (R, 1, 1) for the coin."""
+    def _draw_numbers(self, like: Float[Tensor, "R H S"], inputs: StepInputs) -> tuple[Tensor, Tensor | None]:
+        """Uniform numbers: (R, H, 1) for the positions and, with `mix`, (R, 1, 1) for the coin."""
         rows, heads, _ = like.shape
         draws = items.current() if inputs.generator is None and not torch.compiler.is_compiling() else None
         if draws is not None and self in draws.sites:
@@ -102,13 +98,13 @@ class StochasticAlignment(AbstractAlignment):
         return rand(rows, heads, 1, dtype=like.dtype), rand(rows, 1, 1) if self.mix > 0 else None
 
 
-def _draw(probabilities: Float[Tensor, "R H S"], part: Float[Tensor, "R H 1"]) -> Float[Tensor, "R H S"]:
-    """1 at the drawn position of each row and head, the first whose cumulative mass exceeds a random part of all."""
+def _draw(probabilities: Float[Tensor, "R H S"], uniform: Float[Tensor, "R H 1"]) -> Float[Tensor, "R H S"]:
+    """1 at the first position whose cumulative probability exceeds the uniform number, scaled to the sum."""
     if probabilities.shape[-1] == 0:
         return torch.zeros_like(probabilities)
-    mass = probabilities.cumsum(-1)
-    beyond = (mass > part * mass[..., -1:]) & (probabilities > 0)
-    return ops.hardmax(beyond.to(mass.dtype), beyond)
+    cumulative = probabilities.cumsum(-1)
+    beyond = (cumulative > uniform * cumulative[..., -1:]) & (probabilities > 0)
+    return ops.hardmax(beyond.to(cumulative.dtype), beyond)
 
 
 def _choice(chosen: Float[Tensor, "R H S"], probabilities: Float[Tensor, "R H S"]) -> Choice:

@@ -1,4 +1,4 @@
-"""The catalogue of published mechanisms, each a few lines that compose four parts."""
+"""Recipes: published mechanisms, each composed from four parts in a few lines."""
 
 from __future__ import annotations
 

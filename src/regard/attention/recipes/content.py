@@ -38,10 +38,10 @@ def bahdanau(
         size: width of the hidden layer.
         num_heads: several v, each over its own slice of the hidden layer; the contexts are concatenated.
         normalised: weight normalisation of v, with a bias.
-        bias: whether there is a bias inside the tanh without it, too, as in OpenNMT.
+        bias: whether there is a bias inside the tanh without `normalised`, too, as in OpenNMT.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        like: another program (`regard.interop.variants`), whose options are the defaults then.
+        like: another program (`regard.interop.variants`), whose options are then the defaults.
         window: which positions may be attended to; all if None.
 
     In the paper the query is the decoder state before the step (`order: attend_then_recur` of a decoder); with
@@ -109,13 +109,13 @@ def luong(
     Args:
         query_size, memory_size: Q and M; equal for `dot`.
         score: dot, general or concat.
-        size: width of concat's hidden layer; Q if None. The others have none.
+        size: width of the hidden layer of `concat`; Q if None.
         learned_scale: whether dot and general are multiplied by a learned number, initially 1.
         num_heads: each head compares its own slice; the contexts are concatenated.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        local: attends only to p - D … p + D, with p the step number (`monotonic`), or p predicted from the query and
-            weights that fade like a Gaussian (`predictive`, see `PredictiveWindow`). All positions if None.
+        local: attends only to p - D … p + D, with p the step number (`monotonic`), or predicted from the query with
+            weights that fall like a Gaussian (`predictive`, see `PredictiveWindow`). All positions if None.
         reach: D, 10 if None; only with `local`.
         window: a further window; with `local` both apply.
 
@@ -170,7 +170,7 @@ def key_value(
 ) -> Mechanism:
     """Additive attention over keys that reads values: e_j = vᵀ tanh(W q + U k_j), c = Σ α_j v_j.
 
-    `prepare(values, keys=keys)` takes both.
+    Call `prepare(values, keys=keys)`.
 
     Args:
         query_size, memory_size: Q, and M of the values.
@@ -196,14 +196,14 @@ def key_value(
 def key_value_predict(*, size: int, num_parts: Literal[1, 2, 3] = 3, reach: int = 10, num_heads: int = 1) -> Divided:
     """A language model attends to its last steps: h = [k; v; p], α = softmax(wᵀ tanh(W k_i + U k_j)), c = Σ α_j v_j.
 
-    Step t attends to h_{t-1} … h_{t-reach}, without h_t; the first step has nothing to attend to and reads zeros. In
-    training call `attention(h, attention.prepare(h))` for a whole sequence; in generation `extend` the memory after
-    every step. The prediction tanh(W_r c_t + W_x p_t) is left to the model.
+    Step t attends to h_{t-1} … h_{t-reach}, without h_t; the context of the first step is zero. In training call
+    `attention(h, attention.prepare(h))` for a whole sequence; in generation `extend` the memory after every step. The
+    model computes the prediction tanh(W_r c_t + W_x p_t).
 
     Args:
         size: of h, which is divided equally.
         num_parts: 3 for [k; v; p], 2 for [k; v] (v serves as p too), 1 for plain attention (h serves as all three).
-        reach: how many earlier steps are attended to.
+        reach: the number of earlier steps that are attended to.
         num_heads: several w, each over its own slice of the hidden layer.
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521),
@@ -260,18 +260,17 @@ def show_attend_tell(
         size: width of the hidden layer.
         num_heads: several v, each over its own slice of the hidden layer and with its own gate.
         hard: whether one position is drawn.
-        mix: with `hard`, the probability that a row in training takes the expectation instead of a draw; 0.5 in
+        mix: with `hard`, the probability that a row in training has α = softmax(e) instead of a draw; 0.5 in
             arctic-captions.
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
-        like: another program (`regard.interop.variants`). The default is that of arctic-captions, whose bias of v has
-            no effect.
+        like: another program (`regard.interop.variants`); None is also arctic-captions, whose bias of v has no effect.
         window: which positions may be attended to; all if None.
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention
     (arXiv 1502.03044), sections 3.1.2 and 4.
     """
     if mix and not hard:
-        raise UnsupportedError(f"mix={mix} is how often hard attention takes the expectation: use it with hard=True.")
+        raise UnsupportedError(f"mix={mix} is an option of hard attention: use it with hard=True.")
     return Mechanism(
         AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True),
         StochasticAlignment(mix=mix) if hard else SoftmaxAlignment(),

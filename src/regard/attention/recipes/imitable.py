@@ -1,4 +1,4 @@
-"""Recipes of which other programs have variants."""
+"""Recipes with variants of other programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MechanismT = TypeVar("MechanismT")
 
 
 def imitable(recipe: Callable[P, MechanismT]) -> Callable[P, MechanismT]:
-    """The recipe; with the option `like` it is built as another program has it (`regard.interop.variants`)."""
-    known = variants.RECIPES[recipe.__name__]
+    """The recipe, whose option `like` builds the variant of another program (`regard.interop.variants`)."""
+    builders = variants.RECIPES[recipe.__name__]
 
     @wraps(recipe)
     def build(*args: P.args, **options: P.kwargs) -> MechanismT:
         like: Any = options.pop("like", None)
         if like is None:
             return recipe(*args, **options)
-        if like not in known:
-            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, known))}, or None.")
-        mechanism: MechanismT = known[like](**options)
+        if like not in builders:
+            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, builders))}, or None.")
+        mechanism: MechanismT = builders[like](**options)
         return mechanism
 
-    build.__annotations__ = {**recipe.__annotations__, "like": variants.names_of(known) | None}
+    build.__annotations__ = {**recipe.__annotations__, "like": variants.names_of(builders) | None}
     return build

@@ -1,4 +1,4 @@
-"""Attention by location: where earlier steps attended, through filters, sums of weights, or mixtures that move."""
+"""Attention by location: filters and sums of earlier weights, and mixtures that move."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ def location_sensitive(
         num_heads: each head has its own filters on its own alignments; the contexts are concatenated.
         location: the input of the filters F: the `previous` weights, the `cumulative` ones, or `both`.
         num_filters, kernel_size: of F.
-        num_previous: how many previous steps `previous` holds, each a channel.
-        first_alignment: what the first step takes as the weights before it: `zeros`, `uniform`, or
-            all on the `first` position.
-        accumulate_first: whether that stays in the sum.
+        num_previous: the number of steps in `previous`, each a channel.
+        first_alignment: the weights before the first step: `zeros`, `uniform`, or all on the `first` position.
+        accumulate_first: whether they stay in the sum.
         alignment: the alignment, by name (`alignment_named`); `smoothed_sigmoid` is Chorowski's smoothing.
         sharpening: a factor on the energies.
         bias: whether there is b.
@@ -116,7 +115,7 @@ def coverage(
         num_heads: each head has its own coverage; the contexts are concatenated.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        first_alignment: what the sum starts from: `zeros`, or weights `uniform` over the source.
+        first_alignment: the initial sum: `zeros`, or weights `uniform` over the source.
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
@@ -145,9 +144,8 @@ def plane_coverage(
 ) -> Mechanism:
     """Additive attention with coverage of a plane: e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b), f_i = F * Σ α_i'.
 
-    The α are the weights of all earlier steps. F slides over the plane of an image's cells (2-D), so that a cell also
-    knows which of its neighbours were attended to. `prepare(..., grid=(h, w))` tells how the positions lie; without a
-    grid they are one row.
+    The α are the weights of all earlier steps. F is a two-dimensional convolution over the cells of an image, whose
+    grid is given to `prepare(..., grid=(h, w))`; without a grid they are one row.
 
     Args:
         query_size, memory_size: Q and M.
@@ -201,7 +199,7 @@ def dynamic_convolution(
         query_size, memory_size: Q and M.
         size: width of the hidden layers, all heads together.
         num_heads: each head follows its own weights; the contexts are concatenated.
-        static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which is made from the query.
+        static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, a function of the query.
         reach, alpha, beta: of the beta-binomial prior P: its largest move is reach, its mean
             reach · alpha / (alpha + beta).
         like: another program (`regard.interop.variants`).
@@ -248,11 +246,11 @@ def gmm(
         size: width of the hidden layer.
         num_components: C, for each head.
         num_heads: each head moves by itself; the contexts are concatenated.
-        version: how weights, steps and widths are computed (`MixtureScore`); with "b" biases make steps and widths
-            begin as given. V0 is Graves', whose weights have no bound.
+        version: how weights, steps and widths are computed (`MixtureScore`); "b" adds biases for the initial steps and
+            widths. V0 is Graves', whose weights have no bound.
         family: of the densities.
-        initial_step, initial_width: the positions of a step and the width before training, of versions with "b"; 1 and
-            10 in the paper. Speech of phones in steps of two frames moves by about 0.4 positions.
+        initial_step, initial_width: before training, in positions, of versions with "b"; 1 and 10 in the paper. Speech
+            of phones in steps of two frames moves by about 0.4 positions.
         like: another program (`regard.interop.variants`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.

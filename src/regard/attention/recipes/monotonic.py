@@ -1,4 +1,4 @@
-"""Monotonic attention: readers and forward attention, which move through the source and never go back."""
+"""Monotonic attention: readers and forward attention, which move through the source only forward."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def monotonic(
         query_size, memory_size: Q and M; equal for `dot`.
         score: additive (tf.contrib.seq2seq's BahdanauMonotonicAttention), general (its LuongMonotonicAttention: qᵀ W h)
             or dot.
-        size: width of the additive score's hidden layer; 128 if None. The others have none.
+        size: width of the additive score's hidden layer; 128 if None.
         normalised: weight normalisation of the additive score, with a bias, which keeps energies in the range of σ.
         learned_scale: whether dot and general are multiplied by a learned number, initially 1.
-        num_heads: each head reads by itself; the contexts are concatenated.
+        num_heads: each head has its own reader; the contexts are concatenated.
         bias, learned_bias: the initial value of r, and whether it is learned.
         noise: the standard deviation of normal noise on the energies in training; 1 prepares for `hard`.
         hard: when the reader stops at the first p > 1/2: never, in evaluation or always.
-        remaining: the probability of passing all positions is `lost`, or is given to the `last` position.
+        remaining: the probability of passing all positions is `lost`, or is added to the `last` position.
         like: another program (`regard.interop.variants`); tensorflow-addons' mode `recursive` is None.
         window: which positions may be attended to; all if None.
 
@@ -75,12 +75,7 @@ def monotonic(
     return Mechanism(
         scoring,
         MonotonicAlignment(
-            num_heads=num_heads,
-            bias=bias,
-            learned_bias=learned_bias,
-            noise=noise,
-            hard=hard,
-            remaining=remaining,
+            num_heads=num_heads, bias=bias, learned_bias=learned_bias, noise=noise, hard=hard, remaining=remaining
         ),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
@@ -107,9 +102,9 @@ def mocha(
     Args:
         query_size, memory_size: Q and M.
         size: width of each score's hidden layer.
-        chunk_size: w; 1 is monotonic attention, None lets the chunk begin at the first position (`milk`).
+        chunk_size: w; 1 is monotonic attention; None for chunks that begin at the first position (`milk`).
         bias, noise, hard, remaining: the reader's, as in `monotonic`.
-        num_heads: each head reads by itself; the contexts are concatenated.
+        num_heads: each head has its own reader; the contexts are concatenated.
         window: which positions may be attended to; all if None.
 
     Source: Chiu & Raffel 2018, Monotonic Chunkwise Attention (arXiv 1712.05382).
@@ -147,7 +142,7 @@ def milk(
         size: width of each score's hidden layer.
         bias, noise, hard, remaining: the reader's, as in `monotonic`. With `last` a translator that has read the
             whole source attends to all of it.
-        num_heads: each head reads by itself; the contexts are concatenated.
+        num_heads: each head has its own reader; the contexts are concatenated.
         window: which positions may be attended to; all if None.
 
     Source: Arivazhagan et al. 2019, Monotonic Infinite Lookback Attention for Simultaneous Machine Translation
@@ -186,7 +181,7 @@ def stepwise_monotonic(
     Args:
         query_size, memory_size: Q and M.
         size: width of the score's hidden layer.
-        num_heads: each head reads by itself; the contexts are concatenated.
+        num_heads: each head has its own reader; the contexts are concatenated.
         bias, noise, hard, remaining: as in `StepwiseAlignment`.
         window: which positions may be attended to; all if None.
 
@@ -230,7 +225,7 @@ def forward_attention(
         num_filters, kernel_size: of the location score; 32 and 31 if None. The additive score has none.
         transition_agent: whether a network predicts the probability u of moving on.
         agent_size: width of its hidden layer; 128 if None.
-        num_heads: each head stays or moves by itself, with its own u.
+        num_heads: each head has its own α and u.
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
@@ -266,7 +261,11 @@ def forward_attention(
 def agent_of(
     read: AbstractRead, query_size: int, input_size: int | None, *, hidden_size: int | None, num_heads: int
 ) -> TransitionAgent:
-    """An agent that reads the context, the decoder's input and the query."""
+    """An agent with inputs of the decoder.
+
+    Raises:
+        UnsupportedError: without their size.
+    """
     if input_size is None:
         raise UnsupportedError(
             "The transition agent reads the decoder's input: give input_size, its number of features."

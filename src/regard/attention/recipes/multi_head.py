@@ -21,7 +21,7 @@ from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersectio
 from regard.errors import UnsupportedError
 
 Positions = Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
-"""The kinds of relative positions that attention can use."""
+"""Kinds of relative positions."""
 
 
 def multi_head(
@@ -45,9 +45,9 @@ def multi_head(
 ) -> Mechanism:
     """Multi-head attention: each head reads W_v h by softmax((W_q q)ᵀ(W_k h) / √d), and W_o joins the heads.
 
-    Self-attention is this mechanism with the same sequence as queries and memory. `positions` compares the number i of
-    a query with the number j of a position, which also means something where outputs stand about where their inputs do
-    (letters and phonemes), in cross-attention:
+    Self-attention is this mechanism with the same sequence as queries and memory. `positions` compares the index i of a
+    query with the index j of a position, in cross-attention too, where it helps if outputs are in about the same places
+    as their inputs (letters and phonemes):
 
     - `rotary`: queries and keys are rotated by their positions (RoFormer, arXiv 2104.09864).
     - `linear_bias`: -m |i - j| is added, with a slope m for each head (ALiBi, arXiv 2108.12409).
@@ -55,15 +55,13 @@ def multi_head(
     - `relative`: keys and values have learned vectors for offsets (Shaw et al., arXiv 1803.02155).
     - `transformer_xl`: sinusoids of the offset, compared with the query (arXiv 1901.02860).
 
-    Further settings (the number of buckets, how many features are rotated, …) are options of the parts: compose them
-    yourself.
+    Further settings (the number of buckets, of rotated features, …) are options of the parts: compose a `Mechanism`.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of all heads together, and of the context.
-        num_key_value_heads: how many heads keys and values have, a divisor of num_heads; all if None
-            (arXiv 2305.13245).
-        positions: see above; None if the inputs carry positions already, or need none.
+        num_key_value_heads: the heads of keys and values, a divisor of num_heads; as many if None (arXiv 2305.13245).
+        positions: see above; None for no relative positions.
         causal: whether step t may attend only to the positions 0 … t.
         bias: whether the projections have biases.
         normalised: whether queries and keys have length 1, and a learned number scales their products
@@ -80,11 +78,11 @@ def multi_head(
     """
     if positions not in (None, *get_args(Positions)):
         raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(get_args(Positions))}, or None.")
-    unread = {
+    options_of_positions = {
         "rotary": {"rotary_layout": rotary_layout != "interleaved", "rotary_base": rotary_base != 10000.0},
         "relative": {"max_distance": max_distance != 16, "shared_offsets": shared_offsets},
     }
-    for kind, options in unread.items():
+    for kind, options in options_of_positions.items():
         for name, is_set in options.items():
             if is_set and positions != kind:
                 raise UnsupportedError(f"{name} is an option of positions={kind!r}; got positions={positions!r}.")
@@ -106,7 +104,7 @@ def multi_head(
     if shared_offsets:
         score = score_of()
         read = RelativeSum(memory_size, size, max_distance=max_distance, offsets=score.offsets, **heads)
-    else:  # weights are drawn in this order
+    else:  # the order of the random initial weights
         relative = partial(RelativeSum, max_distance=max_distance)
         read = (relative if positions == "relative" else ProjectedSum)(memory_size, size, **heads)
         score = score_of()
@@ -137,7 +135,7 @@ def self_attention(
 ) -> Mechanism:
     """Scaled dot-product attention of a sequence to itself: softmax((W_q x_i)ᵀ(W_k x_j) / √d) reads W_v x_j.
 
-    Queries and memory are the same sequence; `SelfAttention` takes care of both.
+    `SelfAttention` calls it with the same sequence as queries and memory.
 
     Args:
         size: of x and of the context.

@@ -1,4 +1,4 @@
-"""How well does each position answer the query? Energies (R, H, S)."""
+"""Scores: the energies (R, H, S) of positions, which say how well each answers the query."""
 
 from regard.attention.scores.additive import AdditiveScore, ConcatScore, PoolingScore
 from regard.attention.scores.coverage import CoverageScore, PlaneCoverageScore

@@ -22,7 +22,7 @@ class AdditiveScore(AbstractScore):
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together; each head has its own v over its own slice.
         normalised: weight normalisation of v (Salimans & Kingma 2016): g starts at √(1 / size), b at 0.
-        bias: whether there is a bias b inside the tanh; with `normalised` there always is.
+        bias: whether there is a bias b inside the tanh, without `normalised`.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2 (v_a, W_a, U_a there); normalised: Raffel et al. 2017
     (arXiv 1704.00784), section 2.4, and tf.contrib.seq2seq.
@@ -65,12 +65,10 @@ class AdditiveScore(AbstractScore):
         return split(self.key_projection(source.keys), self.num_heads)
 
     def comparison(self) -> Comparison:
-        """vᵀ tanh(W q + U h)."""
         return Comparison("additive", self.query_projection, v=self.direction)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
-        query, keys = self._compared(inputs)
+        query, keys = self._project(inputs)
         energies = ops.additive_energies(query, keys, self.direction)
         return merge_rows(energies.transpose(1, 2)), state
 
@@ -81,13 +79,13 @@ class AdditiveScore(AbstractScore):
         filters: Float[Tensor, "H F C *widths"],
         projection: Float[Tensor, "H F D"],
     ) -> Float[Tensor, "R H S"]:
-        """Energies that also depend on the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
-        query, keys = self._compared(inputs)
-        shared = past.unflatten(0, query.shape[:2])
-        return ops.location_energies(query, keys, shared, filters, projection, self.direction).flatten(0, 1)
+        """Energies that also depend on earlier weights: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
+        query, keys = self._project(inputs)
+        past = past.unflatten(0, query.shape[:2])
+        return ops.location_energies(query, keys, past, filters, projection, self.direction).flatten(0, 1)
 
-    def _compared(self, inputs: StepInputs) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
-        """W q, grouped by the sentence whose memory it attends to, and U h."""
+    def _project(self, inputs: StepInputs) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
+        """W q, grouped by sentence, and U h."""
         keys = inputs.memory.score
         return share(split(self.query_projection(inputs.query), self.num_heads), keys), keys
 
@@ -99,8 +97,8 @@ def _normalised(v: Tensor, gain: Tensor) -> Tensor:
 class ConcatScore(AbstractScore):
     """e_j = vᵀ tanh(W [q; h_j]).
 
-    W acts on the concatenation, so it is the sum of a map of the query and a map of the memory: an additive score
-    whose two maps are the halves of one matrix (size, Q + M), initialised as one.
+    This is an additive score whose maps of query and memory are the halves of one matrix (size, Q + M), initialised
+    together.
 
     Args:
         query_size, memory_size, size, num_heads: as in `AdditiveScore`.
@@ -121,16 +119,14 @@ class ConcatScore(AbstractScore):
         nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
 
     def prepare(self, source: Source) -> Tree:
-        """The half of W that belongs to the memory, times h."""
+        """The memory's half of W, times h."""
         return self.additive.prepare(source)
 
     def comparison(self) -> Comparison | None:
-        """As the additive score of the two halves."""
         inner = self.additive.comparison()
         return None if inner is None else replace(inner, called=(("additive", self.additive), *inner.called))
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         return self.additive(inputs, state)
 
 

@@ -1,4 +1,4 @@
-"""Coverage scores: content, and how much weight each position, or the cells around it, had so far."""
+"""Coverage scores: content, and the sum of the earlier weights of each position or of the cells around it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from regard.shapes import Float
 class CoverageScore(AbstractScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b),  c_i = Σ_{i' < i} α_i'.
 
-    Coverage has no upper bound: a position that had all the weight in two steps has c = 2. The original leaves the term
-    out of the first training step, which is c = 0.
+    Coverage has no upper bound: a position that had all the weight in two steps has c = 2. The authors' code leaves the
+    term out of the first step, which equals c = 0.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together; each head has its own coverage and its own w.
-        first_alignment: what the sum starts from: `zeros`, or weights `uniform` over the source (ESPnet).
+        first_alignment: the initial sum: `zeros`, or weights `uniform` over the source (ESPnet).
 
     Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.3 (W_s, W_h, w_c, b_attn there).
     """
@@ -62,7 +62,6 @@ class CoverageScore(AbstractScore):
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
     def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         identity = state.new_ones(self.num_heads, 1, 1, 1)  # one filter of width 1
         projection = self.coverage_projection[:, None]
         return self.content.locate(inputs, state[:, :, None], identity, projection), state
@@ -78,7 +77,7 @@ class PlaneKeys:
 
     Args:
         keys: U a, (B, S, H, D).
-        rows: (B, S, h, 0): it has no numbers and tells h, since a memory holds tensors only. w is S / h.
+        rows: (B, S, h, 0), without elements: its shape holds h, since memories consist of tensors. w is S / h.
     """
 
     keys: Float[Tensor, "B S H D"]
@@ -94,8 +93,8 @@ class PlaneKeys:
 class PlaneCoverageScore(AbstractScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b),  f_i = F * c_i,  c_i = Σ_{i' < i} α_i', a convolution over a plane.
 
-    Cells beyond the image count as zero, and so does padding, which never has weight: an image alone and in a batch
-    has the same energies. A memory that was prepared without a grid is a plane of one row.
+    Cells beyond the image count as zero, as does padding, which never has weight: an image has the same energies alone
+    and in a batch. A memory without a grid is a plane of one row.
 
     Args:
         query_size, memory_size: Q and M.
@@ -158,7 +157,6 @@ class PlaneCoverageScore(AbstractScore):
         return memory.read.new_zeros(num_rows, self.num_heads, memory.num_positions)
 
     def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         if inputs.memory.num_positions == 0:
             return state, state
         prepared: PlaneKeys = inputs.memory.score

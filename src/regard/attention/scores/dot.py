@@ -22,7 +22,7 @@ class DotScore(AbstractScore):
 
     Args:
         query_size, memory_size: Q and M, which must be equal; each head compares its own slice of Q / num_heads.
-        scale: g, a fixed number; None learns it, from 1.
+        scale: g, a fixed number; None learns it, initially 1.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `dot`; the learned g is tf.contrib.seq2seq's
     `scale=True`.
@@ -52,11 +52,9 @@ class DotScore(AbstractScore):
         return split(query * self.scale, self.num_heads)
 
     def comparison(self) -> Comparison:
-        """A dot product of g q and the keys."""
         return Comparison("dot", scale=self.scale)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
 
@@ -66,7 +64,7 @@ class ScaledDotScore(AbstractScore):
     Args:
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
-        num_key_value_heads: G, how many W_k there are; adjacent heads share one. Each head has its own if None.
+        num_key_value_heads: G, the number of W_k, which adjacent heads share; one for each head if None.
         bias: whether the projections have biases.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2; fewer key-value heads: Ainslie et al. 2023
@@ -104,11 +102,9 @@ class ScaledDotScore(AbstractScore):
         return split(self.query_projection(query) * self.scale, self.num_heads)
 
     def comparison(self) -> Comparison:
-        """A dot product of W_q q / √d and the keys."""
         return Comparison("dot", self.query_projection, self.scale)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
 
@@ -116,10 +112,10 @@ class BilinearScore(AbstractScore):
     """e_j = g · qᵀ W h_j: a dot product with projected keys.
 
     Args:
-        query_size, memory_size: Q and M; W is (Q, M), without bias.
-        scale: g, a fixed number; None learns it, from 1.
+        query_size, memory_size: Q and M; W is (Q, M), without bias. Each head compares its own slice.
+        scale: g, a fixed number; None learns it, initially 1.
 
-    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `general`. Each head compares its own slice.
+    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `general`.
     """
 
     sources = ("luong2015",)
@@ -137,12 +133,10 @@ class BilinearScore(AbstractScore):
         return self.dot.prepare(replace(source, keys=self.key_projection(source.keys)))
 
     def comparison(self) -> Comparison | None:
-        """As the dot product."""
         inner = self.dot.comparison()
         return None if inner is None else replace(inner, called=(("dot", self.dot), *inner.called))
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         return self.dot(inputs, state)
 
 
@@ -172,7 +166,6 @@ class TanhDotScore(AbstractScore):
         return torch.tanh(self.content.prepare(source))
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         bounded = torch.tanh(self.content.query_projection(inputs.query)) * self.content.scale
         return dot_energies(split(bounded, self.num_heads), inputs.memory.score), state
 
@@ -180,7 +173,7 @@ class TanhDotScore(AbstractScore):
 class NormalisedDotScore(AbstractScore):
     """e_j = g · (W_q q / ‖W_q q‖)ᵀ (W_k h_j / ‖W_k h_j‖), with the norms of each head and a learned g for all heads.
 
-    No energy is above g, however large the weights become. At first g = log₂(L² - L), for sources of about L positions.
+    No energy is above g, however large the weights are. Initially g = log₂(L² - L), for sources of about L positions.
 
     Args:
         query_size, memory_size, size, num_heads, num_key_value_heads, bias: as in `ScaledDotScore`.
@@ -221,7 +214,6 @@ class NormalisedDotScore(AbstractScore):
         return self._normalised(self.content.project(query))
 
     def comparison(self) -> Comparison:
-        """A dot product of queries that are divided by their norms after the projection."""
         return Comparison(
             "dot",
             self.content.query_projection,
@@ -230,16 +222,15 @@ class NormalisedDotScore(AbstractScore):
         )
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         return dot_energies(self.project(inputs.query), inputs.memory.score), state
 
     def _normalised(self, query: Float[Tensor, "*rows H D"]) -> Float[Tensor, "*rows H D"]:
-        """Queries of length g, whatever factor they had."""
+        """Queries of length g."""
         return self.gain.to(query.dtype) * _unit(query)
 
 
 def _unit(x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-    """x / ‖x‖, zeros for zeros; in float32 at least, and divided by the largest number before it is squared."""
+    """x / ‖x‖, zeros for zeros; in float32 at least, and divided by its largest element before squaring."""
     wide = x.float() if x.element_size() < 4 else x
     largest = wide.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)
     return normalize(wide / largest, dim=-1).to(x.dtype)

@@ -1,4 +1,4 @@
-"""Scores of earlier alignments through filters: location-sensitive and dynamic convolution."""
+"""Scores of filtered earlier alignments: location-sensitive and dynamic convolution."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class LocationScore(AbstractScore):
         location: the input of the filters F: the `previous` alignment (Chorowski), the `cumulative` one (Tacotron 2),
             or `both` as channels.
         num_filters, kernel_size: of F; each head has its own filters on its own alignments. The kernel size is odd.
-        num_previous: how many alignments `previous` holds, each a channel, oldest first; 1 with `cumulative`.
-        first_alignment: what the first step takes as the alignments before it: `zeros`, `uniform` over the source, or
-            all on its `first` position.
-        accumulate_first: whether that stays in the sum; otherwise the sum of the second step is the first step's
+        num_previous: the number of alignments in `previous`, each a channel, oldest first; 1 with `cumulative`.
+        first_alignment: the alignments before the first step: `zeros`, `uniform` over the source, or all on its `first`
+            position.
+        accumulate_first: whether they stay in the sum; otherwise the sum of the second step is the first step's
             weights.
         bias: whether there is b.
         detached: whether gradients stop at the alignments of earlier steps.
@@ -120,7 +120,6 @@ class LocationScore(AbstractScore):
         return Trace(recent, first if self.accumulate_first else torch.zeros_like(first))
 
     def forward(self, inputs: StepInputs, state: Trace) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         if inputs.memory.num_positions == 0:
             return state.cumulative, state
         past = self._channels(state, inputs.position)
@@ -128,8 +127,7 @@ class LocationScore(AbstractScore):
         return self.content.locate(inputs, past, filters, self.location_projection), state
 
     def _filters(self, layer: nn.Module, channels: int, like: Tensor) -> Float[Tensor, "H F C W"]:
-        found = filters_of(layer, channels, self.num_heads, self.kernel_size, like)
-        return found.unflatten(0, (self.num_heads, -1))
+        return filters_of(layer, channels, self.num_heads, self.kernel_size, like).unflatten(0, (self.num_heads, -1))
 
     def _channels(self, state: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """The input of the filters; before the first step the sum is the first alignment."""
@@ -154,8 +152,8 @@ class LocationScore(AbstractScore):
 class DynamicConvolutionScore(AbstractScore):
     """e_i = vᵀ tanh(U f_i + T g_i + b),  f_i = F * α_{i-1},  g_i = G_i * α_{i-1},  G_i = V tanh(W q_i + b').
 
-    The source is never compared with the query, so there are no keys, and sources longer than any in training are
-    treated alike. Positions beyond the source count as zero. It was published with a prior (`ForwardPriorWindow`).
+    Energies depend on earlier weights only, so there are no keys, and the length of a source does not matter. Positions
+    beyond the source count as zero. It was published with a prior (`ForwardPriorWindow`).
 
     Args:
         query_size: Q.
@@ -215,7 +213,6 @@ class DynamicConvolutionScore(AbstractScore):
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
     def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         if inputs.memory.num_positions == 0:
             return state, state
         static = self.static_filters(state).unflatten(1, (self.num_heads, -1))

@@ -1,4 +1,4 @@
-"""The mixture score of Graves: densities that move along the source."""
+"""Graves' mixture score: densities that move along the source."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class MixtureScore(AbstractScore):
     - V2: ω = softmax ω̂, Δ = softplus Δ̂, σ = softplus σ̂.
 
     Biases make Δ and σ start at `initial_step` and `initial_width` (versions V1b and V2b: 1 and 10).
-    The source is never compared with the query, so there are no keys; positions j count from 0 and μ starts at 0.
+    Energies do not depend on the source, so there are no keys; positions j count from 0 and μ starts at 0.
 
     Args:
         query_size: Q.
         size: width of the hidden layer.
         num_components: C, for each head.
-        family: B is the density of a `gaussian` at j, or the mass of a `logistic` distribution between j - ½ and j + ½,
-            which sums to exactly 1 over all integers.
+        family: B is the density of a `gaussian` at j, or the probability of a `logistic` distribution between j - ½ and
+            j + ½, which sums to exactly 1 over all integers.
         version: as above.
         initial_step, initial_width: Δ and σ before training, in positions; None leaves the biases at zero.
 

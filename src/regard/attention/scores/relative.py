@@ -21,7 +21,7 @@ from regard.shapes import Float, Int
 
 
 class OffsetVectors(nn.Module):
-    """A learned vector a_{j-i} for every offset from -k to k; offsets beyond ±k share the outermost vectors.
+    """Learned vectors a_{j-i} for the offsets from -k to k; offsets beyond ±k share the outermost ones.
 
     Args:
         max_distance: k.
@@ -39,7 +39,7 @@ class OffsetVectors(nn.Module):
         nn.init.xavier_uniform_(self.vectors)
 
     def index(self, position: Int[Tensor, " R"], weights: Float[Tensor, "R H S"]) -> Int[Tensor, "R H S"]:
-        """The index of the vector of each energy or weight, that of offset j - i, with i the row's step.
+        """The index of each energy's or weight's vector, for the offset j - i with i the row's step.
 
         >>> OffsetVectors(1, 4).index(torch.tensor([0, 2]), torch.zeros(2, 1, 4))
         tensor([[[1, 2, 2, 2]],
@@ -85,7 +85,6 @@ class RelativeDotScore(AbstractScore):
         return self.content.prepare(source)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         projected = self.content.project(inputs.query)
         energies = dot_energies(projected, inputs.memory.score)
         offset_energies = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
@@ -103,7 +102,7 @@ class RotaryDotScore(AbstractScore):
             of the first half and one of the second (`half`, as in Llama and GPT-NeoX). Weights that were trained with
             one layout are wrong with the other.
         base: the base of the angles.
-        rotary_size: d', how many features of a head are rotated, the first ones; all if None.
+        rotary_size: d', the number of features of a head that are rotated, the first ones; all if None.
         normalised: whether queries and keys have length 1 before they are rotated (`NormalisedDotScore`).
 
     Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
@@ -146,11 +145,10 @@ class RotaryDotScore(AbstractScore):
         self.sources = ("su2021", *self.content.sources)
 
     def prepare(self, source: Source) -> Tree:
-        """R_j W_k h_j, split into key-value heads; j counts from `start`."""
+        """R_j W_k h_j, split into key-value heads."""
         return self._rotate(self.content.prepare(source), source.positions)
 
     def comparison(self) -> Comparison:
-        """A dot product of rotated W_q q / √d and the keys."""
         inner = self.content.comparison()
         first = inner.rotate
         rotate = self._rotate if first is None else lambda x, positions: self._rotate(first(x, positions), positions)
@@ -158,10 +156,8 @@ class RotaryDotScore(AbstractScore):
         return replace(inner, called=(("content", self.content), *inside), rotate=rotate)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
-        return dot_energies(
-            self._rotate(self.content.project(inputs.query), inputs.position), inputs.memory.score
-        ), state
+        query = self._rotate(self.content.project(inputs.query), inputs.position)
+        return dot_energies(query, inputs.memory.score), state
 
     def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         return ops.rotate(x, position_angles(positions, self.rotary_size, self.base), self.layout)
@@ -216,7 +212,6 @@ class TransformerXLScore(AbstractScore):
         return self.content.prepare(source)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S)."""
         projected = self.content.project(inputs.query)
         content, offset = (projected + bias * self.content.scale for bias in (self.content_bias, self.offset_bias))
         energies = dot_energies(content, inputs.memory.score)

@@ -1,4 +1,4 @@
-"""Which positions may be attended to, and how likely are they beforehand?"""
+"""Windows: which positions may be attended to, and how likely they are beforehand."""
 
 from regard.attention.windows.combined import InEvaluation, Intersection
 from regard.attention.windows.prior import BucketBiasWindow, ForwardPriorWindow, LinearBiasWindow

@@ -1,4 +1,4 @@
-"""Windows made of others: several in one, and one that applies only in evaluation."""
+"""Windows that combine others, or apply another one only in evaluation."""
 
 from __future__ import annotations
 
@@ -38,18 +38,16 @@ class Intersection(AbstractWindow):
         self.sources = tuple(key for window in windows for key in window.sources)
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """The first reason that a window gives."""
-        return next(
-            (reason for window in self.windows if (reason := window.unsupported_reason(parts)) is not None), None
-        )
+        reasons = (window.unsupported_reason(parts) for window in self.windows)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def prepare(self, source: Source) -> Tree:
-        """What each window needs of the source, or None if none needs anything."""
+        """A tuple of the windows' fields, or None if all are None."""
         prepared = tuple(window.prepare(source) for window in self.windows)
         return prepared if any(field is not None for field in prepared) else None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
-        """A tuple of the windows' leaves."""
+        """A tuple of the windows' states."""
         return tuple(
             window.initial(replace(memory, window=field), num_rows)
             for window, field in zip(self.windows, self._prepared(memory), strict=True)
@@ -68,68 +66,62 @@ class Intersection(AbstractWindow):
         return functools.reduce(torch.maximum, starts)
 
     def at(self, positions: Int[Tensor, "#R #G W"], step_inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The combined support at these positions."""
         return _combined(window.at(positions, *inputs) for window, *inputs in self._each(step_inputs, state))
 
     def forward(self, step_inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The combined support."""
         return _combined(window(*inputs) for window, *inputs in self._each(step_inputs, state))
 
     def observe(self, attended: Attended, step_inputs: StepInputs, state: Tree) -> Tree:
-        """The windows' leaves after the read."""
         return tuple(window.observe(attended, *inputs) for window, *inputs in self._each(step_inputs, state))
 
     def observe_at(
         self, positions: Int[Tensor, "#R #G W"], attended: Attended, step_inputs: StepInputs, state: Tree
     ) -> Tree:
-        """The windows' leaves after the read, from the weights at these positions."""
         return tuple(
             window.observe_at(positions, attended, *inputs) for window, *inputs in self._each(step_inputs, state)
         )
 
     @property
     def observes_all(self) -> bool:
-        """Whether any of the windows needs the weights of all positions."""
         return any(window.observes_all for window in self.windows)
 
     def _each(self, inputs: StepInputs, state: Tree) -> Iterator[tuple[AbstractWindow, StepInputs, Tree]]:
         """Every window, its inputs and its state."""
-        leaves = state if state is not None else (None,) * len(self.windows)
+        states = state if state is not None else (None,) * len(self.windows)
         prepared = self._prepared(inputs.memory)
         each = [inputs if field is None else inputs.with_memory(window=field) for field in prepared]
-        return zip(self.windows, each, leaves, strict=True)
+        return zip(self.windows, each, states, strict=True)
 
     def _prepared(self, memory: Memory) -> tuple[Tree, ...]:
-        """What every window prepared."""
+        """The windows' fields of the memory."""
         return memory.window if memory.window is not None else (None,) * len(self.windows)
 
 
 def _combined(results: Iterable[tuple[Support, Tree]]) -> tuple[Support, Tree]:
-    """The intersection of the supports, and the leaves."""
-    combined, leaves = Support(), []
+    """The intersection of the supports, and the states."""
+    combined, states = Support(), []
     for support, state in results:
         combined = Support(
             _merged(combined.support, support.support, torch.logical_and),
             _merged(combined.log_prior, support.log_prior, torch.add),
             _merged(combined.gain, support.gain, torch.mul),
         )
-        leaves.append(state)
-    return combined, tuple(leaves)
+        states.append(state)
+    return combined, tuple(states)
 
 
 def _merged(a: Tensor | None, b: Tensor | None, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
-    """combine(a, b), or the other one where one is None."""
+    """combine(a, b); None is neutral."""
     if a is None or b is None:
         return b if a is None else a
     return combine(a, b)
 
 
 class InEvaluation(AbstractWrapper, AbstractWindow):
-    """Another window in evaluation mode, and no window at all in training.
+    """Another window in evaluation mode, and all positions in training.
 
-    Speech synthesis often uses a window that training did not. The state of the window is updated in training too, so
-    that a state may pass from one mode to the other; therefore a recurrent window makes training take its steps one
-    after the other.
+    Speech synthesis often has a window that training has not. The window's state is updated in training too, so that a
+    state may pass from one mode to the other: with a recurrent window, training takes its steps one after the other.
 
     >>> import torch
     >>> from regard.attention import ArgmaxWindow, StepInputs, Memory
@@ -150,19 +142,15 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
 
     @property
     def width(self) -> int | None:
-        """The window's width; None in training."""
         return None if self.training else self.window.width
 
     def start(self, inputs: StepInputs, state: Tree) -> Int[Tensor, "R G"]:
-        """The first position of the window."""
         return self.window.start(inputs, state)
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The window's support at these positions; in training no restriction."""
         support, state = self.window.at(positions, inputs, state)
         return Support() if self.training else support, state
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The window's support; in training no restriction."""
         support, state = self.window(inputs, state)
         return Support() if self.training else support, state

@@ -1,4 +1,4 @@
-"""Windows that allow all positions and prefer some: biases of distances, and a prior that moves forward."""
+"""Priors over all positions: biases of distances, and a prior that moves forward."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class AbstractBias(AbstractWindow):
         self.num_heads = num_heads
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads, unless the heads share one bias."""
         return heads_reason(parts, self.num_heads, f"{type(self).__name__} has a bias for each of", shared="a bias")
 
     def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
@@ -41,11 +40,9 @@ class AbstractBias(AbstractWindow):
         raise NotImplementedError
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The prior at these positions, in the type of the values."""
         return Support(log_prior=self.bias(positions - inputs.position[:, None, None], inputs.memory.read.dtype)), state
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The prior (R, H, S), in the type of the values."""
         return self.at(everywhere(inputs.memory), inputs, state)
 
 
@@ -53,8 +50,7 @@ class LinearBiasWindow(AbstractBias):
     """ALiBi: e_ij - m_h |i - j|, with a slope m_h for each head.
 
     With n heads, n a power of two, head h = 1 … n has the slope 2^{-8h/n}. Otherwise let p be the largest power of two
-    below n: the first p heads have the slopes of p heads, the others every second slope of 2p heads. Nothing is
-    learned.
+    below n: the first p heads have the slopes of p heads, the others every second slope of 2p heads.
 
     Args:
         num_heads: H of the score, or 1 for one slope, 2^{-8}.
@@ -90,8 +86,8 @@ class BucketBiasWindow(AbstractBias):
 
     Args:
         num_heads: H of the score, or 1 for a bias that heads share.
-        num_buckets: how many there are, both directions together.
-        max_distance: roughly where the last bucket begins; the logarithm gives the exact boundary.
+        num_buckets: the number of buckets, both directions together.
+        max_distance: the approximate beginning of the last bucket; the logarithm gives the exact boundary.
         bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions after the
             query share the bucket of distance 0, as in a decoder.
 
@@ -125,7 +121,7 @@ class BucketBiasWindow(AbstractBias):
         self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Also recomputes the boundaries: they are not saved, and `to_empty` leaves them undefined."""
+        """Also recomputes the boundaries, which are not saved and which `to_empty` leaves undefined."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if not self.boundaries.is_meta:
             self.boundaries.copy_(torch.tensor(_boundaries(self.one_way, self.max_distance)))
@@ -142,14 +138,13 @@ class BucketBiasWindow(AbstractBias):
         return bucket + (offset > 0) * (len(self.boundaries) + 1) if self.bidirectional else bucket
 
     def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
-        """b_h of the bucket."""
         heads = max(self.num_heads, offset.shape[1])
         biases = self.biases.T.expand(offset.shape[0], heads, -1)
         return biases.gather(2, self.buckets(offset).expand(-1, heads, -1)).to(dtype)
 
 
 def _boundaries(num_buckets: int, max_distance: int) -> list[int]:
-    """Where each bucket but the first begins: n is in bucket E + k if log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
+    """The lower ends of the buckets after the first: n is in E + k if log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
 
     >>> _boundaries(8, 64)
     [1, 2, 3, 4, 8, 16, 32]
@@ -217,7 +212,7 @@ class ForwardPriorWindow(AbstractWindow):
         self.num_heads = num_heads
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Also recomputes P where it stands: it is not saved, `to_empty` leaves it undefined, half types round it."""
+        """Also recomputes P in place: it is not saved, `to_empty` leaves it undefined, and half types round it."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         kind = torch.promote_types(self.moves.dtype, torch.float32)
         values = torch.tensor(self.probabilities[::-1], dtype=kind, device=self.moves.device)
@@ -228,11 +223,10 @@ class ForwardPriorWindow(AbstractWindow):
         return self
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads."""
         return heads_reason(parts, self.num_heads, "ForwardPriorWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
-        """All on the first position, (R, H, S)."""
+        """All weight on the first position, (R, H, S)."""
         return first_alignment("first", memory, num_rows, self.num_heads)
 
     def forward(self, inputs: StepInputs, state: Tensor) -> tuple[Support, Tree]:

@@ -1,4 +1,4 @@
-"""All positions, or those around a centre: the step number, the last peak, or a predicted place."""
+"""Windows of all positions, or around a centre: the step number, the last peak, or a predicted position."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ class FullWindow(AbstractWindow):
     extent = "all"
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """A support without restrictions."""
         return Support(), state
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """A support without restrictions."""
         return Support(), state
 
 
@@ -33,11 +31,11 @@ def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
 
 
 class AbstractReach(AbstractWindow):
-    """The positions c - back … c + front around a `centre` c that is known before the energies.
+    """The positions c - back … c + front around a `centre` c that does not depend on the energies.
 
     Args:
-        back, front: how far the window reaches, both ends included; None means without limit. A number below 0 puts
-            the end on the other side: `back=3, front=-1` are the three positions before c.
+        back, front: the reach of the window, both ends included; None means without limit. A number below 0 puts the
+            end on the other side: `back=3, front=-1` are the three positions before c.
     """
 
     def __init__(self, *, back: int | None, front: int | None) -> None:
@@ -61,7 +59,6 @@ class AbstractReach(AbstractWindow):
         return self.centre(state, inputs.position) - (self.back or 0)
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The support at these positions."""
         offset = positions - self.centre(state, inputs.position)[..., None]
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.back is not None:
@@ -71,7 +68,6 @@ class AbstractReach(AbstractWindow):
         return Support(allowed), state
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The support (R, 1 or H, S)."""
         return self.at(everywhere(inputs.memory), inputs, state)
 
 
@@ -102,7 +98,7 @@ class SlidingWindow(AbstractReach):
 
 
 class CausalWindow(SlidingWindow):
-    """At step t the positions 0 … t may be attended to: self-attention that never sees the future."""
+    """At step t the positions 0 … t may be attended to: causal self-attention."""
 
     extent = "past"
 
@@ -116,15 +112,15 @@ class ArgmaxWindow(AbstractReach):
     Each row and head has its own p: the argmax of the weights (the first one of equal weights), or their median, the
     first position at which the cumulative weight is at least half. `back=0` makes the maxima monotonic.
 
-    Before the first step p is the first position (`first=0`) or the place before it (`first=-1`); with `first=-1` the
+    Before the first step p is the first position (`first=0`) or the index before it (`first=-1`); with `first=-1` the
     first step moves p to the first position, whatever its weights are. A row whose weights are all 0 keeps p.
 
     The weight of padding is exactly 0, so p is a real position and the window is never empty: once p + front passes the
     end, the positions up to the end remain, and attention can stay on the last one for any number of steps.
 
     Args:
-        back, front: how far the window reaches, both ends included.
-        centre: what p is, the `argmax` or the `median`.
+        back, front: the reach of the window, both ends included.
+        centre: p, the `argmax` or the `median`.
         first: 0 or -1, p before the first step, counted from the first real position.
 
     Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.3, where p is the median.
@@ -151,7 +147,7 @@ class ArgmaxWindow(AbstractReach):
         if centre not in ("argmax", "median"):
             raise ValueError(f"centre={centre!r} must be 'argmax' or 'median'.")
         if first not in (0, -1):
-            raise ValueError(f"first={first} must be 0, the first position, or -1, the place before it.")
+            raise ValueError(f"first={first} must be 0, the first position, or -1, the index before it.")
         if first + front < 0:
             raise ValueError(f"front={front} with first={first}: the first step could attend to nothing.")
         self.statistic = centre
@@ -159,11 +155,10 @@ class ArgmaxWindow(AbstractReach):
         self.num_heads = num_heads
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads."""
         return heads_reason(parts, self.num_heads, "ArgmaxWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
-        """p: the first real position f, or ~f (below 0), which stands for the place before it."""
+        """p: the first real position f, or ~f (below 0), which stands for the index before it."""
         start = torch.zeros(num_rows, dtype=torch.long, device=memory.read.device)
         if memory.mask is not None and memory.mask.numel():
             first = memory.mask.int().argmax(1)
@@ -182,7 +177,6 @@ class ArgmaxWindow(AbstractReach):
     def observe_at(
         self, positions: Int[Tensor, "#R #G W"], attended: Attended, inputs: StepInputs, state: Tree
     ) -> Tree:
-        """p after the step, from the weights at these positions."""
         weights = attended.alignment
         if weights.shape[-1] == 0:
             return state
@@ -197,11 +191,11 @@ class ArgmaxWindow(AbstractReach):
 
 
 class PredictiveWindow(AbstractWindow):
-    """The positions j with |j - p| ≤ D around a predicted p may be attended to; weights fade with the distance from p.
+    """The positions j with |j - p| ≤ D around a predicted p may be attended to; weights fall with the distance from p.
 
     p = S · σ(vᵀ tanh(W q));  α_j = align(q, h_j) · exp(-(j - p)² / 2σ²),  σ = D / 2.
 
-    Weights are normalised over the window, then multiplied by the Gaussian and not renormalised: a row sums to less
+    Weights are normalised over the window, then multiplied by the Gaussian and not normalised again: a row sums to less
     than 1. W and v learn through the Gaussian. S is the length of the item up to its last real position, also after its
     memory was extended; positions j count from 0. With half types p is computed in float32, since bfloat16 has no odd
     integers above 256.
@@ -234,8 +228,9 @@ class PredictiveWindow(AbstractWindow):
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
 
     def unsupported_reason(self, parts: Parts) -> str | None:
-        """Refuses a score that has another number of heads, unless the heads share one p."""
-        return heads_reason(parts, self.num_heads, "PredictiveWindow predicts a place for each of", shared="a place")
+        return heads_reason(
+            parts, self.num_heads, "PredictiveWindow predicts a position for each of", shared="a position"
+        )
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""
@@ -262,11 +257,9 @@ class PredictiveWindow(AbstractWindow):
         return (self.predict(inputs).detach() - self.reach).ceil().long()
 
     def at(self, positions: Int[Tensor, "#R #G W"], inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The support and the Gaussian at these positions."""
         distance = positions - self.predict(inputs)[..., None]
         gain = torch.exp(-2 * (distance / self.reach).square())
         return Support(distance.detach().abs() <= self.reach, gain=gain.to(inputs.query.dtype)), state
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Support, Tree]:
-        """The support and the Gaussian, (R, 1 or H, S) each."""
         return self.at(everywhere(inputs.memory), inputs, state)
