@@ -238,7 +238,7 @@ def test_cells_leave_padding_out_and_refuse_what_does_not_go_together():
     same(outputs[1, :2], alone[0])
     same(final[1][1][1], last[1][1][0])
     assert not outputs[~MASK].any()
-    with pytest.raises(UnsupportedError, match="a state has one of them"):
+    with pytest.raises(UnsupportedError, match="only one of them can be above 0"):
         CellStack(3, 4, dropout=0.1, zoneout=0.1)
     with pytest.raises(ConfigError, match=r"dropout=1\.5"):
         CellStack(3, 4, dropout=1.5)

@@ -1,5 +1,4 @@
-"""Layers that models are built from: recurrent stacks, embeddings, positions, convolutions, feed-forward and output
-layers."""
+"""Layers: recurrent stacks, embeddings, positions, convolutions, feed-forward and output layers."""
 
 from regard.layers.batch_norm import MaskedBatchNorm
 from regard.layers.cbhg import CBHG, Highway

@@ -1,4 +1,4 @@
-"""Batch normalisation that does not count padding."""
+"""Batch normalisation over real positions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from regard.shapes import Bool, Float
 
 
 class MaskedBatchNorm(nn.Module):
-    """w (x - mean) / √(var + ε) + b, with the statistics of the real positions of a batch only.
+    """w (x - mean) / √(var + ε) + b, with the statistics of the real positions of a batch.
 
     In training mean and variance (divided by N) are those of the N real positions of the batch, and the running
     statistics move towards them: running ← (1 - momentum) · running + momentum · (mean, or the variance divided by
-    N - 1). In evaluation the running statistics are used, so that a sentence does not depend on its batch; in training
-    it does, by definition. Without padding this is `nn.BatchNorm1d`, whose state dict fits.
+    N - 1). In evaluation the running statistics are used, so that a sentence does not depend on its batch. Without
+    padding this is `nn.BatchNorm1d`, with the same state dict.
 
-    A batch that is divided (gradient accumulation, several processes) has the statistics of each part.
+    Each part of a divided batch (gradient accumulation, several processes) has its own statistics.
 
     Args:
         size: F.
-        momentum: the share of the new statistics, torch's convention. TensorFlow says what is kept instead: its 0.99 is
-            0.01 here, its default 0.99 too.
+        momentum: the share of the new statistics, as in torch; TensorFlow's is the share of the old ones: its default
+            0.99 is 0.01 here.
         epsilon: ε; 1e-3 in TensorFlow.
 
     Raises:
@@ -66,24 +66,29 @@ class MaskedBatchNorm(nn.Module):
     ) -> Float[Tensor, "*rows F"]:
         """f(norm(x) + residual) with the activation f, in one operation; zeros at padding.
 
-        By the running statistics in evaluation, and in training by those of the batch, to which they move.
-
         Args:
             x: (B, T, F), or with any other axes before the features, such as the rows and columns of images.
             mask: True at real positions; all if None.
             residual: 0 if None.
         """
-        used = None if self.training else (self.running_mean, self.running_var)
+        statistics = None if self.training else (self.running_mean, self.running_var)
         y, mean, variance, count = batch_norm(
-            x, mask, self.weight, self.bias, residual, statistics=used, epsilon=self.epsilon, activation=activation
+            x,
+            mask,
+            self.weight,
+            self.bias,
+            residual,
+            statistics=statistics,
+            epsilon=self.epsilon,
+            activation=activation,
         )
         if self.training:
-            self._move(mean, variance, count)
+            self._update_statistics(mean, variance, count)
         return y
 
     @torch.no_grad()
-    def _move(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Moves the running statistics; no positions have no mean, and a single one has no variance."""
+    def _update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        """Moves the running mean if there is a position, and the running variance if there are two."""
         self.num_batches_tracked.add_(1)
         share = torch.full((), self.momentum, dtype=self.running_mean.dtype, device=mean.device)
         unbiased = variance * (count.to(variance.dtype) / (count - 1).clamp(min=1))

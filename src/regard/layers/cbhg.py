@@ -21,7 +21,7 @@ class Highway(nn.Module):
 
     Args:
         size: D.
-        gate_bias: b_g at first; below 0, so that a new layer hands on its input.
+        gate_bias: the initial b_g; below 0, a new layer mostly passes its input on.
 
     Source: Srivastava, Greff & Schmidhuber 2015 (arXiv 1505.00387), section 2.
 
@@ -38,31 +38,30 @@ class Highway(nn.Module):
         nn.init.constant_(self.gate.bias, gate_bias)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """As above."""
         gate = torch.sigmoid(self.gate(x))
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x
 
 
 class CBHG(nn.Module):
-    """A sequence through filters of many widths, highway layers and a GRU in both directions.
+    """A bank of convolutions, highway layers and a bidirectional recurrent layer.
 
-    1. bank: convolutions of widths 1 … K, each with `bank_size` filters, ReLU and batch normalisation, side by side;
+    1. bank: convolutions of widths 1 … K, each with `bank_size` filters, ReLU and batch normalisation, concatenated;
     2. the maximum of each position and the next one (`pool`);
     3. convolutions of width 3 with `projections` filters, ReLU after all but the last; the input is added;
-    4. a linear layer, where the width is another, and highway layers of `highway_size`;
-    5. a bidirectional recurrent layer of `size` cells a direction.
+    4. a linear layer, if F is not `highway_size`, and highway layers;
+    5. a bidirectional recurrent layer with `size` cells in each direction.
 
-    Padding counts nowhere: filters see zeros, the maximum leaves it out, and statistics are those of real positions.
+    Padding does not count: it is zero for filters, and not part of maxima and statistics.
 
     Args:
         input_size: F.
         num_filters: K, the widest filter: 16 in Tacotron's encoder, 8 behind its decoder.
         bank_size: filters of each width.
-        projections: filters of the convolutions after the bank; F is added as a last one.
+        projections: the filters of the convolutions after the bank, before a last one with F.
         highway_size, num_highways: of the highway layers.
         size: D of one direction.
         cell: of the recurrent layer; `gru_reset_before` is TensorFlow 1's GRU.
-        pool: whether there is the maximum.
+        pool: whether maxima are taken.
         norm: whether batch normalisation comes `after` the activation or `before` it.
         convolution_bias, map_bias: whether convolutions, and the linear layer before the highways, have biases.
         momentum, epsilon: of batch normalisation.
@@ -93,12 +92,7 @@ class CBHG(nn.Module):
     ) -> None:
         super().__init__()
         self.pool = pool
-        options: dict[str, Any] = {
-            "norm": norm,
-            "bias": convolution_bias,
-            "momentum": momentum,
-            "epsilon": epsilon,
-        }
+        options: dict[str, Any] = {"norm": norm, "bias": convolution_bias, "momentum": momentum, "epsilon": epsilon}
         self.bank = nn.ModuleList(
             ConvolutionBlock(input_size, bank_size, width, **options) for width in range(1, num_filters + 1)
         )

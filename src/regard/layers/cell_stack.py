@@ -1,4 +1,4 @@
-"""Recurrent cells one above the other, with dropout or zoneout on their states: the cells of decoders of speech."""
+"""Stacked recurrent cells with dropout or zoneout on their states, for decoders of speech."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from regard.shapes import Bool, Float, keep_right_padding
 
 
 class Zoneout(nn.Module):
-    """Keeps units of the old state with probability p in training; mixes both states otherwise.
+    """Keeps units of the old state with probability p in training, and the expectation in evaluation.
 
     training: u = m ⊙ old + (1 - m) ⊙ new with m ~ Bernoulli(p);  evaluation: u = p · old + (1 - p) · new.
 
-    The draws are those of a `Dropout` (`self.dropout`): within `layers.items.drawing` they belong to the item.
+    A `Dropout` (`self.dropout`) draws m, by item within `layers.items.drawing`.
 
     Args:
         p: the probability that a unit stays, at least 0 and below 1.
@@ -46,7 +46,7 @@ class Zoneout(nn.Module):
         """The state (R, D) after a step.
 
         Args:
-            layer: tells apart the sites where one module is used.
+            layer: the number of the site, if a module has several.
         """
         if self.p == 0:
             return new
@@ -60,12 +60,12 @@ Dropped = Literal["output", "state"]
 
 
 class CellStack(nn.Module):
-    """Layers of recurrent cells whose states are dropped or zoned out in every step.
+    """Layers of recurrent cells with dropout or zoneout on the state in every step.
 
     s^l_t = R(cell^l(x^l_t, s^l_{t-1}), s^l_{t-1}),  x^{l+1}_t = h^l_t [+ x^l_t with `residual`],
 
     where R is dropout or zoneout and h is the output in the state s = (h) or, of an LSTM, (h, c). `RecurrentStack` has
-    dropout between its layers instead, and so can run over whole sequences faster.
+    dropout between its layers instead, and is faster over whole sequences.
 
     Args:
         input_size: F.
@@ -73,10 +73,11 @@ class CellStack(nn.Module):
         num_layers: L.
         cell: as in `RecurrentStack`.
         residual: every layer adds its input to its output; the input is first mapped to D features, W x + b.
-        dropout: probability that a unit is dropped in training. What is dropped is also carried to the next step.
-        dropped: with dropout: of h only (`output`), or of the whole `state`, so of c too.
-        zoneout: probability that a unit of the state (h and c) stays as it was; not with dropout.
-        zones_output: whether x^{l+1} is h after zoneout; otherwise the cell's new h, and zoneout is only in the state.
+        dropout: probability that a unit is dropped in training, in the state as well.
+        dropped: with dropout: of h only (`output`), or of the whole `state`, including c.
+        zoneout: probability that a unit of the state (h and c) keeps its value; not with dropout.
+        zones_output: whether x^{l+1} is h after zoneout; otherwise it is the cell's new h, and zoneout is only in the
+            state.
 
     Raises:
         UnsupportedError: for dropout with zoneout.
@@ -107,7 +108,7 @@ class CellStack(nn.Module):
     ) -> None:
         super().__init__()
         if dropout and zoneout:
-            raise UnsupportedError(f"dropout={dropout} and zoneout={zoneout}: a state has one of them.")
+            raise UnsupportedError(f"dropout={dropout} and zoneout={zoneout}: only one of them can be above 0.")
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout={dropout} is a probability: give a number from 0 to below 1.")
         if dropped not in ("output", "state"):
@@ -141,7 +142,7 @@ class CellStack(nn.Module):
         return ((zeros,) * self.num_tensors,) * self.num_layers
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
-        """One step of every layer: the output of the last, and the new states."""
+        """One step of every layer: the output of the last one, and the new states."""
         x = inputs if self.projection is None else self.projection(inputs)
         finals = []
         for index, (cells, old) in enumerate(zip(self.cells, state, strict=True)):
@@ -170,7 +171,7 @@ class CellStack(nn.Module):
         """A whole sequence, step by step.
 
         Args:
-            state: the first state; zeros when None.
+            state: the first state; zeros if None.
             mask: right-padded, True at real positions. Outputs at padding are zero, and the final state is that after
                 each row's last real position.
 

@@ -1,4 +1,4 @@
-"""Convolutions over sequences in which padding never counts."""
+"""Convolutions over sequences with padding."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh"
 class MaskedConvolution(nn.Module):
     """y_t = b + Σ_i W_i x_{t+i-p}, i = 0 … K - 1, with x = 0 before, after, and at padding; y = 0 at padding.
 
-    The number p of positions before t is (K - 1) // 2, so an even kernel reaches one further to the right than to the
-    left, as "same" padding of TensorFlow does. The weights are those of `nn.Conv1d` (`self.filters`).
+    The number p of positions before t is (K - 1) // 2: an even kernel reaches one position further to the right than to
+    the left, like "same" padding in TensorFlow. The weights are those of `nn.Conv1d` (`self.filters`).
 
     Args:
         input_size: F.
@@ -37,7 +37,7 @@ class MaskedConvolution(nn.Module):
     def __init__(self, input_size: int, size: int, kernel_size: int, *, bias: bool = True) -> None:
         super().__init__()
         if kernel_size < 1:
-            raise ConfigError(f"kernel_size={kernel_size}: a filter has at least one position.")
+            raise ConfigError(f"kernel_size={kernel_size} must be 1 or more.")
         self.reach = (kernel_size - 1) // 2, kernel_size // 2
         self.filters = nn.Conv1d(input_size, size, kernel_size, bias=bias)
 
@@ -93,7 +93,7 @@ class ConvolutionBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
-        """The block's outputs; zeros at padding."""
+        """Outputs, zeros at padding."""
         x, activate = self.convolution(x, mask), ACTIVATIONS[self.activation]
         if self.norm is None:
             x = activate(x)

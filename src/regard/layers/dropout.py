@@ -1,4 +1,4 @@
-"""Dropout whose masks can belong to items."""
+"""Dropout with masks that can be drawn by item."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ Where = tuple[Tensor, Tensor]
 class Dropout(nn.Dropout):
     """torch.nn.Dropout, whose masks are drawn by item within `layers.items.drawing`.
 
-    Then an element's mask is a pure function of seed, step, item, position, feature and the module's name: neither the
-    batch that an item is in nor the number of processes changes it. Otherwise, and in what torch compiles, masks come
-    from torch's generator. The module's own `training` decides whether anything is dropped.
+    An element's mask is then a pure function of seed, step, item, position, feature and the module's name, whatever the
+    batch and the number of processes. Otherwise, and in compiled programs, masks come from torch's generator.
 
     Source: Srivastava et al. 2014, Dropout: a simple way to prevent neural networks from overfitting.
     """
@@ -28,8 +27,8 @@ class Dropout(nn.Dropout):
         """Drops features of a sequence (B, T, D), of a step (R, D), or of some positions (N, D) of a sequence.
 
         Args:
-            layer: tells apart the sites where one module is used.
-            where: the rows and positions (N,) of a sequence that are in x; if None, x is a whole sequence or a step.
+            layer: the number of the site, if a module has several.
+            where: the rows and positions (N,) of x in a sequence; if None, x is a whole sequence or a step.
         """
         mask = self.item_mask(x, layer=layer, where=where)
         return super().forward(x) if mask is None else x * mask
@@ -37,9 +36,9 @@ class Dropout(nn.Dropout):
     def item_mask(
         self, x: Float[Tensor, "*rows D"], *, layer: int = 0, where: Where | None = None
     ) -> Float[Tensor, "*rows D"] | None:
-        """The mask that `forward` multiplies by; None where nothing is dropped or torch's generator decides.
+        """The mask that `forward` multiplies by; None if nothing is dropped or torch's generator draws it.
 
-        Like a call of `forward` it counts as a call of the site.
+        It counts as a call of the site.
         """
         if not self.training or not 0 < self.p < 1 or torch.compiler.is_compiling():
             return None
@@ -55,11 +54,11 @@ class Dropout(nn.Dropout):
 
 
 def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:
-    """Calls a dropout layer, or the module that a user has put in its place, which takes x only."""
+    """Calls a dropout layer, or a user's module in its place, which takes x only."""
     dropped: Tensor = dropout(x, layer=layer, where=where) if isinstance(dropout, Dropout) else dropout(x)
     return dropped
 
 
 def drops(dropout: Any) -> bool:
-    """Whether a dropout layer drops now: its flag decides, not that of the module around it."""
+    """Whether a dropout layer is in training mode with p > 0."""
     return bool(dropout.training and getattr(dropout, "p", 1) > 0)

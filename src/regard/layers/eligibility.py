@@ -1,4 +1,4 @@
-"""Whether a fast way may compute from a module's weights what calling it would, and what weights it reads if not."""
+"""Whether a fast path may read a module's weights instead of calling it, and the weights of modules that it may not."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from regard.shapes import Float
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
 ENTRY = "_regard_entry_point"
-"""The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
+"""The attribute of functions that replace a method without changing its result (`regard.models.shard`)."""
 
 
 def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -> str | None:
-    """Why a module has to be called, or None where its weights and its type say all that it does.
+    """Why a module must be called, or None if its type and its weights determine its result.
 
-    A fast way reads weights. So it is right only for modules that are exactly of a known type, whose weights are
-    parameters as they stand and into which nobody else has put anything: a wrapper around a layer (LoRA), a subclass,
-    hooks (as those that compute a weight anew in every call: pruning, weight and spectral norm), parametrisations,
-    quantised, sharded or simulated weights, and methods that were replaced on the instance all want the call. Every
-    fast way asks here about every module that it does not call. The modules inside are not asked.
+    A fast path may read the weights of a module that is exactly of a known type, with ordinary parameters. It has to
+    call wrappers around a layer (LoRA), subclasses, modules with hooks (such as those that compute a weight in every
+    call: pruning, weight and spectral norm) or parametrisations, with quantised, sharded or simulated weights, and with
+    methods that were replaced on the instance. Every fast path checks every module that it does not call; the modules
+    inside it are not checked.
 
     Args:
         name: the module's, for the reason.
-        kinds: the known types; any if none is given.
-        reports: whether the fast way reports the weights of attention in the module's place (`recorders`).
+        kinds: the known types; any if empty.
+        reports: whether the fast path reports the weights of attention in the module's place (`recorders`).
     """
     kind: type = nn.Linear if type(module) is Linear else type(module)
     if kinds and kind not in kinds:
@@ -43,7 +43,7 @@ def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -
         or module._backward_pre_hooks
         or _has_any_global_hook()
     ):
-        return f"hooks of {name} want to be called"
+        return f"{name} has hooks"
     if torch.compiler.is_compiling():
         return None
     if not reports and recorders.held(module):
@@ -51,9 +51,9 @@ def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -
     methods = _methods(kind)
     for key, value in module.__dict__.items():
         if key in methods:
-            return f"{name} has a {key} of its own"
+            return f"{key} of {name} is replaced"
         if isinstance(value, Tensor):
-            return f"the {key} of {name} is no parameter"
+            return f"the {key} of {name} is not a parameter"
     for key, value in module._parameters.items():
         if type(value) not in _WEIGHTS:
             return f"the {key} of {name} is a {type(value).__name__}"
@@ -61,7 +61,7 @@ def module_reason(module: Any, name: str, *kinds: type, reports: bool = False) -
 
 
 def overridden(module: nn.Module, base: type, *names: str) -> str | None:
-    """The first of these methods of a base class that a subclass, or the instance, has replaced; or None."""
+    """The first of these methods of a base class that the module's class or the instance replaces; or None."""
     for name in names:
         if getattr(type(module), name) is not getattr(base, name):
             return name
@@ -78,12 +78,12 @@ def _methods(kind: type) -> frozenset[str]:
 
 
 def matrix_of(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
-    """W of a map x ↦ W x: its weight, or what it makes of unit vectors where it has to be called.
+    """W of a map x ↦ W x: its weight, or its outputs for unit vectors if it must be called.
 
     Args:
-        layer: an `nn.Linear` without bias, or what stands in its place (an adapter, a sharded or quantised layer).
+        layer: an `nn.Linear` without bias, or a module in its place (an adapter, a sharded or quantised layer).
         size: K.
-        like: gives type and device of unit vectors.
+        like: type and device of unit vectors.
     """
     if module_reason(layer, "it", nn.Linear) is None:
         weight: Tensor = layer.weight
@@ -95,19 +95,19 @@ def matrix_of(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
 def filters_of(
     layer: Any, num_channels: int, num_groups: int, width: int | tuple[int, int], like: Tensor
 ) -> Float[Tensor, "F C *widths"]:
-    """The filters of a convolution without bias: its weight, or what it makes of unit impulses if it has to be called.
+    """The filters of a convolution without bias: its weight, or its outputs for unit impulses if it must be called.
 
     Args:
-        layer: an `nn.Conv1d` or `nn.Conv2d` that keeps the length, or what stands in its place.
+        layer: an `nn.Conv1d` or `nn.Conv2d` that keeps the length, or a module in its place.
         num_channels: C, of a group.
-        num_groups: each has filters of its own.
+        num_groups: the groups of filters.
         width: W, or (Y, X) of filters of a plane; odd.
-        like: gives type and device of impulses.
+        like: type and device of impulses.
     """
     if module_reason(layer, "it", nn.Conv1d, nn.Conv2d) is None:
         weight: Tensor = layer.weight
         return weight
-    # Sequence c has an impulse at W // 2 in channel c of every group; a correlation shows its filters backwards there.
+    # Sequence c has an impulse at W // 2 in channel c of every group; a correlation gives the reversed filters there.
     widths = (width,) if isinstance(width, int) else width
     impulses = torch.zeros(num_channels, num_groups, num_channels, *widths, dtype=like.dtype, device=like.device)
     index = torch.arange(num_channels, device=like.device)

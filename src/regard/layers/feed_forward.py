@@ -1,4 +1,4 @@
-"""The sublayers of a Transformer that are no attention."""
+"""Feed-forward and residual sublayers of a Transformer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """W₂ dropout(f(W₁ x + b₁)) + b₂, at every position by itself.
+    """W₂ dropout(f(W₁ x + b₁)) + b₂ at every position.
 
     Args:
         size: D, of input and output.
@@ -56,16 +56,15 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """As above."""
         return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
 
 
 class GatedFeedForward(nn.Module):
-    """SwiGLU: W₂ dropout(silu(W x + b) ⊙ (V x + c)) + b₂, at every position by itself.
+    """SwiGLU: W₂ dropout(silu(W x + b) ⊙ (V x + c)) + b₂ at every position.
 
     Args:
         size: D, of input and output.
-        hidden_size: the width between; two thirds of an ungated one's for as many weights.
+        hidden_size: the width between; `FeedForward` has as many weights with 3/2 of it.
         dropout: after the product.
 
     Source: Shazeer 2020 (arXiv 2002.05202), equation 6, with biases.
@@ -82,7 +81,6 @@ class GatedFeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """As above."""
         return self.outer(self.dropout(functional.silu(self.gate(x)) * self.inner(x)))
 
 

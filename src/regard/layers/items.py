@@ -1,4 +1,4 @@
-"""Random draws that belong to items: those of an item do not depend on the other items of its batch."""
+"""Random draws by item, which do not depend on the other items of the batch."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from regard.ops.dropout import LOW, dropout_mask, philox
 from regard.shapes import Bool, Float, Int
 
 AHEAD = 16
-"""Steps whose masks are drawn together where steps follow each other."""
+"""The most consecutive steps whose masks are drawn together."""
 HYPOTHESIS = 20
-"""From this bit on, the word of a position holds which of its item's rows it is; the bits below are the position."""
+"""The bit from which on a word holds the number of a row within its item; the bits below hold the position."""
 
 
 def sites(module: nn.Module) -> dict[nn.Module, int]:
-    """A number of 32 bits for every submodule, from its name: the same in every process."""
+    """A number of 32 bits for every submodule: a hash of its name, the same in every process."""
     return {inner: zlib.crc32(name.encode()) for name, inner in module.named_modules()}
 
 
 def inside(site: int, number: int) -> int:
-    """A site within a site, by its number; number 0 is the site itself."""
+    """The hash of a numbered site within a site; number 0 is the site itself."""
     return site if number == 0 else zlib.crc32(number.to_bytes(8, "little", signed=True), site)
 
 
 class ItemDraws:
     """The draws of one training step for a batch of items: a pure function of seed, step, item and site.
 
-    Several calls at one site differ: the first sequence from the second, and the first single step from the second.
-    The t-th single step has the mask of position t of a sequence, so it makes no difference whether a model takes all
-    steps at once.
+    Successive calls at one site have different draws: sequences, and single steps. The t-th single step has the mask of
+    position t of a sequence, so a model may take all steps at once or one after the other.
 
     Args:
-        sites: as `sites` gives them.
-        items: (B,) which item each row of the batch is.
-        seed, step: what all draws depend on; the step may be a tensor, of a recording that is made again.
-        numbers: (B,) which part of its item each row is, if items have several rows; 0 if None.
+        sites: the result of `sites`.
+        items: (B,) the item of each row of the batch.
+        seed, step: of all draws; the step is a tensor in a recording that is replayed.
+        numbers: (B,) the number of each row within its item, if items have several rows; 0 if None.
     """
 
     def __init__(
@@ -58,12 +57,12 @@ class ItemDraws:
         self.items = items
         self.numbers = numbers
         self.key = seed, step
-        # the items and positions of whole sequences, which every layer asks for
+        # the items and positions of whole sequences, which all layers share
         self._places: dict[tuple[int, int, torch.device], tuple[Tensor, Tensor]] = {}
-        # calls so far: sequences by site, steps by site and by the number of sequences before them
+        # the numbers of calls: sequences by site, steps by site and by the number of sequences before them
         self._sequences: dict[int, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
-        # the masks of a few steps from one on, drawn together
+        # the masks of consecutive steps, drawn together, with the first step
         self._ahead: dict[tuple[Any, ...], tuple[int, Any]] = {}
 
     def sequence_mask(
@@ -73,11 +72,11 @@ class ItemDraws:
         site: int,
         where: tuple[Int[Tensor, " N"], Int[Tensor, " N"]] | None = None,
     ) -> Float[Tensor, "*rows D"]:
-        """The mask by which dropout multiplies the next sequence at a site.
+        """The factors of dropout for the next sequence at a site.
 
         Args:
-            like: has the shape, type and device of the mask.
-            where: which rows of the batch, and which positions of them; if None, all of (B, T, D).
+            like: shape, type and device of the mask.
+            where: rows of the batch and positions in them; if None, all of (B, T, D).
         """
         _check_recomputation()
         number = self._sequences.get(site, 0)
@@ -85,7 +84,7 @@ class ItemDraws:
         if where is None:
             key = (*like.shape[:2], like.device)
             if key not in self._places:
-                # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
+                # all positions in the order of a flattened (B, T)
                 rows, steps = (torch.arange(size, device=like.device) for size in like.shape[:2])
                 everywhere = rows.repeat_interleave(len(steps)), steps.repeat(len(rows))
                 self._places[key] = self._items_at(*everywhere)
@@ -96,13 +95,13 @@ class ItemDraws:
         return self._mask(like, p, inside(site, -number), *places).view_as(like)
 
     def _items_at(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The items of some rows of the batch, and the positions, with the part of the item in the upper bits."""
+        """The items of rows of the batch, and their positions, with the number within the item in the upper bits."""
         if self.numbers is not None:
             positions = positions + (self.numbers.to(rows.device)[rows] << HYPOTHESIS)
         return self.items.to(rows.device)[rows], positions
 
     def step_mask(self, like: Float[Tensor, "R D"], p: float, site: int) -> Float[Tensor, "R D"]:
-        """The mask by which dropout multiplies the next step at a site, of B · K rows, K of every item."""
+        """The factors of dropout for the next step at a site, of B · K rows, K for each item."""
         _check_recomputation()
         number = self._sequences.get(site, 0)
         t = self._steps.get((site, number), 0)
@@ -117,7 +116,7 @@ class ItemDraws:
         return masks[t - first]
 
     def _step_masks(self, like: Tensor, p: float, site: int, start: int, count: int) -> Float[Tensor, "n R D"]:
-        """The masks of some steps: those of an item and a position do not depend on when they are drawn."""
+        """The masks of `count` steps from `start` on."""
         rows, device = len(like), like.device
         # the K rows of an item (its hypotheses) differ in the upper bits of the position; the first is as in a sequence
         rows_per_item = rows // max(len(self.items), 1)
@@ -126,32 +125,29 @@ class ItemDraws:
         positions = torch.arange(start, start + count, device=device)[:, None] + hypotheses
         return self._mask(like, p, site, items, positions.flatten()).view(count, rows, like.shape[1])
 
+    def of(self, items: Int[Tensor, " N"], numbers: Int[Tensor, " N"] | None = None) -> ItemDraws:
+        """The draws of the same step for other items than the rows of the batch, such as its distinct words."""
+        seed, step = self.key
+        return ItemDraws(self.sites, items, seed=seed, step=step, numbers=numbers)
+
     def divided(self, parents: Int[Tensor, " R"], numbers: Int[Tensor, " R"]) -> ItemDraws:
         """The draws for sequences that are parts of items, such as the sentences of documents.
 
         Args:
             parents: (R,) the row of the batch that each part belongs to.
-            numbers: (R,) which of its item's parts it is, from 0.
+            numbers: (R,) the number of the part within its item, from 0.
         """
-        items = self.items.to(parents.device)[parents]
-        seed, step = self.key
-        return ItemDraws(self.sites, items, seed=seed, step=step, numbers=numbers)
-
-    def of(self, items: Int[Tensor, " N"]) -> ItemDraws:
-        """The draws for other items than the rows of the batch, such as its distinct words."""
-        seed, step = self.key
-        return ItemDraws(self.sites, items, seed=seed, step=step)
+        return self.of(self.items.to(parents.device)[parents], numbers)
 
     def again(self) -> ItemDraws:
-        """The same draws from the beginning, for a second pass that gets the masks of the first."""
-        seed, step = self.key
-        return ItemDraws(self.sites, self.items, seed=seed, step=step, numbers=self.numbers)
+        """The same draws from the beginning, for a second pass with the masks of the first."""
+        return self.of(self.items, self.numbers)
 
     def chance(self, steps: int, p: float | Float[Tensor, ""], site: int) -> Bool[Tensor, "B T"]:
-        """True with probability p, for T positions of every item.
+        """True with probability p, for T positions of each item.
 
         Args:
-            p: a tensor in float64, below 1, where recorded steps change it; it draws what the number draws.
+            p: a number, or the same in a float64 tensor below 1, which recorded steps can change.
         """
         device = self.items.device
         if not isinstance(p, Tensor) and p >= 1:
@@ -165,47 +161,37 @@ class ItemDraws:
     def mask_at(
         self, positions: Int[Tensor, " R"], width: int, p: float, site: int, dtype: torch.dtype
     ) -> Float[Tensor, "R D"]:
-        """The mask by which dropout multiplies R = B · K rows, K of every item, for example weights of attention.
+        """The factors of dropout for R = B · K rows, K for each item, such as weights of attention.
 
-        It follows from item and position only: a further call with the same position gets the same mask.
-
-        Args:
-            positions: of the rows.
-            width: D.
+        They depend on item and position only: a further call with the same position has the same mask.
 
         Raises:
-            ShapeError: for rows that do not belong to the items.
+            ShapeError: if R is not a multiple of B.
         """
         items, positions = self._rows(positions)
         return dropout_mask(items, positions, width, p=p, key=self.key, site=site, dtype=dtype)
 
     def _rows(self, positions: Int[Tensor, " R"]) -> tuple[Tensor, Tensor]:
-        """The items of R = B · K rows, and their positions, with the part of the item in the upper bits."""
+        """The items and positions of R = B · K rows, as in `_items_at`."""
         batch, device = len(self.items), positions.device
         if len(positions) % max(batch, 1):
             raise ShapeError(f"Draws by item are for R rows, a multiple of B={batch} items; got R={len(positions)}.")
-        repeats = len(positions) // max(batch, 1)
-        if self.numbers is not None:
-            positions = positions + (self.numbers.to(device).repeat_interleave(repeats) << HYPOTHESIS)
-        return self.items.to(device).repeat_interleave(repeats), positions
+        rows = torch.arange(batch, device=device).repeat_interleave(len(positions) // max(batch, 1))
+        return self._items_at(rows, positions)
 
     def uniform(self, positions: Int[Tensor, " R"], width: int, site: int) -> Float[Tensor, "R D"]:
-        """Numbers from 0 to below 1, for R = B · K rows, K of every item: for example the draws of hard attention.
+        """D numbers from 0 to below 1 for R = B · K rows, K for each item, such as the draws of hard attention.
 
-        They follow from item and position only: a further call with the same position gets the same numbers.
-
-        Args:
-            positions: of the rows.
-            width: D, how many numbers a row gets.
+        They depend on item and position only: a further call with the same position has the same numbers.
 
         Raises:
-            ShapeError: for rows that do not belong to the items.
+            ShapeError: if R is not a multiple of B.
         """
-        # 24 bits, so that float32 has each number and none is rounded to 1
+        # 24 bits are exact in float32, and none is rounded to 1
         return (self._words(positions, width, site) >> 8).float() * 2.0**-24
 
     def _words(self, positions: Int[Tensor, " R"], width: int, site: int) -> Int[Tensor, "R D"]:
-        """Random words of 32 bits for R = B · K rows, K of every item."""
+        """Random words of 32 bits for R = B · K rows, K for each item."""
         items, positions = self._rows(positions)
         device = positions.device
         shape = len(positions), width
@@ -219,10 +205,10 @@ class ItemDraws:
         return first
 
     def check(self, x: Tensor) -> None:
-        """Refuses rows that do not belong to the items.
+        """Checks that x is (B, T, D) or (B · K, D).
 
         Raises:
-            ShapeError: for other tensors than (B, T, D) and (B · K, D).
+            ShapeError: otherwise.
         """
         batch, rows = self.items.shape[0], x.shape[0]
         fits = rows == batch if x.dim() == 3 else x.dim() == 2 and (rows % batch == 0 if batch else not rows)
@@ -240,13 +226,13 @@ _CURRENT: ContextVar[ItemDraws | None] = ContextVar("regard.layers.items", defau
 
 
 def current() -> ItemDraws | None:
-    """The draws in use, or None where masks come from torch's generator."""
+    """The draws in use, or None if masks come from torch's generator."""
     return _CURRENT.get()
 
 
 @contextmanager
 def drawing(draws: ItemDraws | None) -> Iterator[None]:
-    """Within the block, in this thread, layers draw by item; with None they draw from torch's generator."""
+    """A context in which layers of this thread draw by item; with None they draw from torch's generator."""
     token = _CURRENT.set(draws)
     try:
         yield
@@ -258,5 +244,5 @@ def _check_recomputation() -> None:
     if torch._C._current_graph_task_id() != -1:
         raise RegardError(
             "Dropout by item cannot be drawn again in a backward pass, as activation checkpointing does: it would "
-            "count as another call. Checkpoint parts without dropout only."
+            "count as another call. Checkpoint only parts without dropout."
         )

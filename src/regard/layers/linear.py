@@ -1,4 +1,4 @@
-"""A linear map by the fastest library."""
+"""Linear maps with fast implementations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from regard.shapes import Float
 
 
 class Linear(nn.Linear):
-    """x Wᵀ + b: `nn.Linear`, with the same weights by the same names, whose products are `regard.ops.linear`.
+    """x Wᵀ + b: `nn.Linear` with products by `regard.ops.linear`; the weights and their names are the same.
 
-    torch's quantisation replaces linear maps of exactly the type `nn.Linear`. A model's become that by their class,
-    with the same weights, and are quantised as any model's are::
+    torch's quantisation replaces linear maps of exactly the type `nn.Linear`. To quantise a model, change their class
+    first::
 
         for module in model.modules():
             if type(module) is Linear:

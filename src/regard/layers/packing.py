@@ -1,4 +1,4 @@
-"""Right-padded sequences without their padding: the real positions of step 0, then those of step 1, and so on."""
+"""Packed sequences: the real positions of step 0, then those of step 1, and so on."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from regard.shapes import Bool, Float, Int
 class Packing:
     """The N real positions of a batch (B, S), in the order of steps.
 
-    Rows are sorted by length, so that those that have a step are the first ones: step t is the packed rows
-    offsets[t] … offsets[t] + counts[t], of the batch's rows sorted_indices[: counts[t]].
+    Rows are sorted by length, the longest first. Step t has the packed rows offsets[t] … offsets[t] + counts[t], of the
+    batch's rows sorted_indices[: counts[t]].
 
     Args:
         batch, source: B and S.
         sorted_indices: (B,) rows of the batch, the longest first.
-        counts: how many rows have a step, for every step that any row has.
-        offsets: where the rows of each step begin; N at the end.
-        index: (N,) of the packed positions, flat positions b · S + t of the batch.
+        counts: the number of rows that have each step, for all steps of the longest row.
+        offsets: the beginnings of the steps, and N.
+        index: (N,) flat positions b · S + t of the batch, in packed order.
     """
 
     batch: int
@@ -39,7 +39,7 @@ class Packing:
         """The packing of a right-padded mask; without one, of rows of S positions."""
         lengths = np.full(batch, source) if mask is None else mask.sum(1).numpy()
         sorted_indices = np.argsort(-lengths, kind="stable")
-        # (steps, B), rows the longest first: selecting those alive, step by step, is the packed order
+        # (steps, B), the longest rows first: those that have a step, flattened by steps, are in packed order
         steps = np.arange(lengths.max())[:, None]
         alive = steps < lengths[sorted_indices]
         counts = alive.sum(1)
@@ -72,7 +72,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class RightPadding:
-    """The right-padding of a batch (B, S), and what layers read of it, which is made once.
+    """The right-padding of a batch (B, S), with packing and lengths that layers share.
 
     Args:
         batch, source: B and S.
@@ -85,7 +85,7 @@ class RightPadding:
 
     @cached_property
     def packing(self) -> Packing:
-        """The real positions; of a mask on the CPU."""
+        """The packing of the real positions; the mask must be on the CPU."""
         return Packing.of(self.batch, self.source, self.mask)
 
     @cached_property

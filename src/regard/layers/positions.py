@@ -29,11 +29,9 @@ def position_angles(positions: Int[Tensor, "*rows"], size: int, base: float = 10
 class SinusoidalPositions(nn.Module):
     """p_{t,2i} = sin(t / 10000^{2i/D}),  p_{t,2i+1} = cos(t / 10000^{2i/D}); an odd width ends in a sine.
 
-    There is no longest position.
-
     Args:
         size: D.
-        layout: `interleaved`, as above, or `half`, all sines before all cosines, as Marian has them.
+        layout: `interleaved`, as above, or `half`, all sines before all cosines, as in Marian.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5.
     """
@@ -56,7 +54,7 @@ class SinusoidalPositions(nn.Module):
 class BlockedSinusoidalPositions(nn.Module):
     """All sines before all cosines, with the frequencies 10000^{-i/(⌊D/2⌋ - 1)}, i < ⌊D/2⌋; an odd width ends in 0.
 
-    The slowest frequency is exactly 1/10000. There is no longest position.
+    The slowest frequency is exactly 1/10000.
 
     Args:
         size: D.
@@ -82,7 +80,7 @@ class LearnedPositions(nn.Module):
     """A learned vector for each of the first `max_length` positions.
 
     Args:
-        max_length: how many positions there are.
+        max_length: the number of positions.
         size: D.
 
     Source: Gehring et al. 2017 (arXiv 1705.03122), section 3.1.
@@ -98,22 +96,22 @@ class LearnedPositions(nn.Module):
         """Vectors of positions, of any shape.
 
         Raises:
-            ShapeError: for a position beyond the last one. Compiled and exported programs do not check.
+            ShapeError: for a position beyond the last one; not checked in compiled and exported programs.
         """
         if positions.numel() and not torch.compiler.is_compiling() and int(positions.max()) >= self.max_length:
             raise ShapeError(
                 f"A sequence of length {int(positions.max()) + 1} is longer than max_length={self.max_length}, the "
-                "number of positions that are learned. Shorten it, learn more positions, or use sinusoidal ones."
+                "number of learned positions. Shorten it, learn more positions, or use sinusoidal ones."
             )
         return self.table(positions).to(like.dtype)
 
 
 class ScaledPositions(nn.Module):
-    """α p_t: other positions times a learned number, which fits their scale to that of the embeddings.
+    """α p_t: other positions times a learned number.
 
     Args:
         positions: `SinusoidalPositions` in the paper.
-        scale: the first value of α.
+        scale: the initial α.
 
     Source: Li et al. 2019 (arXiv 1809.08895), section 3.
     """
@@ -129,11 +127,11 @@ class ScaledPositions(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """dropout(√D · embedding(x_t) + p_t), the input of a Transformer; without the factor if it is not `scaled`.
+    """dropout(√D · embedding(x_t) + p_t), the input of a Transformer.
 
     Args:
         embedding: from inputs to D features; has `size`.
-        positions: the module of p_t; None adds nothing, for attention that has positions of its own.
+        positions: the module of p_t; None for attention with relative positions.
         dropout: of the sum, in training.
         scaled: whether embeddings are multiplied by √D.
 
@@ -157,11 +155,12 @@ class PositionedEmbedding(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The number of positions that there are, or None where there is no longest."""
+        """The number of learned positions, or None if there is no limit."""
         return self.positions.max_length if isinstance(self.positions, LearnedPositions) else None
 
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
-        """Of a sequence, ids (B, T) or values (B, T, F) at positions (T,); of a step, (R,) or (R, F) at (R,)."""
+        """The features of a sequence: ids (B, T) or values (B, T, F) at positions (T,); or of a step: (R,) or (R, F)
+        at (R,)."""
         embedded = self.embedding(inputs)
         scaled = embedded * self.scale
         return self.dropout(scaled if self.positions is None else scaled + self.positions(positions, embedded))

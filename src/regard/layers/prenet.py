@@ -1,4 +1,4 @@
-"""The prenet: the bottleneck through which a decoder of frames is fed."""
+"""The prenet: the bottleneck between a decoder of frames and its previous output."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from regard.ops.dropout import dropout_mask
 from regard.shapes import Float, Int
 
 KEY = (0x70726E74, 0)
-"""What the draws of synthesis depend on beside the seed, the step and the layer."""
+"""The key of the draws in synthesis, in addition to seed, step and layer."""
 
 
 class Prenet(nn.Module):
     """Layers of dropout(relu(W x + b)).
 
-    drops="training": as other dropout. drops="always": in evaluation too, as Tacotron 2 does, so that a decoder cannot
-    follow its last frame alone. There the mask of a row is a hash of its seed, its step and the layer
-    (`ops.dropout`): a sentence has the same masks alone, in any batch, and in any run; another seed gives another
-    reading of the same text.
+    With drops="always" features are dropped in evaluation too, as in Tacotron 2, so that a decoder does not only copy
+    its last frame. The mask of a row is then a hash of its seed, its step and the layer (`ops.dropout`): a sentence has
+    the same masks in any batch and any run, and another seed gives another reading of the same text.
 
     Args:
         input_size: F.
         sizes: of the layers; the last is the width of the outputs.
         dropout: the probability that a unit is dropped.
-        drops: see above.
+        drops: "training" or "always".
         bias: whether there is b.
 
     Raises:
-        ConfigError: for no layers, or a `drops` that is neither.
+        ConfigError: for no layers, or another `drops`.
 
     Source: Wang et al. 2017 (arXiv 1703.10135), table 1; in synthesis too: Shen et al. 2018 (arXiv 1712.05884), section
     2.2.
@@ -76,7 +75,7 @@ class Prenet(nn.Module):
         """Features of one step (R, F), or of all steps of sequences (B, T, F).
 
         Args:
-            seeds: (R,) or (B,), which draws each row gets in evaluation with drops="always"; 0 if None.
+            seeds: (R,) or (B,), for evaluation with drops="always"; 0 if None.
             start: (R,) or (B,), the number of the step, or of the first of the steps; 0 if None.
         """
         synthesis = not self.training and self.drops == "always" and self.dropout.p > 0
@@ -88,7 +87,7 @@ class Prenet(nn.Module):
     def _mask(self, x: Tensor, number: int, seeds: Tensor | None, start: Tensor | None) -> Tensor:
         """The mask of the units of a layer in synthesis."""
         zeros = torch.zeros(len(x), dtype=torch.long, device=x.device)
-        seeds, start = (zeros if given is None else given for given in (seeds, start))
+        seeds, start = (zeros if numbers is None else numbers for numbers in (seeds, start))
         width, steps = x.shape[-1], x.shape[1] if x.dim() == 3 else 1
         positions = (start[:, None] + torch.arange(steps, device=x.device)).flatten()
         rows = seeds.repeat_interleave(steps)

@@ -1,14 +1,16 @@
-"""Who asks for the weights of attention at present: recorders, which hold for a thread and change no module.
+"""Recorders of attention's weights, which are active in a thread and change no module.
 
 A mechanism reports its weights if a recorder wants them. A path that computes attention without calling the mechanism
-reports them in its place, or is not eligible meanwhile (`eligibility.module_reason`).
+reports them in its place, or is not eligible while a recorder is active (`eligibility.module_reason`).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -19,18 +21,18 @@ Weights = Float[Tensor, "R H T S"]
 
 
 class AbstractRecorder:
-    """Takes the weights of the attentions that it wants."""
+    """Receives the weights of attentions."""
 
     def wants(self, attention: nn.Module) -> bool:
-        """Whether the weights of an attention are to be reported."""
+        """Whether the recorder records an attention."""
         raise NotImplementedError
 
     def holds(self, module: nn.Module) -> bool:
-        """Whether a module is one of these attentions, or a part of one."""
+        """Whether a module is a recorded attention, or a part of one."""
         raise NotImplementedError
 
     def take(self, attention: nn.Module, weights: Weights) -> None:
-        """The weights of one call, R rows and T steps; they belong to the caller."""
+        """Receives the weights of one call, R rows and T steps; they belong to the caller."""
         raise NotImplementedError
 
 
@@ -38,16 +40,15 @@ _ACTIVE: ContextVar[tuple[AbstractRecorder, ...]] = ContextVar("regard_recorders
 
 
 def active() -> tuple[AbstractRecorder, ...]:
-    """The recorders of this thread; none in what torch.compile traces, nor in a pass that is run again backward."""
+    """The recorders of this thread; none while torch.compile traces, nor in the second forward pass of a checkpoint."""
     if torch.compiler.is_compiling():
         return ()
     recorders = _ACTIVE.get()
-    # checkpoints run their forward pass a second time within the backward pass
     return recorders if recorders and not recomputes() else ()
 
 
 def recomputes() -> bool:
-    """Whether autograd is running backward in this thread."""
+    """Whether this thread runs a backward pass, in which checkpoints repeat their forward pass."""
     running: int = torch._C._current_graph_task_id()
     return running != -1
 
@@ -65,15 +66,19 @@ def held(module: nn.Module) -> bool:
 
 
 def report(attention: nn.Module, weights: Weights) -> None:
-    """Gives the weights (R, H, T, S) of one call to the recorders that want them."""
-    for recorder in active():
+    """Passes the weights (R, H, T, S) of one call to the recorders that want them."""
+    _send(active(), attention, weights)
+
+
+def _send(recorders: tuple[AbstractRecorder, ...], attention: nn.Module, weights: Weights) -> None:
+    for recorder in recorders:
         if recorder.wants(attention):
             recorder.take(attention, weights)
 
 
 @contextmanager
 def activated(*recorders: AbstractRecorder) -> Iterator[None]:
-    """Within it these are the recorders of this thread, and no others."""
+    """A context in which these are the recorders of this thread, and no others."""
     token = _ACTIVE.set(recorders)
     try:
         yield
@@ -82,60 +87,43 @@ def activated(*recorders: AbstractRecorder) -> Iterator[None]:
 
 
 def silent() -> AbstractContextManager[None]:
-    """Within it nothing is wanted: the caller reports what is computed."""
+    """A context without recorders, in which the caller reports the weights."""
     return activated() if active() else nullcontext()
 
 
 def changed(change: Callable[[Tensor], Tensor]) -> AbstractContextManager[None]:
-    """Within it weights are changed before they are taken."""
-    recorders = active()
-    return activated(*(_Changed(recorder, change) for recorder in recorders)) if recorders else nullcontext()
+    """A context in which weights are changed before recorders receive them."""
+    if not (recorders := active()):
+        return nullcontext()
+    return activated(_Relay(recorders, lambda attention, weights: _send(recorders, attention, change(weights))))
 
 
 def joined() -> AbstractContextManager[None]:
-    """Within it the steps of each attention are collected; at the end they are reported as one call of T steps."""
+    """A context that collects the steps of each attention, and reports them at its end as one call of T steps."""
     return _joined() if active() else nullcontext()
 
 
 @contextmanager
 def _joined() -> Iterator[None]:
-    steps = tuple(_Steps(recorder) for recorder in active())
-    with activated(*steps):
+    recorders, calls = active(), defaultdict[nn.Module, list[Tensor]](list)
+    with activated(_Relay(recorders, lambda attention, weights: calls[attention].append(weights))):
         yield
-    for each in steps:
-        each.report()
+    for attention, steps in calls.items():
+        _send(recorders, attention, torch.cat(steps, 2))
 
 
-class _Through(AbstractRecorder):
-    """Wants what another recorder wants."""
+@dataclass(frozen=True)
+class _Relay(AbstractRecorder):
+    """Wants what any of several recorders wants, and passes it to a function."""
 
-    def __init__(self, recorder: AbstractRecorder) -> None:
-        self.recorder = recorder
+    recorders: tuple[AbstractRecorder, ...]
+    receive: Callable[[nn.Module, Tensor], None]
 
     def wants(self, attention: nn.Module) -> bool:
-        return self.recorder.wants(attention)
+        return any(recorder.wants(attention) for recorder in self.recorders)
 
     def holds(self, module: nn.Module) -> bool:
-        return self.recorder.holds(module)
-
-
-class _Changed(_Through):
-    def __init__(self, recorder: AbstractRecorder, change: Callable[[Tensor], Tensor]) -> None:
-        super().__init__(recorder)
-        self.change = change
+        return any(recorder.holds(module) for recorder in self.recorders)
 
     def take(self, attention: nn.Module, weights: Weights) -> None:
-        self.recorder.take(attention, self.change(weights))
-
-
-class _Steps(_Through):
-    def __init__(self, recorder: AbstractRecorder) -> None:
-        super().__init__(recorder)
-        self.steps: dict[int, tuple[nn.Module, list[Tensor]]] = {}
-
-    def take(self, attention: nn.Module, weights: Weights) -> None:
-        self.steps.setdefault(id(attention), (attention, []))[1].append(weights)
-
-    def report(self) -> None:
-        for attention, steps in self.steps.values():
-            self.recorder.take(attention, torch.cat(steps, 2))
+        self.receive(attention, weights)

@@ -1,4 +1,4 @@
-"""Recurrent stacks whose single step and whole sequence are the same function of the same weights."""
+"""Recurrent stacks, for single steps and whole sequences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.ops.over_steps import Loop
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
-"""A layer each: (h,) or, for an LSTM, (h, c); every tensor has R rows."""
+"""The states of the layers: (h,) or, for an LSTM, (h, c); every tensor has R rows."""
 
 
 class RecurrentStack(nn.Module):
@@ -34,7 +34,7 @@ class RecurrentStack(nn.Module):
         size: D, the state size of one direction.
         num_layers: L.
         cell: lstm, gru, rnn, or gru_reset_before, whose reset gate multiplies the state before the product.
-        bidirectional: outputs have 2·D features; only `forward` works then.
+        bidirectional: outputs have 2·D features, and there is no `step`.
         dropout: between layers, in training.
         residual: layers above the first add their input to their output.
     """
@@ -63,7 +63,7 @@ class RecurrentStack(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Input weights Glorot-uniform, recurrent weights orthogonal a gate, biases zero, forget bias one.
+        """Input weights Glorot-uniform, recurrent weights orthogonal by gate, biases zero, forget bias one.
 
         The gates of gru_reset_before have biases of one, as in TensorFlow 1.
         """
@@ -98,13 +98,12 @@ class RecurrentStack(nn.Module):
         """A whole sequence.
 
         Args:
-            inputs: (B, S, F).
-            state: the first state (one direction only); zeros when None.
+            state: the first state (one direction only); zeros if None.
             mask: (B, S) bool, right-padded. Outputs at padded positions are zero, and the final state is that after
                 each row's last real position (backward direction: after its first).
 
         Returns:
-            outputs (B, S, D or 2·D) and the final state of every layer, directions side by side.
+            outputs (B, S, D or 2·D) and the final state of every layer, directions concatenated.
 
         Raises:
             ShapeError: for a mask of another shape or type, or one that is not right-padded.
@@ -139,7 +138,7 @@ def take_steps(
     state: CellState,
     mask: Bool[Tensor, "B T"] | None,
 ) -> tuple[Float[Tensor, "B T D"], CellState]:
-    """The outputs of T ≥ 1 steps, zero where the mask is False, and the state, which such rows keep."""
+    """The outputs of T ≥ 1 steps and the final state; where the mask is False, outputs are 0 and states stay."""
     outputs = []
     with Loop():
         for t, x in enumerate(inputs.unbind(1)):

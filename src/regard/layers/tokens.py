@@ -1,4 +1,4 @@
-"""Token embeddings."""
+"""Embeddings of tokens, and output layers over a vocabulary."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from regard.shapes import Bool, Float, Int
 
 
 class TokenEmbedding(nn.Module):
-    """Vectors for token ids; the padding token's vector is zero and never learns.
+    """Vectors for token ids; the padding token's vector stays zero.
 
-    An id at or above `num_embeddings` is embedded as `unknown`: the extended ids of a pointer, which name source
-    tokens outside the vocabulary, can be fed back as they are.
+    Ids from `num_embeddings` on are embedded as `unknown`: these are the extended ids of a pointer, for source tokens
+    outside the vocabulary.
 
     Args:
         num_embeddings: N, the vocabulary.
@@ -51,7 +51,7 @@ class TokenEmbedding(nn.Module):
         """Vectors of ids.
 
         Args:
-            where: the rows and positions of the ids, for dropout by item; if None, the ids are a sequence or a step.
+            where: the rows and positions of the ids, for dropout by item; None for a sequence or a step.
         """
         return drop(self.dropout, self.table(self.in_vocabulary(ids)), where=where)
 
@@ -61,9 +61,9 @@ class TokenEmbedding(nn.Module):
 
 
 FEW = 8
-"""So many tokens are forbidden one by one."""
+"""The most tokens that are masked one by one."""
 MIN_LOGITS = 1 << 14
-"""Logits from which on log-probabilities are made by our kernel, in their place."""
+"""The least number of logits for which log-probabilities are computed by our kernel, in place."""
 
 
 class TokenHead(nn.Module):
@@ -72,11 +72,11 @@ class TokenHead(nn.Module):
     Args:
         size: D, the width of the features.
         num_tokens: N.
-        tied: an embedding whose matrix is used as W (Press & Wolf 2017); where its width is not D, a linear map
-            without bias brings the features there.
-        never: ids that are never predicted, as padding and the beginning of a sentence: log-probability -inf.
+        tied: an embedding whose matrix is W (Press & Wolf 2017); if its width is not D, a linear map without bias comes
+            before it.
+        never: ids that are never predicted, such as padding and the beginning of a sentence: log-probability -inf.
         never_counts: whether these count in the softmax, so that the probabilities of all others sum to less than 1, as
-            in programs that forbid them only when they search.
+            in programs that exclude them only in searches.
     """
 
     never: Tensor
@@ -94,7 +94,7 @@ class TokenHead(nn.Module):
         self.register_buffer("never", torch.zeros(num_tokens, dtype=torch.bool), persistent=False)
         self.forbidden = tuple(never)
         self.never_counts = never_counts
-        self.says_all = not never
+        self.predicts_all = not never
         self._mark_forbidden()
         self.adapter: nn.Module = nn.Identity()
         width = size
@@ -111,18 +111,18 @@ class TokenHead(nn.Module):
         logits = self.projection(self.adapter(features))
         logits = logits.float() if logits.element_size() < 4 else logits
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and logits.numel() >= MIN_LOGITS:
-            # a copy, as others may hold the logits; it is written over
-            logits = logits.clone() if self.says_all or self.never_counts else self._without_forbidden(logits)
+            # the kernel overwrites a copy, as hooks may hold the logits
+            logits = logits.clone() if self.predicts_all or self.never_counts else self._without_forbidden(logits)
             result = log_softmax(logits)
             return self._without_forbidden(result) if self.never_counts else result
-        if self.says_all:
+        if self.predicts_all:
             return logits.log_softmax(-1)
         if self.never_counts:
             return logits.log_softmax(-1).masked_fill(self.never, float("-inf"))
         return logits.masked_fill(self.never, float("-inf")).log_softmax(-1)
 
     def _without_forbidden(self, x: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
-        """A copy with -∞ for tokens that are never said."""
+        """A copy with -∞ for forbidden tokens."""
         if len(self.forbidden) > FEW:
             return x.masked_fill(self.never, float("-inf"))
         copied = x.clone()
@@ -140,17 +140,17 @@ class TokenHead(nn.Module):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`.
 
-        A head or a projection that does more than was built, such as one with hooks or an adapter, is called.
+        A changed head or projection, such as one with hooks or an adapter, is called instead.
         """
         modules = (self, "head", TokenHead), (self.projection, "head.projection", nn.Linear)
         if self.never_counts or any(module_reason(*module) is not None for module in modules):
             return cross_entropy(self(features), targets, mask, smoothing=smoothing)
-        never = None if self.says_all else self.never
+        never = None if self.predicts_all else self.never
         weight, bias = self.projection.weight, self.projection.bias
         return linear_cross_entropy(self.adapter(features), weight, bias, targets, mask, never, smoothing=smoothing)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """As every module's; `never`, which is not saved, is made anew, for `to_empty` leaves nothing in it."""
+        """Also recomputes `never`, which is not saved and which `to_empty` leaves undefined."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._mark_forbidden()
         return self
@@ -162,7 +162,7 @@ class TokenHead(nn.Module):
 
 
 def _follow_weights(head: TokenHead, keys: Any) -> None:
-    """Brings `never` to where weights were put by `load_state_dict(assign=True)`, as out of the meta device."""
+    """Moves `never` from the meta device to that of weights from `load_state_dict(assign=True)`."""
     device = head.projection.weight.device
     if head.never.is_meta and device.type != "meta":
         head._buffers["never"] = torch.empty_like(head.never, device=device)

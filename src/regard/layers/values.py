@@ -1,4 +1,4 @@
-"""Layers for numbers: an input layer, and heads that give points or quantiles."""
+"""Layers for numbers: an input layer, and heads for points or quantiles."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from regard.layers.linear import Linear
 from regard.shapes import Float
 
 QUANTILES = "quantiles"
-"""The name of a `QuantileHead`'s quantiles among the further outputs of a decoder."""
+"""The name of quantiles in the auxiliary outputs of a decoder."""
 MEDIAN = 0.5
 
 
 class ValueEmbedding(nn.Module):
     """W x + b: D features of F values, for example the series and the known inputs of a time step.
 
-    With `marks_missing` a value that is NaN counts as 0, and each value has a further input m, 1 where it is missing:
-    W [x; m] + b. Otherwise a NaN spreads to all D features.
+    With `marks_missing` NaN counts as 0, and each value has a further input m, 1 if it is missing: W [x; m] + b.
+    Otherwise a NaN makes all D features NaN.
 
     Args:
         num_features: F.
@@ -55,7 +55,7 @@ class ValueEmbedding(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """W x + b: a point for each of F values, the mean if it is trained by the squared error.
+    """W x + b: a point for each of F values; the mean if trained by the squared error.
 
     Args:
         size: D, the width of the features.
@@ -75,12 +75,12 @@ class ValueHead(nn.Module):
 class QuantileHead(nn.Module):
     """Q quantiles of each of F values, which cannot cross; the decoder's values are the medians.
 
-    With a = W x + b, Q numbers for each value, of which that of the level 1/2 is a_m:
+    With a = W x + b, Q numbers for each value, and m the level 1/2:
 
     q_m = a_m,  q_k = q_{k-1} + softplus(a_k) for k > m,  q_k = q_{k+1} - softplus(a_k) for k < m.
 
-    So they are in order by construction, and not sorted afterwards: each level keeps its own weights, the median is an
-    affine map as the values of `ValueHead` are, and a gradient never changes from one level to another.
+    They are in order without sorting: each level keeps its own weights and gradients, and the median is an affine map,
+    like the values of `ValueHead`.
 
     Args:
         size: D, the width of the features.
@@ -90,8 +90,8 @@ class QuantileHead(nn.Module):
     Raises:
         UnsupportedError: for other levels.
 
-    Source: Koenker & Bassett 1978, Regression quantiles; increments that are positive so that quantiles do not cross:
-    Park et al. 2022 (arXiv 2111.06581); there from the lowest level, here from the median.
+    Source: Koenker & Bassett 1978, Regression quantiles; positive increments: Park et al. 2022 (arXiv 2111.06581),
+    there from the lowest level, here from the median.
 
     >>> head = QuantileHead(4, 2, levels=(0.1, 0.5, 0.9))
     >>> values, further = head(torch.zeros(3, 4))
@@ -104,8 +104,8 @@ class QuantileHead(nn.Module):
         ordered = all(lower < upper for lower, upper in pairwise((0.0, *levels, 1.0)))
         if not ordered or MEDIAN not in levels:
             raise UnsupportedError(
-                f"levels={tuple(levels)} must increase, lie between 0 and 1, and have 0.5 among them: the median is "
-                "what a decoder is fed with."
+                f"levels={tuple(levels)} must increase, lie between 0 and 1, and include 0.5: the median is the "
+                "decoder's next input."
             )
         self.num_features = num_features
         self.levels = tuple(levels)

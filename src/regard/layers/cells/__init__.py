@@ -1,7 +1,6 @@
-"""Recurrent cells: what they are (`cell.py`) and how their steps are taken.
+"""Recurrent cells (`cell.py`) and layers of them (`layer.py`), by several implementations.
 
-`reset_before.py` is the one that torch does not have: a GRU with the reset gate before the product.
-
-`elementary.py`, in operations that every transform of torch knows, also as programs for any length; `packed.py`, over
-whole sequences without padding. Single steps in a loop are those of `ops.cells`.
+`packed.py` runs whole sequences without padding on the CPU, `padded.py` with padding on a GPU, and `elementary.py` in
+operations that all transforms of torch support. `reset_before.py` is a GRU that torch lacks, with the reset gate before
+the product. Single steps in a loop are those of `ops.cells`.
 """

@@ -1,7 +1,7 @@
-"""Recurrent cells in elementary operations of torch: slow, and differentiable and batched in every way torch knows.
+"""Recurrent cells in elementary operations of torch: slow, but with all transforms and derivatives.
 
-torch's own recurrent layers have no batching rule (`torch.vmap`), with padding no function transform at all
-(`torch.func`), and an LSTM of oneDNN no derivative in forward mode.
+torch's own recurrent layers have no batching rule (`torch.vmap`), with padding no function transform (`torch.func`),
+and an LSTM of oneDNN has no forward-mode derivative.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from regard.layers.cells.cell import CELLS, Parameters, State, zeros
 from regard.shapes import Bool, Float
 
 
-def wanted() -> bool:
-    """Whether a function transform (`torch.func`) or forward mode looks at what is computed."""
+def is_transformed() -> bool:
+    """Whether a function transform (`torch.func`) or forward-mode differentiation is active."""
     if torch.compiler.is_compiling():
         return False
     return bool(torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0)
@@ -38,12 +38,12 @@ def run(
     first: State | None,
     mask: Bool[Tensor, "B S"] | None,
 ) -> tuple[Float[Tensor, "B S D"], State]:
-    """Outputs, zero at padding, and the final state, directions side by side.
+    """Outputs, zero at padding, and the final state, directions concatenated.
 
     Args:
-        directions: the weights of each.
-        x: 0 at padding, so that whatever stood there, NaN too, has no gradient.
-        first: the first state, directions side by side; zeros when None.
+        directions: the weights of each direction.
+        x: 0 at padding, so that its original values, NaN too, have no gradient.
+        first: the first state, directions concatenated; zeros if None.
     """
     first = zeros(cell, x, len(directions) * directions[0][1].shape[1]) if first is None else first
     states = zip(*(part.chunk(len(directions), 1) for part in first), strict=True)
@@ -73,13 +73,13 @@ def scan_steps(
     first: State | None,
     mask: Bool[Tensor, "B S"] | None,
 ) -> tuple[Float[Tensor, "B S D"], State]:
-    """As `run`, by torch's scan over the steps: a layer in a program for any lengths.
+    """`run` by torch's scan over the steps, for exported programs for any lengths.
 
-    Packing needs lengths as numbers, and torch's own layers are unrolled to as many steps as the example has; an
-    exported program for any S knows neither. Here a step leaves the state of a row alone where its mask is False.
+    Such programs have no lengths to pack rows by, and torch's own layers would be unrolled to the steps of the example.
+    Where the mask is False a step keeps the state of the row.
 
     Raises:
-        UnsupportedError: where torch has no scan.
+        UnsupportedError: if torch has no scan.
     """
     try:
         from torch._higher_order_ops.scan import scan

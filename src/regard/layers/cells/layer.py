@@ -1,4 +1,4 @@
-"""Layers of recurrent cells: torch's, with steps and padding."""
+"""Layers of recurrent cells: torch's layers, with single steps and padding."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NAMES = tuple(
 class AbstractRecurrentLayer(nn.Module):
     """A layer of cells in one direction or two, with the weights of torch's layer by the same names.
 
-    It is called as torch's layer is, batch first, and also with one step or with a sequence and its padding; then
-    states are (h,) or, of an LSTM, (h, c), each (B, D), directions side by side in (B, 2·D).
+    It can be called like torch's layer, batch first, and also with one step or with a sequence and its padding; states
+    are then (h,) or, of an LSTM, (h, c), each (B, D), or (B, 2·D) with the directions concatenated.
 
-    torch's quantisation replaces layers of exactly its own types: make the layer one of them by its class first, as
-    `layers.Linear` tells.
+    torch's quantisation replaces layers of exactly its own types: change the layer's class first, as described at
+    `layers.Linear`.
 
     Args:
         input_size: F.
@@ -48,8 +48,8 @@ class AbstractRecurrentLayer(nn.Module):
 
         Args:
             inputs: a sequence (B, S, F), or a step (R, F) whose output is (R, D).
-            state: the first state; zeros if None, which a step has none of.
-            padding: of the sequence, whose outputs are zero there; None for a call as torch's layer has it.
+            state: the first state; zeros if None, which a step does not accept.
+            padding: of the sequence, where outputs are zero; None for the interface of torch's layer.
         """
         if padding is not None:
             return self._padded(inputs, state, padding)
@@ -57,7 +57,7 @@ class AbstractRecurrentLayer(nn.Module):
             return self._forward_in_torch(inputs, state)
         weights, *_ = self.directions()
         after = shared.step(self.cell, inputs, state, weights)
-        if after is None and elementary.wanted():
+        if after is None and elementary.is_transformed():
             after = elementary.step(self.cell, inputs, state, weights)
         after = after or CELLS[self.cell].step(inputs, state, weights)
         return after[0], after
@@ -69,13 +69,13 @@ class AbstractRecurrentLayer(nn.Module):
 
     def _padded(self, x: Float[Tensor, "B S F"], first: State | None, padding: RightPadding) -> tuple[Tensor, State]:
         directions, mask = self.directions(), padding.mask
-        if elementary.wanted():
+        if elementary.is_transformed():
             return elementary.run(self.cell, directions, padding.cleared(x), first, mask)
         if packed.unsupported_reason(self.cell, directions, x) is None:
             packing = padding.packing
             if not packed.is_fast_in_torch(self.cell, directions, x, packing):
                 return packed.run(self.cell, directions, x, first, packing)
-            # torch's loop is fast if there is no padding
+            # there is no padding, and torch's loop is fast
             padding, mask = RightPadding(padding.batch, padding.source), None
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
             return elementary.scan_steps(self.cell, directions, padding.cleared(x), first, mask)
@@ -120,7 +120,7 @@ class ResetBeforeLayer(AbstractRecurrentLayer, ResetBeforeGRU):
     cell = "gru_reset_before"
 
     def directions(self) -> list[Parameters]:
-        """As the others', with b_hh of zeros."""
+        """w_ih, w_hh, b_ih and zeros as b_hh of each direction."""
         kinds = "weight_ih", "weight_hh", "bias"
         weights: Any = [[getattr(self, f"{kind}_l0{suffix}") for kind in kinds] for suffix in self.suffixes]
         return [(*each, torch.zeros_like(each[2])) for each in weights]
@@ -130,10 +130,10 @@ LAYERS: dict[Cell, type[AbstractRecurrentLayer]] = {layer.cell: layer for layer 
 
 
 def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: RightPadding | None) -> tuple[Tensor, State]:
-    """The outputs and last state of a layer, or of the module that a user has put in its place, called as torch's is.
+    """The outputs and last state of a layer, or of a user's module in its place with the interface of torch's layer.
 
     Args:
-        x: a step (R, F) if there is no padding; else a sequence (B, S, F).
+        x: a step (R, F) without padding; a sequence (B, S, F) with it.
     """
     if isinstance(layer, AbstractRecurrentLayer):
         return layer(x, state, padding)
@@ -144,13 +144,13 @@ def call(layer: Any, cell: Cell, x: Tensor, state: State | None, padding: RightP
 
 
 def run_in_torch(layer: Any, cell: Cell, x: Tensor, first: State | None, padding: RightPadding) -> tuple[Tensor, State]:
-    """A sequence by what is called as torch's layers are, over packed rows if there is padding."""
+    """A sequence by a module with the interface of torch's layers, over packed rows if there is padding."""
     hx: Any = None if first is None else tuple(part[None].contiguous() for part in first)
     hx = hx if cell == "lstm" or hx is None else hx[0]
     if (mask := padding.mask) is None:
         outputs, last = layer(x, hx)
     else:
-        cleared, lengths = padding.cleared(x), padding.lengths.clamp(min=1)  # of a row without positions one is read
+        cleared, lengths = padding.cleared(x), padding.lengths.clamp(min=1)  # torch accepts no empty rows
         rows = pack_padded_sequence(cleared, lengths, batch_first=True, enforce_sorted=False)
         outputs, last = layer(rows, hx)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])

@@ -1,8 +1,8 @@
-"""A recurrent layer over whole sequences without padding, where that is faster than torch's own loop.
+"""A recurrent layer over whole sequences without their padding, if that is faster than torch's own loop.
 
-`run` makes it one node of the graph. Its steps, `forward_layer` and `backward_layer`, are taken without autograd: the
-inputs of all steps go through one product; a step is a product of the last state and one compiled loop, over the rows
-that are still alive. After the backward steps every weight's gradient is one product over all steps.
+`run` is one node of autograd's graph, with the steps of `forward_layer` and `backward_layer`: the inputs of all steps
+go through one product; a step is a product with the last state and one compiled loop over the rows that have the step.
+After the backward steps the gradient of each weight is one product over all steps.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ KERNELS = "regard.ops.kernels.cells_packed"
 PACKED_CELLS = ("lstm", "gru")
 """Cells with compiled loops over packed rows."""
 MIN_ROWS = 32
-"""Rows from which on a step without gradients saves more than its calls cost."""
+"""The least rows for which a step without gradients saves more than its calls cost."""
 BLOCK_ELEMENTS = 1 << 18
-"""Numbers of gates that are made at a time where they are not kept."""
+"""The elements of gates that are computed at a time if they are not saved."""
 ROUND = 16
-"""Rows of a step's product are filled up to a multiple with rows that nobody reads: oneDNN prepares itself for each
-number of rows, and keeps what it has prepared for a few (`ops.onednn`)."""
+"""The rows of a step's product are rounded up to a multiple of this, with unused rows: oneDNN compiles code for each
+number of rows and caches only a few (`ops.onednn`)."""
 
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """What is fixed.
+    """The cell, the packing and the types of a layer.
 
     Args:
-        num_first: tensors of the first state; 0 where it is zeros.
-        bfloat16: products are made of bfloat16; all else stays as it is.
+        num_first: tensors of the first state; 0 if it is zeros.
+        bfloat16: whether products are in bfloat16.
     """
 
     cell: str
@@ -54,12 +54,12 @@ class LayerSpec:
         """Tensors in a state."""
         return CELLS[self.cell].num_tensors
 
-    def from_zero(self, direction: int) -> int | None:
-        """The step before which all states are zeros, and what they get is nobody's; None with a first state."""
+    def step_from_zeros(self, direction: int) -> int | None:
+        """The step whose previous states are zeros and need no gradient; None with a first state."""
         return None if self.num_first else len(self.packing.counts) - 1 if direction else 0
 
-    def beyond_zero(self, direction: int) -> slice:
-        """The packed rows of all other steps."""
+    def rows_of_other_steps(self, direction: int) -> slice:
+        """The packed rows of all steps but `step_from_zeros`."""
         offsets = self.packing.offsets
         if self.num_first or len(offsets) == 1:
             return slice(None)
@@ -70,7 +70,7 @@ class LayerSpec:
         return [flat[i : i + 4] for i in range(self.num_first, len(flat), 4)]
 
     def states(self, whole: Sequence[Tensor | None], columns: slice, like: Tensor) -> list[Tensor]:
-        """A direction's part of states (B, ·), the rows as they are packed; zeros for None or nothing."""
+        """A direction's columns of states (B, ·), with the rows in packed order; zeros for None and missing states."""
         parts = [
             like.new_zeros(self.packing.batch, columns.stop - columns.start)
             if part is None
@@ -82,11 +82,11 @@ class LayerSpec:
 
 @dataclass(frozen=True)
 class Tape:
-    """What a direction keeps of its steps, N rows each; written over by the backward steps.
+    """The saved tensors of a direction, N rows each; the backward steps overwrite them.
 
     Args:
-        gates: behind their nonlinearities, and their gradients in the end.
-        recurrent: of a GRU (N, 3·D): s_n, and the gradients of s in the end.
+        gates: after their nonlinearities; finally their gradients.
+        recurrent: of a GRU (N, 3·D): s_n; finally the gradients of s.
         hidden, cells: the state before the step; cells only of an LSTM.
     """
 
@@ -97,21 +97,21 @@ class Tape:
 
     @classmethod
     def of(cls, cell: str, gates: Tensor, size: int, *, keeps: bool) -> Tape:
-        """Room beside the gates, none where nothing is kept."""
+        """An empty tape with these gates; its other tensors have no rows without `keeps`."""
         rows = len(gates) if keeps else 0
         of_gru, of_lstm = (rows, 0) if cell == "gru" else (0, rows)
         shapes = (of_gru, 3 * size), (rows, size), (of_lstm, size)
         return cls(gates, *(gates.new_empty(shape) for shape in shapes))
 
     def arrays(self) -> list[Any]:
-        """As kernels want them."""
+        """The arguments of kernels."""
         return [tensor.numpy() for tensor in (self.gates, self.recurrent, self.hidden, self.cells)]
 
 
 def forward_layer(
     spec: LayerSpec, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None
 ) -> list[Tensor]:
-    """Outputs and final states; `tapes` gets a direction's each."""
+    """Outputs and final states; appends the tape of each direction to `tapes`."""
     packing, directions = spec.packing, spec.directions(flat)
     size = directions[0][1].shape[1]
     outputs = packing.room(packed, size * len(directions))
@@ -137,39 +137,39 @@ def _forward_direction(
     *,
     keeps: bool,
 ) -> Tape:
-    """A direction's steps; the state becomes the final one."""
+    """The steps of a direction, which overwrite `state` by the final one."""
     packing = spec.packing
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
     step = import_module(KERNELS).STEPS[spec.cell]
     w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
-    # an LSTM's gates are sums of x and s, so x has both biases; a GRU's r comes between s_n and its sum with x_n
-    of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if spec.cell == "lstm" else (b_ih, b_hh)
+    # an LSTM's gates are sums of x and s, so x has both biases; a GRU multiplies s_n by r before adding x_n
+    input_bias, state_bias = (b_ih + b_hh, torch.zeros_like(b_hh)) if spec.cell == "lstm" else (b_ih, b_hh)
     product = PackedProduct(w_hh, bfloat16=spec.bfloat16)
     hidden, size = state[0], w_hh.shape[1]
     fixed = packing.sorted_indices.numpy(), outputs.numpy(), direction * size
     arrays = [state[1].numpy(), hidden.numpy()]
-    from_zero = spec.from_zero(direction)
-    # where nothing is kept, the gates of all steps need not exist at once: a block of steps stays in the cache
+    step_from_zeros = spec.step_from_zeros(direction)
+    # without a tape the gates of all steps need not exist at once: a block of steps stays in the cache
     length = steps if keeps else max(1, BLOCK_ELEMENTS // (len(w_hh) * max(counts, default=1)))
     order = range(0, max(steps, 1), max(length, 1))
     for begin in reversed(order) if direction else order:
         block = range(begin, min(begin + length, steps))
         low, high = offsets[begin], offsets[block.stop]
-        # x (n, G) = packed (n, F) W_ihᵀ + b of the block's n rows in one product; their sorted_indices become the gates
-        tape = Tape.of(spec.cell, linear(packed[low:high], w_ih, of_input, bfloat16=spec.bfloat16), size, keeps=keeps)
+        # x (n, G) = packed (n, F) W_ihᵀ + b of the block's n rows in one product, which the steps overwrite by gates
+        tape = Tape.of(spec.cell, linear(packed[low:high], w_ih, input_bias, bfloat16=spec.bfloat16), size, keeps=keeps)
         buffers = [*tape.arrays(), *arrays]
         for t in reversed(block) if direction else block:
-            # s (count, G) = h_{t-1} W_hhᵀ + b of the rows that are alive, the first ones; b for a state of zeros
-            if t == from_zero:
-                recurrent = of_state.repeat(counts[t], 1)
+            # s (count, G) = h_{t-1} W_hhᵀ + b of the first rows, which have this step; b for a state of zeros
+            if t == step_from_zeros:
+                recurrent = state_bias.repeat(counts[t], 1)
             else:
-                recurrent = product(hidden[: _rounded(counts[t])], of_state)
+                recurrent = product(hidden[: _rounded(counts[t])], state_bias)
             step(t, offsets[t] - low, counts[t], *fixed, recurrent.numpy(), *buffers)
     return tape
 
 
 def _rounded(count: int) -> int:
-    """A number of rows, filled up."""
+    """A number of rows, rounded up."""
     return -(-count // ROUND) * ROUND
 
 
@@ -181,7 +181,7 @@ def _backward_direction(
     grad_outputs: Tensor,
     direction: int,
 ) -> None:
-    """The tape becomes gradients; `grad_state`, of the final state, becomes that of the first."""
+    """Overwrites the tape by gradients, and `grad_state`, of the final state, by that of the first state."""
     packing = spec.packing
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
     step = import_module(KERNELS).STEPS_BACKWARD[spec.cell]
@@ -193,13 +193,13 @@ def _backward_direction(
     through = grad_hidden[:0]
     for t in range(steps) if direction else range(steps - 1, -1, -1):
         count, offset = counts[t], offsets[t]
-        # `through` (·, D) is h_t's gradient by the step that read it. In the backward direction that step had more rows
-        # than this one: the sequences of the others begin there, and the kernel does not see their rows
+        # `through` (·, D) is the gradient of h_t from the step that read it. In the backward direction that step may
+        # have more rows than this one, whose sequences begin there; the kernel does not receive these rows
         if len(through) > count:
             grad_hidden[count : len(through)] += through[count:]
         step(t, offset, count, *fixed, through.numpy(), *buffers)
-        # to h_{t-1}: grad_s (count, G) W_hh; a state of zeros needs no gradient
-        if t != spec.from_zero(direction):
+        # the gradient of h_{t-1} is grad_s (count, G) W_hh; a state of zeros needs none
+        if t != spec.step_from_zeros(direction):
             through = product(grad_recurrent[offset : offset + _rounded(count)])[:count]
     grad_hidden[: len(through)] += through
 
@@ -214,7 +214,7 @@ def backward_layer(
     *,
     needs_packed: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """The gradients of the packed inputs, and of the first state and the weights; the tapes are used up."""
+    """The gradients of the packed inputs, and of the first state and the weights; overwrites the tapes."""
     directions = spec.directions(flat)
     size = directions[0][1].shape[1]
     grad_packed: Tensor | None = None
@@ -227,7 +227,7 @@ def backward_layer(
         for whole, part in zip(grad_first, grad_state, strict=False):
             whole[:, columns].index_copy_(0, spec.packing.sorted_indices, part)
         grad_weights += _weight_gradients(spec, tape, packed, direction)
-        # to x: grad_gates (N, G) W_ih, the sum of both directions
+        # the gradient of x is grad_gates (N, G) W_ih, summed over directions
         if needs_packed:
             part = linear(tape.gates, weights[0].detach().t(), bfloat16=spec.bfloat16)
             grad_packed = part if grad_packed is None else grad_packed.add_(part)
@@ -235,25 +235,25 @@ def backward_layer(
 
 
 def _weight_gradients(spec: LayerSpec, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
-    """Of w_ih, w_hh, b_ih and b_hh: one product each over all N rows."""
+    """The gradients of w_ih, w_hh, b_ih and b_hh, each by one product over all N rows."""
     # grad_W_ih = grad_gatesᵀ x and grad_W_hh = grad_sᵀ h_{t-1}, the latter without the rows whose state was zeros
-    met = spec.beyond_zero(direction)
+    rows = spec.rows_of_other_steps(direction)
     grad_w_ih, grad_bias = outer(tape.gates, packed, bfloat16=spec.bfloat16), tape.gates.sum(0)
     if spec.cell == "lstm":
-        return [grad_w_ih, outer(tape.gates[met], tape.hidden[met], bfloat16=spec.bfloat16), grad_bias, grad_bias]
+        return [grad_w_ih, outer(tape.gates[rows], tape.hidden[rows], bfloat16=spec.bfloat16), grad_bias, grad_bias]
     # r and z are sums of x and s, with the same gradient in both; n is not, as r multiplies s_n
     size = tape.hidden.shape[1]
     grad_b_hh = torch.cat([grad_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
-    return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], bfloat16=spec.bfloat16), grad_bias, grad_b_hh]
+    return [grad_w_ih, outer(tape.recurrent[rows], tape.hidden[rows], bfloat16=spec.bfloat16), grad_bias, grad_b_hh]
 
 
 def unsupported_reason(cell: str, directions: Sequence[Parameters], x: Tensor) -> str | None:
-    """Why the steps of a layer over inputs (B, S, F) are not compiled loops, or None."""
+    """Why a layer over inputs (B, S, F) cannot have compiled loops, or None."""
     weights = [weight for direction in directions for weight in direction]
     if (reason := kernel_reason(x, *weights)) is not None:
         return reason
     if cell not in PACKED_CELLS:
-        return f"the compiled loops know no {cell}"
+        return f"the compiled loops do not support {cell}"
     if torch.is_autocast_enabled("cpu") and not _is_bfloat16(x):
         return "autocast is to another type than bfloat16"
     kind = torch.float32 if _is_bfloat16(x) else x.dtype
@@ -265,7 +265,7 @@ def unsupported_reason(cell: str, directions: Sequence[Parameters], x: Tensor) -
 
 
 def is_fast_in_torch(cell: str, directions: Sequence[Parameters], x: Tensor, packing: Packing) -> bool:
-    """Whether torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256."""
+    """Whether torch's own loop is at least as fast, as measured on two cores with AVX-512 for layers of 256."""
     if not packing.is_full or _is_bfloat16(x):
         return False
     if cell == "lstm" and x.dtype == torch.float32 and onednn.unsupported_reason(packs=True) is None:
@@ -279,12 +279,11 @@ def is_fast_in_torch(cell: str, directions: Sequence[Parameters], x: Tensor, pac
 def run(
     cell: str, directions: Sequence[Parameters], x: Tensor, first: State | None, packing: Packing
 ) -> tuple[Tensor, State]:
-    """Outputs (B, S, D or 2·D), zero where there is padding, and the final state, directions side by side.
+    """Outputs (B, S, D or 2·D), zero at padding, and the final state, directions concatenated.
 
     Args:
-        directions: the weights of each.
-        x: (B, S, F).
-        first: the first state, directions side by side; zeros when None.
+        directions: the weights of each direction.
+        first: the first state, directions concatenated; zeros if None.
     """
     bfloat16 = _is_bfloat16(x)
     spec = LayerSpec(cell, packing, len(first or ()), bfloat16)
@@ -299,13 +298,13 @@ def run(
 
 
 def _is_bfloat16(x: Any) -> bool:
-    """Whether autocast wants products of bfloat16; states and what is kept of them are float32."""
+    """Whether autocast casts products to bfloat16; states and saved tensors are float32."""
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return autocast and x.dtype in (torch.float32, torch.bfloat16)
 
 
 class _Layer(torch.autograd.Function):
-    """A backward pass uses the tapes up, a second one makes new ones; second derivatives are those of torch's loop."""
+    """A backward pass overwrites the tapes, a second one computes new ones; second derivatives use torch's loop."""
 
     @staticmethod
     def forward(ctx: Any, spec: LayerSpec, x: Tensor, *flat: Tensor) -> Any:

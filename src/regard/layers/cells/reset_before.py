@@ -1,4 +1,4 @@
-"""A GRU whose reset gate multiplies the state before the product, as Cho's paper and TensorFlow 1 have it."""
+"""A GRU whose reset gate multiplies the state before the product, as in Cho's paper and TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch.nn.utils.rnn import PackedSequence
 
 
 class ResetBeforeGRU(nn.Module):
-    """A layer of gated recurrent units with the reset gate before the product; it is called as `nn.GRU` is.
+    """A layer of gated recurrent units with the reset gate before the product, with the interface of `nn.GRU`.
 
     r = σ(W_r x + U_r h + b_r),  z = σ(W_z x + U_z h + b_z),  n = tanh(W_n x + U_n (r h) + b_n),  h' = (1 - z) n + z h.
 
-    torch's GRU (and cuDNN's) has r (U_n h + c) in place of U_n (r h), so that weights of the one cannot be used by the
-    other. Gates are in torch's order r, z, n; there is one bias, since that of the state would add to it.
+    torch's GRU (and cuDNN's) has r (U_n h + c) in place of U_n (r h), so their weights cannot be exchanged. Gates are
+    in torch's order r, z, n; there is one bias, as that of the state would only add to it.
 
     Args:
         input_size: F.
@@ -51,11 +51,11 @@ class ResetBeforeGRU(nn.Module):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What the names of each direction's weights end with."""
+        """The suffixes of the names of each direction's weights."""
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def reset_parameters(self) -> None:
-        """Weights Glorot-uniform a gate; biases of the gates one and of the candidate zero, as in TensorFlow 1."""
+        """Weights Glorot-uniform by gate; biases of the gates one and of the candidate zero, as in TensorFlow 1."""
         for name, parameter in self.named_parameters():
             if name.startswith("bias"):
                 nn.init.zeros_(parameter)
