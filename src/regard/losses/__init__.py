@@ -1,4 +1,4 @@
-"""Losses for outputs and alignments."""
+"""Losses of outputs and alignments."""
 
 from regard.losses.alignments import (
     alignment_consistency,

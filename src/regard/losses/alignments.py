@@ -1,4 +1,8 @@
-"""Losses on the weights of attention: of coverage, entropy, the diagonal, references and a second decoder."""
+"""Losses on the weights of attention: of coverage, entropy, the diagonal, references and a second decoder.
+
+Alignments are (B, H, T, S), as decoders return them; slice the heads that a loss should change. Masks are True at real
+positions and steps. Each loss is a mean, 0-d and in float32 or wider; without any terms it is 0.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from regard.errors import ShapeError
 from regard.shapes import Bool, Float, Int, describe, is_trusted
 
 NOTHING = -1e30
-"""The logarithm of a probability of 0, many of which can be added up."""
+"""The logarithm of a probability of 0; sums of many of them are finite."""
 
 
 def real_cells(
@@ -46,13 +50,13 @@ def real_cells(
 
 
 def real_weights(alignments: Float[Tensor, "B H T S"], cells: Bool[Tensor, "B T S"]) -> Float[Tensor, "B H T S"]:
-    """Weights in float32 or wider, 0 outside the real cells, whatever they hold."""
+    """Weights in float32 or wider, 0 outside the real cells."""
     working = alignments.to(torch.promote_types(alignments.dtype, torch.float32))
     return working.masked_fill(~cells[:, None], 0)
 
 
 def mean_over(total: Float[Tensor, ""], count: Tensor | int) -> Float[Tensor, ""]:
-    """total / count, or 0 if count is 0."""
+    """total / count; total, which is then 0, if count is 0."""
     return total / (count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1))
 
 
@@ -66,18 +70,14 @@ def guided_attention(
 ) -> Float[Tensor, ""]:
     """The mean over real cells and heads of α_tj W_tj, with W_tj = 1 - exp(-(j/S_b - t/T_b)² / 2g²).
 
-    S_b and T_b are the lengths of each sentence, so padding changes nothing. A model that predicts several frames per
-    step gives the mask of the steps. The loss suits speech synthesis, whose alignments are nearly diagonal.
+    S_b and T_b are the lengths of each sentence. With several frames per step, the mask is that of the steps. The loss
+    suits speech synthesis, whose alignments are nearly diagonal.
 
     Args:
-        alignments: (B, H, T, S) as decoders return them; `alignments[:, :2]` guides only two of the heads.
         width: g; 0.2 in the paper. Others have 0.4, and multiply the loss by a weight.
-        missing: W of what the weights of a step lack to 1. With 0, as published, a mechanism whose weights may vanish
-            (a mixture beyond the last position, a monotonic reader that never stops) gains most by attending to
-            nothing; with 1, nowhere is farther than any position.
-
-    Returns:
-        0-d, in float32 or wider; 0 when no cell is real.
+        missing: W of the weight that a step lacks to 1. With 0, as published, a mechanism whose weights may vanish (a
+            mixture beyond the last position, a monotonic reader that never stops) has the least loss without any
+            weight; with 1, a lack costs more than any position.
 
     Source: Tachibana, Uenoyama & Aihara 2018 (arXiv 1710.08969), section 4.1 (their n, t are our j, t; A is αᵀ).
 
@@ -102,7 +102,7 @@ def guided_attention(
 
 
 def _relative(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
-    """The number of real positions before each one, divided by their total; real positions need not be adjacent."""
+    """The number of real positions before each one, divided by their total."""
     count = mask.cumsum(1).to(dtype)
     return (count - 1) / count[:, -1:].clamp(min=1)
 
@@ -112,12 +112,9 @@ def coverage_loss(
     source_mask: Bool[Tensor, "B S"] | None = None,
     target_mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': against attending twice.
+    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': the cost of repeated attention.
 
-    The first step has c_1 = 0 and costs nothing; every step costs at most 1.
-
-    Returns:
-        0-d, in float32 or wider; 0 when no cell is real.
+    The first step has c_1 = 0 and no cost; every step costs at most 1.
 
     Source: See, Liu & Manning 2017 (arXiv 1704.04368), equation 12.
 
@@ -141,15 +138,12 @@ def doubly_stochastic(
 ) -> Float[Tensor, ""]:
     """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: the total weight of every position should be τ.
 
-    arctic-captions sums over all steps, including padding; here only real steps count. The caller multiplies by λ.
+    Only real steps count, while arctic-captions includes padding. The caller multiplies by λ.
 
     Args:
         rate: τ; None for T_b / S_b of each sentence, which weights that sum to 1 can reach.
         positions: their `sum`, as in the paper and in arctic-captions, or the `mean` over a sentence's real positions,
             as in sgrvinod's tutorial.
-
-    Returns:
-        0-d, in float32 or wider; 0 when no cell is real.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1.
 
@@ -171,12 +165,9 @@ def attention_entropy(
     source_mask: Bool[Tensor, "B S"] | None = None,
     target_mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean over real steps and heads of -Σ_j α_tj log α_tj: added to a loss, it makes attention sharper.
+    """The mean over real steps and heads of -Σ_j α_tj log α_tj, in nats: added to a loss, it makes attention sharper.
 
-    Weights of exactly 0 contribute nothing and have no gradient.
-
-    Returns:
-        0-d, in nats, in float32 or wider; 0 when no cell is real.
+    Weights of exactly 0 contribute 0 and have no gradient.
 
     >>> attention_entropy(torch.tensor([[[[0.5, 0.5], [1.0, 0.0]]]]))
     tensor(0.3466)
@@ -193,21 +184,16 @@ def alignment_supervision(
     source_mask: Bool[Tensor, "B S"] | None = None,
     target_mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean over supervised steps and heads of -Σ_j α*_tj log α_tj, with α* the reference.
+    """The mean over supervised steps and heads of -Σ_j α*_tj log α_tj, in nats, with α* the reference.
 
-    A step without a reference is skipped. The weights are not normalised.
+    A step without a reference is not supervised. The weights are not normalised.
 
     Args:
-        alignments: (B, H, T, S); `alignments[:, :1]` to supervise only one head.
         reference: (B, T, S) numbers or bool; each step is divided by its sum over real positions, so links may be 0 and
-            1, and steps of zeros have no reference. Or (B, T) integers: a position, or a number below 0 for none;
-            positions that are padding count as none, too.
+            1, and steps of zeros have no reference. Or (B, T) integers: a position; none if it is below 0 or padding.
 
     Numerics: a weight below the smallest normal number of its type counts as that number, without a gradient: the loss
     is finite, but cannot increase weights that are exactly 0 (sparse or hard attention, or a window).
-
-    Returns:
-        0-d, in nats, in float32 or wider; 0 when no step is supervised.
 
     Raises:
         ShapeError: for a reference of another shape or type.
@@ -249,19 +235,16 @@ def alignment_consistency(
     num_frames: int = 1,
     coarse_frames: int = 6,
 ) -> Float[Tensor, ""]:
-    """The mean over real cells and heads of |α_tj - β_nj|, n the coarse step in which the frames of step t are said.
+    """The mean over real cells and heads of |α_tj - β_nj|, with n = ⌊t r / r₂⌋ the coarse step of the same frames.
 
-    "Double-decoder consistency": a second decoder that makes more frames in a step aligns sooner, and the first learns
-    to attend as it does. n = ⌊t r / r₂⌋, so padding changes nothing.
+    "Double-decoder consistency": a second decoder with more frames per step learns to align sooner, and the first one
+    learns from its alignments.
 
     Args:
-        alignments: α of the decoder with r frames in a step.
-        coarse: β of the decoder with r₂ frames in a step; N ≥ T r / r₂.
+        alignments: α of the decoder with r frames per step.
+        coarse: β of the decoder with r₂ frames per step; N ≥ T r / r₂.
         source_mask, target_mask: of the source's positions and of the first decoder's steps.
         num_frames, coarse_frames: r and r₂.
-
-    Returns:
-        0-d, in float32 or wider; 0 when no cell is real.
 
     Raises:
         ShapeError: for alignments that do not fit together, or too few coarse steps.
@@ -277,7 +260,7 @@ def alignment_consistency(
     short = (alignments.shape[2] - 1) * num_frames // coarse_frames >= coarse.shape[2] if coarse.dim() == 4 else True
     if short or coarse.shape[:2] != alignments.shape[:2] or coarse.shape[3] != alignments.shape[3]:
         raise ShapeError(
-            f"coarse must be (B, H, N, S) with N ≥ T·r/r₂, r={num_frames} and r₂={coarse_frames} frames a step.\n"
+            f"coarse must be (B, H, N, S) with N ≥ T·r/r₂, r={num_frames} and r₂={coarse_frames} frames per step.\n"
             + describe({"alignments": ("B H T S", alignments), "coarse": ("B H N S", coarse)})
         )
     difference = real_weights(alignments, cells) - real_weights(coarse[:, :, steps], cells)
@@ -291,20 +274,16 @@ def forward_sum(
     *,
     blank: float = -1.0,
 ) -> Float[Tensor, ""]:
-    """-log of the probability that the steps read the whole source in order, summed over all such paths, per position.
+    """CTC with the source positions 1 … S_b as labels: -log of the probability of all paths, in nats per position.
 
     Each step reads a position or a blank, with probabilities that are the softmax over the real positions and a blank
-    of fixed energy. A path reads every position at least once, in order, with blanks anywhere: this is CTC with the
-    source as its labels 1 … S_b. The result is the mean over sentences and heads; a sentence with fewer steps than
-    positions has no path, costs nothing and is not counted.
+    of fixed energy. A path reads every position at least once, in order, with blanks anywhere. The result is the mean
+    over sentences and heads; a sentence with fewer steps than positions has no path and is not counted.
 
     Args:
         energies: (B, H, T, S), or log-weights: a constant over positions matters only relative to the blank.
         source_mask, target_mask: True at real positions and steps, which must be on the left.
         blank: the energy of the blank.
-
-    Returns:
-        0-d, in nats per position, in float32 or wider; 0 if no sentence has a path.
 
     Raises:
         ShapeError: for masks with a gap, or energies that are not (B, H, T, S).
@@ -325,8 +304,8 @@ def forward_sum(
         return energies.new_zeros((), dtype=torch.promote_types(energies.dtype, torch.float32))
     working = energies.to(torch.promote_types(energies.dtype, torch.float32))
     working = working.masked_fill(~cells.any(2)[:, None, :, None], 0)
-    nothing = torch.finfo(working.dtype).min / 2  # ctc_loss has no gradient where a log-probability is -inf
-    working = working.masked_fill(~cells.any(1)[:, None, None], nothing)
+    lowest = torch.finfo(working.dtype).min / 2  # ctc_loss has no gradient where a log-probability is -inf
+    working = working.masked_fill(~cells.any(1)[:, None, None], lowest)
     log_probabilities = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
     sources, targets = sources.repeat_interleave(heads), targets.repeat_interleave(heads)
     if is_trusted():
@@ -352,13 +331,12 @@ def _negative_log_paths(
 
     torch's CTC, which is up to 1.8 times as fast on a CPU, reads lengths on the host, which a recording cannot.
 
-    A path is in state 2j if it read j positions and then a blank, and in state 2j - 1 while it reads position j: with
-    e_t what the states emit,
+    State 2j is a blank after position j, and state 2j - 1 is position j. With e_ts the states' probabilities in step t,
 
         a_ts = e_ts (a_{t-1,s} + a_{t-1,s-1} + [s is odd] a_{t-1,s-2}),
 
-    and the same from the end on, for the states in reverse order. The product of both is how often paths pass through a
-    state at a step, which is the gradient.
+    and likewise from the end, for the states in reverse order. The product of both gives the probability that a path is
+    in a state at a step, which is the gradient.
 
     Args:
         log_probabilities: of a blank and of N - 1 positions.
@@ -366,7 +344,7 @@ def _negative_log_paths(
     """
     steps, positions = log_probabilities.shape[1], log_probabilities.shape[2] - 1
     states = torch.arange(2 * positions + 1, device=sources.device)
-    # after the last step of a row only blanks follow, with a probability of 1
+    # the last step of a row is followed by blanks with a probability of 1
     is_real = (torch.arange(steps, device=sources.device) < targets[:, None])[..., None]
     blank = log_probabilities[..., :1].masked_fill(~is_real, 0)
     read = log_probabilities[..., 1:].clamp(min=NOTHING).masked_fill(~is_real, NOTHING)
@@ -378,9 +356,9 @@ def _negative_log_paths(
         after = _path_sums(emitted.flip(0, 2), states == 2 * positions - last).flip(0, 2)
         ends = before[-1].gather(1, torch.cat([last, (last - 1).clamp(min=0)], 1))
         total = ends.logsumexp(1)
-        # of a row without a path these are differences of huge numbers
+        # differences of huge numbers in a row without a path
         passing = (before + after - emitted - total[:, None]).clamp(max=0).exp()
-    # what is subtracted is 0, and has the gradient
+    # the second term is 0 and carries the gradient
     return -total - (passing * (emitted - emitted.detach())).sum((0, 2))
 
 

@@ -1,4 +1,4 @@
-"""REINFORCE: learning from the reward of drawn positions, and a baseline for the reward."""
+"""REINFORCE for drawn positions, and a baseline of the reward."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ def reinforce(
 ) -> Float[Tensor, ""]:
     """-Σ_t Σ_h [(reward - baseline) · log p(drawn) + λ H(p)], the mean over sentences.
 
-    Its gradient is an estimate, from one draw, of the gradient of the negative expected reward; reward and baseline are
-    constants. Rows that were not drawn have a log-probability of 0 and no effect. The baseline may depend on anything
-    but the draw.
+    Its gradient estimates that of the negative expected reward from one draw; reward and baseline are constants. Rows
+    that were not drawn have a log-probability of 0 and no effect. The baseline must not depend on the draw.
 
     Args:
         log_probability, entropy: (B, T, H), `Choice.log_probability` and `Choice.entropy` of a whole sequence, or
             (B, 1, H) of a step.
-        reward: (B,) for each sentence, e.g. its log-probability, or (B, T) for each step.
+        reward: (B,) of each sentence, e.g. its log-probability, or (B, T) of each step.
         baseline: a number, 0-d (`MovingBaseline.value`), or of the reward's shape.
         target_mask: (B, T), True at real steps.
-        entropy_weight: λ, if entropy is given; it keeps the draws even. arctic-captions has 0.002.
+        entropy_weight: λ, if there is `entropy`; it keeps the draws even. arctic-captions has 0.002.
 
     Returns:
         0-d, in float32 or wider, to be minimised; only its gradient is meaningful. 0 without real steps.
@@ -66,7 +65,7 @@ def reinforce(
 class MovingBaseline(nn.Module):
     """b, the moving mean of rewards: b ← d b + (1 - d) mean(reward), initially 0.
 
-    It changes only in `update`, never in a forward pass. b is a buffer, so it is saved with the module that holds it.
+    It changes only in `update`. b is a buffer, so it is saved with the module that contains it.
 
     Args:
         decay: d.
@@ -89,10 +88,10 @@ class MovingBaseline(nn.Module):
 
     @torch.no_grad()
     def update(self, reward: Tensor, mask: Bool[Tensor, "*rows"] | None = None) -> Float[Tensor, ""]:
-        """Updates b and returns its value from before, with which these rewards are to be compared.
+        """Updates b and returns its previous value, the baseline of these rewards.
 
         Args:
-            reward: of any shape. If its mean is not finite, or it is empty, b does not change.
+            reward: of any shape. If it is empty or its mean is not finite, b does not change.
             mask: of the shape of the reward, True where it counts.
         """
         before = self.value.clone()

@@ -1,4 +1,4 @@
-"""Losses of values: sums over the numbers that were observed, and how many those are."""
+"""Losses of values: sums over the observed numbers, and their counts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def squared_error(
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Σ (y - ŷ)² over the observed numbers, and their count.
 
-    Sums and counts of batches add; divide afterwards, so that every observed number counts the same.
+    Add the sums and counts of batches and divide afterwards, so that every observed number counts the same.
 
     Args:
         values: ŷ, for example (B, T, F).
-        targets: y, of the same shape. What is masked may be anything, NaN too.
+        targets: y, of the same shape; masked numbers may be NaN.
         mask: True at observed numbers: of the targets' shape, as `~targets.isnan()`, or (B, T) for all F of a step;
             all if None.
 
@@ -61,8 +61,8 @@ def low_frequency_error(
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """½ Σ |y - ŷ| + ½ (F / L) Σ_{low} |y - ŷ| over the observed numbers, and the count of all of them.
 
-    Divided by the count this is half the mean over all F frequencies and half the mean over the L lowest ones, in which
-    most of speech is: the loss of Tacotron 1's linear spectrograms.
+    Divided by the count this is half the mean over all F frequencies and half the mean over the L lowest ones, which
+    have most of the energy of speech: the loss of Tacotron 1's linear spectrograms.
 
     Args:
         num_low: L, from 1 to F; `int(3000 / (sample_rate / 2) * F)` in keithito's implementation.
@@ -98,8 +98,8 @@ def stop_loss(
         logits: x, `auxiliary["stop"]` of a decoder.
         targets: y, 1 in the last step, as `models.tacotron.stop_targets` gives them.
         mask: True at real logits: (B, T) for all of a step, or of the logits' shape; all if None.
-        positive_weight: w. A sentence has one last step and hundreds of others, so that a model may learn to stop late;
-            5 is ESPnet's.
+        positive_weight: w; 5 in ESPnet. With 1 a model may learn to stop late, as a sentence has one last step and
+            hundreds of others.
 
     Raises:
         ShapeError: for sizes or types that do not fit together.
@@ -156,7 +156,7 @@ def pinball_loss(
 
 
 def observed_errors(values: Tensor, targets: Tensor, mask: Tensor | None) -> tuple[Tensor, Bool[Tensor, "*rows F"]]:
-    """y - ŷ, 0 where nothing was observed, and where something was."""
+    """y - ŷ, 0 at numbers that were not observed, and the mask of observed numbers."""
     letters = "B T F" if values.dim() == 3 else "R F"
     shown = {"values": (letters, values), "targets": (letters, targets)}
     if values.shape != targets.shape:
@@ -169,7 +169,7 @@ def observed_errors(values: Tensor, targets: Tensor, mask: Tensor | None) -> tup
             + describe(shown | {"mask": (letters, mask)})
         )
     observed = mask if mask.shape == targets.shape else mask[..., None].expand(targets.shape)
-    # both are filled before they are subtracted: 0 times a NaN in a gradient would be NaN
+    # both are filled before the subtraction: in a gradient 0 times NaN would be NaN
     working = torch.promote_types(torch.promote_types(values.dtype, targets.dtype), torch.float32)
     prediction, truth = (x.to(working).masked_fill(~observed, 0) for x in (values, targets))
     return truth - prediction, observed
@@ -191,11 +191,11 @@ def structural_dissimilarity(
     SSIM = (2 μ ν + a)(2 ρ + b) / ((μ² + ν² + a)(s² + t² + b)),
 
     with the means μ, ν, variances s², t² and covariance ρ of both spectrograms in a Gaussian window around each cell,
-    a = 0.01² and b = 0.03². Both are first moved and scaled as takes the reference of each sentence to [0, 1]. Windows
-    read real cells only, so padding changes nothing.
+    a = 0.01² and b = 0.03². Both are first normalised by the map that takes the range of each sentence's targets to
+    [0, 1]. Windows contain real cells only.
 
     Args:
-        values, targets: spectrograms (B, T, F); what is masked may be anything, NaN too.
+        values, targets: spectrograms (B, T, F); masked numbers may be NaN.
         mask: (B, T), True at real frames; all if None.
         width: of the window, in frames and in frequencies; odd.
         deviation: of its Gaussian.
@@ -226,13 +226,13 @@ def structural_dissimilarity(
     offsets = torch.arange(width, device=x.device, dtype=working) - width // 2
     profile = torch.exp(-offsets.square() / (2 * deviation**2))
     window = (profile[:, None] * profile)[None, None]
-    # what lies in each cell's window: its weight, and the sums of x, y, x², y², xy
-    kinds = torch.stack([observed.to(working), x, y, x * x, y * y, x * y], 1)
-    sums = conv2d(kinds.flatten(0, 1)[:, None], window, padding=width // 2).view_as(kinds)
+    # the sums over each cell's window of the weights, x, y, x², y² and xy
+    terms = torch.stack([observed.to(working), x, y, x * x, y * y, x * y], 1)
+    sums = conv2d(terms.flatten(0, 1)[:, None], window, padding=width // 2).view_as(terms)
     weight = torch.where(observed, sums[:, 0], 1)
-    mean, other, square, other_square, product = (sums[:, kind] / weight for kind in range(1, 6))
-    variance, other_variance = square - mean.square(), other_square - other.square()
-    covariance = product - mean * other
-    similarity = (2 * mean * other + LUMINANCE) * (2 * covariance + CONTRAST)
-    similarity = similarity / ((mean.square() + other.square() + LUMINANCE) * (variance + other_variance + CONTRAST))
+    mean_x, mean_y, square_x, square_y, product = (sums[:, index] / weight for index in range(1, 6))
+    variances = (square_x - mean_x.square()) + (square_y - mean_y.square())
+    covariance = product - mean_x * mean_y
+    similarity = (2 * mean_x * mean_y + LUMINANCE) * (2 * covariance + CONTRAST)
+    similarity = similarity / ((mean_x.square() + mean_y.square() + LUMINANCE) * (variances + CONTRAST))
     return (1 - similarity).masked_fill(~observed, 0).sum(), observed.sum()
