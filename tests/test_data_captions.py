@@ -147,8 +147,8 @@ def test_scores_of_captions_that_equal_a_reference_are_the_best():
 @pytest.mark.parametrize(
     ("candidates", "references", "options", "message"),
     [
-        ([], [], {}, "at least one; got 0 candidates"),
-        (["a"], [["a"], ["b"]], {}, "1 candidates and the references of 2 images"),
+        ([], [], {}, "at least one; got 0 outputs"),
+        (["a"], [["a"], ["b"]], {}, "1 outputs and the references of 2 images"),
         (["a", "b"], [["a"], []], {}, "Image 1 has no reference"),
         (["a"], ["a"], {}, "must be a list, even a single one"),
         ("a", [["a"]], {}, "got a single text"),

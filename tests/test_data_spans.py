@@ -109,7 +109,7 @@ def test_a_scheme_is_recognised_from_what_it_wrote(name: str, separator: str, is
     sentences = [written(scheme, kinds)[0] for kinds in product(["o", "x", "X", "y", "Y"], repeat=4)]
     recognised = recognise_scheme(sentences)
     assert recognised.scheme == scheme
-    assert (recognised.types, recognised.num_unwritten) == (("x", "y"), 0)
+    assert (recognised.types, recognised.num_invalid) == (("x", "y"), 0)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_labels_without_a_position_are_named_if_most_have_one() -> None:
 def test_spans_that_a_scheme_does_not_write_are_counted() -> None:
     recognised = recognise_scheme([["B-x", "I-x", "O", "B-x"], ["I-x", "O", "B-y"]])
     assert recognised.scheme == SpanScheme("bio")
-    assert (recognised.num_spans, recognised.num_unwritten) == (4, 1)
+    assert (recognised.num_spans, recognised.num_invalid) == (4, 1)
 
 
 def test_figures_count_spans_with_their_types() -> None:

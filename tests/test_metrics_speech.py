@@ -413,7 +413,7 @@ def test_rates_are_over_all_units_and_clean_sentences_have_no_error_and_end():
 def test_arguments_of_reading_errors_fit_the_alignment(options, said):
     with pytest.raises(ShapeError, match=said):
         metrics.speech.reading_errors(np.eye(3), **options)
-    with pytest.raises(ShapeError, match="one alignment a sentence"):
+    with pytest.raises(ShapeError, match="one alignment per sentence"):
         metrics.speech.reading_errors(np.ones((1, 2, 3, 3)))
 
 

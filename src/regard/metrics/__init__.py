@@ -1,8 +1,7 @@
-"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat? About speech:
-when it says each unit, how it reads, how long and how high it speaks. And about maps over pictures: where words look.
+"""Measures of alignments, of speech, of attention maps over pictures, and of texts, labels and forecasts.
 
-Every measure of an alignment is a pure function of it (a numpy array, a tensor or nested lists). Of (T, S) it returns a
-plain number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
+Each measure of an alignment is a function of a numpy array, a tensor or nested lists. Of (T, S) it returns a number, of
+(..., T, S) an array shaped like the leading axes. Padding does not count (`Padding`).
 
 | measure | range | healthy speech or spelling | rows that sum to less than 1 |
 |---|---|---|---|
@@ -13,13 +12,13 @@ plain number, of (..., T, S) an array shaped like the leading axes. Padding neve
 | `entropy`, `normalised_entropy` | 0 to log S, 0 to 1 | near 0 | normalised |
 | `skips`, `repeats` | whole numbers | 0 | do not matter |
 
-Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` has them all together:
+Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` computes all of them:
 
-| measure | says | range |
+| measure | of | range |
 |---|---|---|
-| `map_divergence` | whether maps depend on the word at all | 0 (identical) to 1 |
-| `pointing` | whether a word's largest weight is on the object that it names | 0 to 1, beside chance |
-| `ink_share` | how much weight is on ink and not on paper | 0 to 1, beside uniform attention |
+| `map_divergence` | differences between the maps of words | 0 (identical) to 1 |
+| `pointing` | the words whose largest weight is on the object that they name | 0 to 1, with the chance level |
+| `ink_share` | the weight on ink instead of paper | 0 to 1, with that of uniform attention |
 """
 
 from regard.metrics.alignment import (

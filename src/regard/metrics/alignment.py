@@ -1,7 +1,7 @@
-"""Measures of an alignment: how its weight is spread, its path, and all of them together.
+"""Measures of an alignment: of the distribution of its weights, and of its path.
 
-The path is the position of the largest weight at each target step. The first of equal weights counts; a step without
-any weight is left out. So for measures of the path the scale does not matter, and rows need not sum to 1.
+The path consists of the position of the largest weight at each target step, the first one of equal weights; steps
+without weight are left out. Rows need not sum to 1 for measures of the path.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from regard.metrics.padding import Matrix, Measured, Padding, measure
 
 NOTHING = float("nan")
-"""The mean of nothing. `numpy.nanmean` over several alignments leaves such items out."""
+"""The mean of no numbers; `numpy.nanmean` over several alignments leaves it out."""
 
 
 def focus_rate(alignment: Any, **padding: Unpack[Padding]) -> Measured:
     """The mean over target steps of the largest weight: 1 if every step attends to one position.
 
-    Weights are not normalised: a row that sums to less than 1 cannot reach 1, a row without weight counts as 0.
-    Uniform attention gives 1/S. NaN if T or S is 0.
+    Weights are not normalised: a row without weight counts as 0. Uniform attention gives 1/S. NaN if T or S is 0.
 
     Source: Ren et al. 2019, FastSpeech, section 3.3, eq. 5 (F; their S is our T and their T our S); ESPnet's speech
         synthesis reports it as focus rate.
@@ -36,16 +35,15 @@ def focus_rate(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def diagonality(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """How near the weights are to the diagonal: 1 on it, 0 for uniform attention, below 0 if worse than uniform.
+    """The closeness of weights to the diagonal: 1 on it, 0 for uniform attention, below 0 if worse than uniform.
 
     Step t is at y = (t + ½)/T and position s at x = (s + ½)/S of the unit square. The distance of a weight from the
-    diagonal is |x - y| beyond half a cell of the coarser axis, max(0, |x - y| - ½·max(1/T, 1/S)), so that a staircase
-    through a matrix that is not square counts as diagonal. With D the mean distance over steps,
+    diagonal is max(0, |x - y| - ½·max(1/T, 1/S)), so that a staircase through a matrix that is not square counts as
+    diagonal. With D the mean distance over steps,
 
         diagonality = 1 - D(alignment) / D(uniform).
 
-    Rows are normalised to sum to 1; a row without weight counts as uniform. The result is 1 if T or S is
-    1, as there is no direction, and NaN if T or S is 0.
+    Rows are normalised to sum to 1; a row without weight counts as uniform. 1 if T or S is 1, NaN if T or S is 0.
 
     >>> diagonality([[1.0, 0.0], [0.0, 1.0]]), diagonality([[0.5, 0.5], [0.5, 0.5]])
     (1.0, 0.0)
@@ -130,7 +128,7 @@ def _entropy(a: Matrix) -> float:
 
 
 def monotonicity(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The share of the path's moves that do not go back; staying is not going back.
+    """The share of the path's moves that stay or go forward.
 
     1 for a path of one step, NaN for an empty path.
 
@@ -141,11 +139,10 @@ def monotonicity(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def skips(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The number of source positions that the path jumps over and never visits.
+    """The number of positions before the path's last one that it does not visit.
 
-    The path starts before the first position, so positions that are left out at the beginning count; those after the
-    last position that it reaches do not (for a path that stops early see `coverage`). A path of fewer steps than
-    positions must skip. 0 for an empty path.
+    Later positions do not count (for a path that stops early see `coverage`). A path of fewer steps than positions must
+    skip. 0 for an empty path.
 
     >>> skips([[1, 0, 0, 0], [0, 0, 1, 0]])  # position 1; position 3 is beyond the path
     1
@@ -154,11 +151,11 @@ def skips(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def repeats(alignment: Any, *, longest_stay: int | None = None, **padding: Unpack[Padding]) -> Measured:
-    """The number of source positions that the path leaves and comes back to.
+    """The number of source positions that the path visits again after leaving them.
 
     Args:
-        longest_stay: if given, positions where the path stays for more than this many steps in a row count, too (in
-            speech, a phoneme that never ends). A position counts once, whatever the reason.
+        longest_stay: if given, positions where the path stays for more consecutive steps count, too (in speech, a
+            phoneme that never ends). Each position counts once.
 
     >>> repeats([[1, 0], [0, 1], [1, 0]])
     1
@@ -176,7 +173,7 @@ def _path(a: Matrix) -> NDArray[np.intp]:
 def _monotonicity(a: Matrix) -> float:
     moves = np.diff(_path(a))
     if not len(moves):
-        return 1.0 if a.any() else float("nan")
+        return 1.0 if a.any() else NOTHING
     return float((moves >= 0).mean())
 
 
@@ -198,7 +195,7 @@ def _repeats(a: Matrix, longest_stay: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentHealth:
-    """The measures of `regard.metrics`: plain numbers, or arrays shaped like the leading axes of the alignment."""
+    """The measures of an alignment: numbers, or arrays shaped like the leading axes of the alignment."""
 
     focus_rate: Measured
     diagonality: Measured
@@ -211,14 +208,14 @@ class AlignmentHealth:
     repeats: Measured
 
     def mean(self) -> AlignmentHealth:
-        """The mean of each number over all leading axes; items where it is undefined (NaN) are left out."""
+        """The mean of each measure over all leading axes, without NaN."""
         arrays = (np.asarray(getattr(self, field.name), float) for field in dataclasses.fields(self))
         defined = (array[~np.isnan(array)] for array in arrays)
-        return AlignmentHealth(*(float(array.mean()) if array.size else float("nan") for array in defined))
+        return AlignmentHealth(*(float(array.mean()) if array.size else NOTHING for array in defined))
 
     @property
     def text(self) -> str:
-        """One line of text; several alignments are shown by their mean."""
+        """One line of text, with the means of several alignments."""
         count = np.size(self.focus_rate)
         if np.ndim(self.focus_rate):
             return f"mean of {count}: {self.mean().text}" if count else "no alignments"
@@ -232,11 +229,7 @@ class AlignmentHealth:
 def summary(
     alignment: Any, *, threshold: float = 0.5, longest_stay: int | None = None, **padding: Unpack[Padding]
 ) -> AlignmentHealth:
-    """Every measure of an alignment (..., T, S).
-
-    Args:
-        threshold: as in `coverage`.
-        longest_stay: as in `repeats`.
+    """All measures of an alignment (..., T, S), with `threshold` of `coverage` and `longest_stay` of `repeats`.
 
     >>> print(summary([[0.9, 0.1], [0.2, 0.8]]).text)
     focus 0.85, diagonality 0.70, coverage 100%, monotonicity 100%, entropy 0.41 nats (60%), skips 0, repeats 0

@@ -1,4 +1,4 @@
-"""BLEU, ROUGE-L, CIDEr and CIDEr-D of captions, as the evaluation of COCO captions computes them, without Java."""
+"""BLEU, ROUGE-L, CIDEr and CIDEr-D of captions, as in the evaluation of COCO captions, without Java."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RegardError
+from regard.metrics.edit_distance import check_outputs, check_references
 
 Caption = str | Sequence[str]
-"""A text, which `caption_words` divides, or its words."""
+"""A text, which `caption_words` tokenises, or its words."""
 Gram = tuple[str, ...]
 Vector = dict[Gram, float]
 
 LONGEST = 4
-"""n-grams have 1 to 4 words."""
+"""The most words of an n-gram."""
 BETA = 1.2
-"""How much more recall counts than precision in ROUGE-L."""
+"""β of ROUGE-L, the importance of recall relative to precision."""
 SIGMA = 6.0
 """The standard deviation, in words, of CIDEr-D's factor for lengths."""
 SCALE = 10.0
-"""What CIDEr and CIDEr-D are multiplied by."""
+"""The factor of CIDEr and CIDEr-D."""
 TINY, SMALL = 1e-15, 1e-9
-"""COCO's constants in BLEU, which are added to counts of right n-grams and of all n-grams."""
+"""COCO's constants in BLEU, which are added to the counts of matching n-grams and of all n-grams."""
 
 TOKEN = re.compile(
     r"(?:[^\W\d_]\.){2,}"  # abbreviations: u.s.
@@ -42,7 +43,7 @@ PUNCTUATION = frozenset(".,:;?!…'‘’\"“”`´-–—()[]{}")
 
 
 class CaptionScores(TypedDict):
-    """BLEU and ROUGE-L from 0 to 1, CIDEr and CIDEr-D from 0 to 10; `cider_d` is what pycocoevalcap calls CIDEr."""
+    """BLEU and ROUGE-L from 0 to 1, CIDEr and CIDEr-D from 0 to 10; `cider_d` is pycocoevalcap's CIDEr."""
 
     bleu_1: float
     bleu_2: float
@@ -56,11 +57,11 @@ class CaptionScores(TypedDict):
 def caption_words(text: str) -> list[str]:
     """The words of a caption: lower case, without punctuation, with English clitics (`'s`, `n't`, `'ll`) apart.
 
-    This follows what COCO's evaluation does by a Java program: Stanford's tokenizer of the Penn Treebank, then
-    removing punctuation. Compounds with hyphens, numbers (3:30) and abbreviations of letters (u.s.) are one word, and
-    symbols such as & and % are words. Texts are brought into the Unicode form NFC, and marks belong to the letter
-    before them. Different from it: brackets are removed (there they are the word -lrb-), mr. and st. lose their period,
-    cannot and gonna stay one word, and web addresses are divided.
+    COCO's evaluation applies Stanford's Java tokenizer of the Penn Treebank and removes punctuation. As there,
+    compounds with hyphens, numbers (3:30) and abbreviations of letters (u.s.) are one word, and symbols such as & and %
+    are words. Texts are normalised to the Unicode form NFC, and marks belong to the letter before them. Unlike there,
+    brackets are removed (instead of the word -lrb-), mr. and st. lose their period, cannot and gonna stay one word, and
+    web addresses are split.
 
     >>> caption_words("A man's black-and-white dog (left) isn't running, at 3:30 p.m.!")
     ['a', 'man', "'s", 'black-and-white', 'dog', 'left', 'is', "n't", 'running', 'at', '3:30', 'p.m.']
@@ -81,7 +82,7 @@ def caption_words(text: str) -> list[str]:
 
 
 def _with_letters_for_marks(text: str) -> str:
-    """A text of the same length in which marks after letters are letters, as which `re` does not know them."""
+    """A text of the same length with letters in place of marks after letters, which `re` does not count as letters."""
     if text.isascii():
         return text
     letters = list(text)
@@ -99,19 +100,19 @@ def caption_scores(
 ) -> CaptionScores:
     """BLEU 1 to 4, ROUGE-L, CIDEr and CIDEr-D of captions.
 
-    With the same words they equal pycocoevalcap 1.2 (whose CIDEr is `cider_d`), and `cider` the program that was
-    published with the paper. BLEU is of all captions together, with the closest reference length (the shorter of two
-    equally close ones); ROUGE-L, CIDEr and CIDEr-D are means over images. A caption without words scores 0 and counts.
+    With the same words they equal pycocoevalcap 1.2 (whose CIDEr is `cider_d`), and `cider` equals the program of the
+    paper. BLEU is of all captions together, with the closest reference length (the shorter of two equally close ones);
+    ROUGE-L, CIDEr and CIDEr-D are means over images. A caption without words has the score 0.
 
     Args:
-        candidates: a caption of each image: a text, or words, which are taken as they are.
+        candidates: a caption of each image: a text or words.
         references: one or more captions of each image; the numbers may differ.
-        frequencies: references of the images whose n-grams tell how rare each is, for CIDEr and CIDEr-D; `references`
-            if None. Of a single image every n-gram is as frequent as can be, and both are 0.
+        frequencies: references of images for the document frequencies of CIDEr and CIDEr-D; `references` if None. With
+            a single image both scores are 0.
 
     Raises:
-        RegardError: for different numbers of candidates and images, none at all, an image without a reference, or a
-            text where a list of texts belongs.
+        RegardError: for different numbers of candidates and images, no images, an image without a reference, or a text
+            instead of a list of texts.
 
     Source: Papineni et al. 2002, BLEU; Lin 2004, ROUGE; Vedantam et al. 2015, CIDEr; Chen et al. 2015, Microsoft COCO
     Captions: Data Collection and Evaluation Server.
@@ -137,8 +138,8 @@ def each_caption_scores(
 ) -> dict[str, NDArray[np.float64]]:
     """The scores of each image, (images,) by name; arguments and errors as in `caption_scores`.
 
-    The means of `rouge_l`, `cider` and `cider_d` are the scores of all. Those of BLEU are not: without any n-gram
-    of four words in common, `bleu_4` of an image is nearly 0.
+    The means of `rouge_l`, `cider` and `cider_d` are the scores of all images, unlike those of BLEU: `bleu_4` of an
+    image without a matching n-gram of four words is nearly 0.
 
     >>> each_caption_scores(["a b", "c"], [["a b"], ["d"]])["rouge_l"].tolist()
     [1.0, 0.0]
@@ -153,7 +154,7 @@ NAMES = tuple(CaptionScores.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The words of a caption, and how often each n-gram occurs, for n = 1 … 4."""
+    """The words of a caption, and the counts of its n-grams, for n = 1 … 4."""
 
     words: tuple[str, ...]
     grams: tuple[Counter[Gram], ...]
@@ -164,23 +165,8 @@ Image = tuple[_Counted, list[_Counted]]
 
 
 def _images(candidates: Sequence[Caption], references: Sequence[Sequence[Caption]]) -> list[Image]:
-    if isinstance(candidates, str):
-        raise RegardError("The candidates must be a list with a caption for each image; got a single text.")
-    _check_references(references)
-    if len(candidates) != len(references) or not candidates:
-        raise RegardError(
-            "Scores of captions need a candidate for each image, at least one; got "
-            f"{len(candidates)} candidates and the references of {len(references)} images."
-        )
+    check_outputs(candidates, references, "image")
     return [(_counted(one), [_counted(text) for text in texts]) for one, texts in zip(candidates, references)]
-
-
-def _check_references(references: Sequence[Sequence[Caption]]) -> None:
-    if isinstance(references, str) or any(isinstance(texts, str) for texts in references):
-        raise RegardError("The references of an image must be a list, even a single one: [['a dog'], ['a cat']].")
-    empty = next((i for i, texts in enumerate(references) if not len(texts)), None)
-    if empty is not None:
-        raise RegardError(f"Image {empty} has no reference; every image needs at least one.")
 
 
 def _counted(caption: Caption) -> _Counted:
@@ -193,24 +179,24 @@ def _counted(caption: Caption) -> _Counted:
 
 
 def _counts(candidate: _Counted, references: list[_Counted]) -> NDArray[np.int64]:
-    """(10,) what BLEU sums over images: words, words of the closest reference, right n-grams, all n-grams.
+    """(10,) the counts of BLEU: words, words of the closest reference, matching n-grams, all n-grams.
 
-    An n-gram is right as often as it occurs in that reference which has it most often.
+    Each n-gram matches at most its largest count in a reference.
     """
     length = len(candidate.words)
     closest = min((abs(len(one.words) - length), len(one.words)) for one in references)[1]
-    right = [
+    matching = [
         sum(min(count, max(one.grams[n][gram] for one in references)) for gram, count in grams.items())
         for n, grams in enumerate(candidate.grams)
     ]
-    return np.array([length, closest, *right, *(max(0, length - n) for n in range(LONGEST))], np.int64)
+    return np.array([length, closest, *matching, *(max(0, length - n) for n in range(LONGEST))], np.int64)
 
 
 def _bleu(counts: NDArray[np.int64]) -> list[float]:
-    """BLEU 1 to 4: geometric means of precisions, times exp(1 - reference length / length) for what is shorter."""
+    """BLEU 1 to 4: geometric means of precisions, times exp(1 - reference length / length) if the length is shorter."""
     length, closest = counts[:2].tolist()
-    right, all_of = counts[2 : 2 + LONGEST], counts[2 + LONGEST :]
-    products = np.cumprod((right + TINY) / (all_of + SMALL))
+    matching, total = counts[2 : 2 + LONGEST], counts[2 + LONGEST :]
+    products = np.cumprod((matching + TINY) / (total + SMALL))
     ratio = (length + TINY) / (closest + SMALL)
     penalty = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
     return [float(product) ** (1 / n) * penalty for n, product in enumerate(products, start=1)]
@@ -222,7 +208,7 @@ def _means_of(images: list[Image], frequencies: Sequence[Sequence[Caption]] | No
     if frequencies is not None:
         if not len(frequencies):
             raise RegardError("The frequencies of n-grams need the references of at least one image; got none.")
-        _check_references(frequencies)
+        check_references(frequencies, "image")
         corpus = [[_counted(text) for text in texts] for texts in frequencies]
     weigh = _Rarity(corpus)
     return np.array([(_rouge(*image), *_ciders(*image, weigh)) for image in images]).T
@@ -241,7 +227,7 @@ def _rouge(candidate: _Counted, references: list[_Counted]) -> float:
 
 
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many words two sequences have in common in the same order.
+    """The length of the longest common subsequence.
 
     Cost: one pass over `second` with bit operations on integers of `len(first)` bits.
 
@@ -254,7 +240,7 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
     for i, word in enumerate(first):
         occurrences[word] = occurrences.get(word, 0) | 1 << i
     full = (1 << len(first)) - 1
-    row = full  # a bit is 0 where the length of the table's column rises
+    row = full  # the bits of steps in the table's column are 0
     for word in second:
         matched = row & occurrences.get(word, 0)
         row = ((row + matched) | (row - matched)) & full
@@ -262,7 +248,7 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
 
 class _Rarity:
-    """Weights of n-grams: how often they occur in a caption, times ln(N / in how many of N images they occur)."""
+    """Weights of n-grams: the count in a caption, times ln(N / the number of the N images with this n-gram)."""
 
     def __init__(self, corpus: Sequence[Iterable[_Counted]]) -> None:
         self.images = Counter(
@@ -284,8 +270,8 @@ class _Rarity:
 def _ciders(candidate: _Counted, references: list[_Counted], weigh: _Rarity) -> tuple[float, float]:
     """CIDEr and CIDEr-D of an image: 10 times the mean, over references and n, of the cosines of weights.
 
-    In CIDEr-D no weight of the candidate is larger than the reference's, so that repeating a rare word gains nothing,
-    and each cosine is multiplied by exp(-(difference of lengths)² / (2 σ²)).
+    CIDEr-D limits the candidate's weights to the reference's, so that repetitions of a rare word do not count, and
+    multiplies each cosine by exp(-(difference of lengths)² / (2 σ²)).
     """
     vectors, norms = weigh(candidate)
     plain = clipped = 0.0

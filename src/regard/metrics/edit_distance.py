@@ -1,13 +1,13 @@
 """Distances of outputs from their references.
 
-An item has one output and one or more references; it is right if the output equals any of them. Outputs and
+An item has one output and one or more references, and is correct if the output equals one of them. Outputs and
 references are sequences of symbols, as from `Field.split`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from regard.errors import RegardError
 
@@ -57,14 +57,13 @@ def symbol_errors(output: Symbols, references: Sequence[Symbols]) -> tuple[int, 
 def symbol_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
     """Edit distances to the nearest references over the lengths of those references, both summed over the items.
 
-    With phones as symbols this is the phone error rate, with words the word error rate of sentences, with
-    characters the character error rate. It can exceed 1, and is infinite if all references are empty and an output
-    is not.
+    With phones as symbols this is the phone error rate, with words the word error rate of sentences. It can exceed 1,
+    and is infinite if all references are empty and an output is not.
 
     >>> symbol_error_rate(["ab", "x"], [["abc"], ["x", "y"]])
     0.25
     """
-    _check(outputs, references)
+    check_outputs(outputs, references)
     errors = [symbol_errors(*item) for item in zip(outputs, references)]
     distance, length = sum(pair[0] for pair in errors), sum(pair[1] for pair in errors)
     return distance / length if length else (float("inf") if distance else 0.0)
@@ -76,9 +75,9 @@ def sequence_accuracy(outputs: Sequence[Symbols], references: Sequence[Sequence[
     >>> sequence_accuracy(["ab", "x"], [["abc"], ["y", "x"]])
     0.5
     """
-    _check(outputs, references)
-    right = sum(tuple(output) in map(tuple, targets) for output, targets in zip(outputs, references))
-    return right / len(outputs)
+    check_outputs(outputs, references)
+    correct = sum(tuple(output) in map(tuple, targets) for output, targets in zip(outputs, references))
+    return correct / len(outputs)
 
 
 def sequence_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
@@ -108,14 +107,14 @@ class ExpressionRates(TypedDict):
 def expression_rates(
     candidates: Sequence[str | Symbols], references: Sequence[Sequence[str | Symbols]]
 ) -> ExpressionRates:
-    """The share of formulas that are right, those with at most one, two and three errors, and the symbol error rate.
+    """The shares of formulas with at most 0, 1, 2 and 3 errors, and the symbol error rate.
 
-    An error is an inserted, left out or replaced symbol: the rates are those of papers that compare LaTeX. The CROHME
-    competitions count symbols and relations in graphs, where a formula that is written in another order of symbols
-    is right. Of several references the nearest counts.
+    An error is an insertion, deletion or substitution of a symbol, as in papers that compare LaTeX. The CROHME
+    competitions compare graphs of symbols and relations instead, which do not depend on the order of symbols. Of
+    several references the nearest counts.
 
     Args:
-        candidates: a formula of each item: a text whose symbols spaces separate, or its symbols.
+        candidates: the formulas: texts with spaces between symbols, or symbols.
         references: one or more of each item.
 
     Raises:
@@ -126,11 +125,9 @@ def expression_rates(
     >>> expression_rates(["x ^ { 2 }", "a + b"], [["x ^ { 2 }"], ["a - c"]])  # doctest: +NORMALIZE_WHITESPACE
     {'exact': 0.5, 'within_1': 0.5, 'within_2': 1.0, 'within_3': 1.0, 'symbol_error_rate': 0.25}
     """
-    _check(candidates, references)
-    outputs, targets = (
-        [_symbols(one) for one in candidates],
-        [[_symbols(one) for one in several] for several in references],
-    )
+    check_outputs(candidates, references)
+    outputs = [_symbols(one) for one in candidates]
+    targets = [[_symbols(one) for one in several] for several in references]
     errors = [symbol_errors(*item)[0] for item in zip(outputs, targets)]
     shares = [sum(count <= most for count in errors) / len(errors) for most in range(4)]
     return ExpressionRates(
@@ -146,16 +143,30 @@ def _symbols(expression: str | Symbols) -> Symbols:
     return expression.split() if isinstance(expression, str) else expression
 
 
-def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> None:
+def check_outputs(outputs: Sequence[Any], references: Sequence[Sequence[Any]], item: str = "item") -> None:
+    """Checks that there is an output for each item, and that each has a list of references.
+
+    Raises:
+        RegardError: otherwise, naming the first item without references.
+    """
     if isinstance(outputs, str):
-        raise RegardError("The outputs must be a list with one for each item; got a single text.")
+        raise RegardError(f"The outputs must be a list with one for each {item}; got a single text.")
+    check_references(references, item)
     if len(outputs) != len(references) or not outputs:
         raise RegardError(
-            f"A rate needs the same number of outputs and items, at least one; got {len(outputs)} outputs and "
-            f"the references of {len(references)} items."
+            f"Scores need the same number of outputs and {item}s, at least one; got {len(outputs)} outputs and "
+            f"the references of {len(references)} {item}s."
         )
+
+
+def check_references(references: Sequence[Sequence[Any]], item: str) -> None:
+    """Checks that each item has a list of references.
+
+    Raises:
+        RegardError: otherwise, naming the first item without references.
+    """
     if isinstance(references, str) or any(isinstance(texts, str) for texts in references):
-        raise RegardError("The references of an item must be a list, even a single one: [['a b'], ['c']].")
-    empty = next((i for i, texts in enumerate(references) if not texts), None)
+        raise RegardError(f"The references of an {item} must be a list, even a single one: [['a b'], ['c']].")
+    empty = next((i for i, texts in enumerate(references) if not len(texts)), None)
     if empty is not None:
-        raise RegardError(f"Item {empty} has no reference; every item needs at least one.")
+        raise RegardError(f"{item.capitalize()} {empty} has no reference; every {item} needs at least one.")

@@ -1,4 +1,4 @@
-"""Errors of forecasts, on the standardised and the original scale, and what their quantiles are worth."""
+"""Errors of forecasts, on the standardised and the original scale, and of their quantiles."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from regard.errors import ShapeError
 
 @dataclass(frozen=True, slots=True)
 class ForecastErrors:
-    """Means over observed truth; NaN where nothing is observed.
+    """Means over observed values; NaN without any.
 
     Args:
-        num_values: how many values were compared.
-        mean_squared_error, mean_absolute_error: on the standardised scale of the series' training rows, as
-            figures are published.
+        num_values: the number of observed values.
+        mean_squared_error, mean_absolute_error: on the standardised scale of the series' training rows, as usual in
+            publications.
         original_mean_squared_error, original_mean_absolute_error: in the unit of the file.
         pinball_loss: the mean over levels, standardised; NaN without quantiles.
         pinball_losses: of each level.
-        coverage: for each level the share of the truth at or below its quantile, ideally the level itself.
+        coverage: for each level the share of values at or below its quantile, ideally the level itself.
     """
 
     num_values: int
@@ -39,7 +39,7 @@ class ForecastErrors:
 
 
 def pinball(truth: Values, quantiles: Values, levels: Sequence[float]) -> Values:
-    """The pinball loss max(τ (y − q), (τ − 1) (y − q)) of truth (...) and quantiles (..., Q), of shape (..., Q).
+    """The pinball loss max(τ (y − q), (τ − 1) (y − q)) of true values y (...) and quantiles q (..., Q): (..., Q).
 
     Its expectation is smallest where q is the quantile of level τ; at τ = ½ it is half the absolute error.
 
@@ -49,15 +49,15 @@ def pinball(truth: Values, quantiles: Values, levels: Sequence[float]) -> Values
     array([0.1, 0.9])
     """
     tau = np.asarray(levels, dtype=np.float64)
-    apart = truth[..., None] - quantiles
-    return np.maximum(tau * apart, (tau - 1) * apart)
+    errors = truth[..., None] - quantiles
+    return np.maximum(tau * errors, (tau - 1) * errors)
 
 
 class ForecastTally:
-    """Errors of forecasts, batch by batch: of each series, and over all.
+    """Sums of the errors of forecasts over batches.
 
     Args:
-        levels: Q levels of the quantiles, or none.
+        levels: Q levels of the quantiles, if there are quantiles.
 
     >>> from regard.data.series import RepeatLast, SeriesTable, Step, SeriesWindows
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0], "b": [0.0, 0.0, 1.0]}, "2024-01-01", Step(months=1))
@@ -75,17 +75,17 @@ class ForecastTally:
         self._target_names: tuple[str, ...] = ()
 
     def add(self, batch: SeriesBatch, values: Any, quantiles: Any = None) -> None:
-        """Adds forecasts (B, T, F) and, if there are levels, quantiles (B, T, F, Q), scaled as the batch.
+        """Adds forecasts (B, T, F) and, if there are levels, quantiles (B, T, F, Q), on the scale of the batch.
 
         Raises:
             ShapeError: for other shapes.
         """
         values = as_values("values", values, batch.targets.shape)
         if (quantiles is None) != (not self.levels):
-            raise ShapeError(f"Quantiles are needed for the levels {list(self.levels)}, and only for them.")
-        apart = batch.standardised(values) - batch.standardised(batch.targets)
-        apart_original = apart * batch.series_deviation[:, None]
-        terms = [np.ones_like(apart), apart**2, abs(apart), apart_original**2, abs(apart_original)]
+            raise ShapeError(f"Give quantiles if there are levels, and only then; the levels are {list(self.levels)}.")
+        errors = batch.standardised(values) - batch.standardised(batch.targets)
+        original = errors * batch.series_deviation[:, None]
+        terms = [np.ones_like(errors), errors**2, abs(errors), original**2, abs(original)]
         if quantiles is not None:
             quantiles = as_values("quantiles", quantiles, (*batch.targets.shape, len(self.levels)))
             losses = pinball(batch.standardised(batch.targets), batch.standardised(quantiles), self.levels)
@@ -98,15 +98,15 @@ class ForecastTally:
             self._sums[name] = self._sums.get(name, 0.0) + row
 
     def overall(self) -> ForecastErrors:
-        """Over all values of all series, so that longer series weigh more."""
+        """The errors over all values of all series: longer series have more weight."""
         return self._errors(self._total().sum(axis=0))
 
     def by_series(self) -> dict[str, ForecastErrors]:
-        """Of each series over its targets."""
+        """The errors of each series over its targets."""
         return {name: self._errors(sums.sum(axis=0)) for name, sums in self._sums.items()}
 
     def by_target(self) -> dict[str, ForecastErrors]:
-        """Of each target over the series."""
+        """The errors of each target over the series."""
         return {name: self._errors(row) for name, row in zip(self._target_names, self._total(), strict=True)}
 
     def _total(self) -> Values:

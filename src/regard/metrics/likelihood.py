@@ -1,4 +1,4 @@
-"""How well a model predicts a text, per token, character and word from the same sum."""
+"""The likelihood of a text, per token, character and word."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """The negative log-likelihood of a text in nats, and how many tokens, characters and words it is a sum over.
+    """The negative log-likelihood of a text in nats, and its numbers of tokens, characters and words.
 
-    All figures are of predictions from the true tokens before (teacher forcing), as is usual for language models. Those
-    per character and per word can be compared between models of different units, as long as no token is unknown: the
-    likelihood of `<unk>` is not that of the word in its place.
+    Predictions are from the true previous tokens (teacher forcing), as is usual for language models. Figures per
+    character and per word are comparable between models of different units, unless tokens are unknown: the likelihood
+    of `<unk>` is not that of its word.
 
     >>> figures = Likelihood(nats=math.log(2) * 12, num_tokens=4, num_characters=12, num_words=2)
     >>> round(figures.perplexity, 6), round(figures.bits_per_character, 6), round(figures.perplexity_per_word, 6)
@@ -29,10 +29,10 @@ class Likelihood:
 
     @classmethod
     def of(cls, nats: float, num_tokens: int, part: TextSpan) -> Likelihood:
-        """Of a part of a running text, all of whose tokens were scored.
+        """The likelihood of a part of a running text.
 
         Raises:
-            RegardError: if the number of scored tokens is another than that of the part.
+            RegardError: if the numbers of tokens differ.
         """
         if num_tokens != part.num_tokens:
             raise RegardError(f"{num_tokens:,} tokens were scored, but this part of the text has {part.num_tokens:,}.")
@@ -50,12 +50,12 @@ class Likelihood:
 
     @property
     def bits_per_character(self) -> float:
-        """Over the characters of the text as it was read, line ends included."""
+        """Bits per character of the original text, with line ends."""
         return self.nats / math.log(2) / self.num_characters
 
     @property
     def perplexity_per_word(self) -> float:
-        """exp of the nats per word, where words are what white space separates; infinite without words."""
+        """exp of the nats per word, with words between white space; infinite without words."""
         return _exp(self.nats / self.num_words) if self.num_words else math.inf
 
     def __str__(self) -> str:

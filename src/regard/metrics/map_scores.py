@@ -1,4 +1,4 @@
-"""All numbers about the maps of captions: of each caption, and of all, as lines of text and as a table."""
+"""All measures of the attention maps of captions, for each caption and all together, as text and as a table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from regard.metrics.maps import Pointing, ink_share, map_divergence, pointing, r
 from regard.metrics.table import AbstractScores, Row, mean_of_known
 
 IDENTICAL = 0.01
-"""Maps whose divergence is less do not depend on the word, in bits."""
+"""The divergence in bits below which maps count as independent of the word."""
 MAPS = {"map_divergence": "divergence", "focus_rate": "focus_rate", "entropy": "entropy"}
 INK = {"ink_share": "ink", "uniform_ink_share": "uniform_ink"}
-"""Figures by name, and the attributes of `MeasuredMaps` whose mean they are."""
+"""The names of figures, and the attributes of `MeasuredMaps` that they are the means of."""
 POINTING = {
     "pointing": "hit",
     "pointing_chance": "chance",
@@ -26,22 +26,21 @@ POINTING = {
     "centre_pointing_chance": "centre_chance",
     "weight_on_object": "weight",
 }
-"""Figures by name, and the attributes of `Pointing` whose mean they are."""
+"""The names of figures, and the attributes of `Pointing` that they are the means of."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class CaptionMaps:
-    """The maps of a caption, and what they are compared with.
+    """The maps of a caption, with the boxes and the image that they are compared with.
 
     Args:
         id: the name of the picture.
         maps: (T, S) with a grid, or (T, h, w); a map for each word.
         grid: h and w, for maps (T, S).
         mask: (S,) or (h, w) bool, True at real cells; all if None.
-        boxes: for each word what it names, as in `pointing`; None if it is not known of any.
-        image: (H, W), (H, W, C) uint8 as on a screen, or bool, True at ink: what the grid covers; None to leave out
-            the share of ink.
-        size: height and width of what the grid covers, for the boxes; that of the image if None.
+        boxes: the boxes of each word, as in `pointing`; None to leave out pointing.
+        image: of the area that the grid covers, as in `ink_share`; None to leave out the share of ink.
+        size: height and width of the area that the grid covers, for the boxes; those of the image if None.
     """
 
     id: str
@@ -55,7 +54,7 @@ class CaptionMaps:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class MeasuredMaps:
-    """The numbers of a caption's maps; NaN or None where there was nothing to compare with.
+    """The measures of a caption's maps; NaN or None without boxes or an image.
 
     Args:
         id: the name of the picture.
@@ -78,11 +77,7 @@ class MeasuredMaps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MapScores(AbstractScores):
-    """The numbers of captions together: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table.
-
-    Args:
-        captions: what was measured of each.
-    """
+    """The measures of captions: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table."""
 
     first_columns = ("id", "words")
 
@@ -90,19 +85,19 @@ class MapScores(AbstractScores):
 
     @property
     def pointing(self) -> Pointing | None:
-        """That of all words that name an object; None if no caption has boxes."""
-        found = [one.pointing for one in self.captions if one.pointing is not None]
-        return Pointing.joined(found) if found else None
+        """The pointing of all words that name an object; None if no caption has boxes."""
+        parts = [one.pointing for one in self.captions if one.pointing is not None]
+        return Pointing.joined(parts) if parts else None
 
     @property
     def are_identical(self) -> bool:
-        """Whether maps do not depend on the word: the mean divergence is below 0.01 bits."""
+        """Whether the mean divergence is below 0.01 bits: maps do not depend on the word."""
         return self.figures()["map_divergence"] < IDENTICAL
 
     def figures(self) -> dict[str, float]:
-        """The numbers by the names of the table's columns: pointing over all words, others over captions.
+        """The figures by the names of the table's columns: pointing over all words, others over captions.
 
-        Those of pointing are there if a caption has boxes, those of ink if one has an image; NaN where nothing counted.
+        Those of pointing and ink are included if a caption has boxes or an image.
         """
         figures = {name: mean_of_known(getattr(one, of) for one in self.captions) for name, of in MAPS.items()}
         if (points := self.pointing) is not None:
@@ -133,13 +128,10 @@ class MapScores(AbstractScores):
 
 
 def map_scores(captions: Iterable[CaptionMaps]) -> MapScores:
-    """Every number about the maps of captions.
-
-    Args:
-        captions: maps, with boxes for `pointing` and images for `ink_share` where they are known.
+    """All measures of the maps of captions.
 
     Raises:
-        ShapeError, RegardError: as the single measures, with the name of the picture before the text.
+        ShapeError, RegardError: as the measures, with the name of the picture before the text.
 
     >>> maps = np.eye(4)[[1, 1, 2]]
     >>> caption = CaptionMaps(id="a.png", maps=maps, grid=(2, 2), boxes=[None, (5, 0, 8, 3), (5, 0, 8, 3)], size=(8, 8))

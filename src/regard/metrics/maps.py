@@ -1,5 +1,4 @@
-"""Maps of attention over pictures: how far those of different words differ, how much weight is on ink, and whether the
-map of a word is where the object is that the word names."""
+"""Measures of attention maps over pictures: the divergence between words, the weight on ink and on named objects."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from regard.metrics.padding import Matrix, as_array
 from regard.metrics.table import ItemArrays
 
 INK = 0.1
-"""A pixel is ink if a channel is farther from the paper than this share of the range."""
+"""The least difference of a channel from the paper for ink, as a share of the range."""
 PAPER = 255
 
 
@@ -36,8 +35,7 @@ class Cells:
     grid: tuple[int, int] | None
 
     def edges(self, size: tuple[int, int]) -> NDArray[np.float64]:
-        """(S, 4) left, upper, right and lower edges of the cells in a picture of height and width `size`, which the
-        grid covers evenly."""
+        """(S, 4) left, upper, right and lower edges of the cells in a picture of height and width `size`."""
         assert self.grid is not None
         (height, width), (h, w) = size, self.grid
         y, x = (grid.ravel() for grid in np.indices((h, w)))
@@ -45,7 +43,7 @@ class Cells:
 
 
 def read_cells(maps: Any, grid: tuple[int, int] | None, mask: Any, *, need_grid: bool = True) -> Cells:
-    """Checks maps and leaves out padding.
+    """Checks maps and removes padding.
 
     Args:
         maps: (T, S), or (T, h, w), which needs no grid.
@@ -67,8 +65,8 @@ def read_cells(maps: Any, grid: tuple[int, int] | None, mask: Any, *, need_grid:
         raise ShapeError(f"maps must be (T, S) with a grid, or (T, h, w); got shape {weights.shape}.")
     elif grid is None and need_grid:
         raise ShapeError(
-            f"maps of shape {weights.shape} need grid=(h, w), which says where each of their positions is.\n"
-            "  An encoder of images says it: encoded.grid"
+            f"maps of shape {weights.shape} need grid=(h, w), the rows and columns of their positions.\n"
+            "  An encoder of images returns it: encoded.grid"
         )
     positions = weights.shape[1]
     if grid is not None and (len(grid) != 2 or grid[0] * grid[1] != positions):
@@ -96,18 +94,18 @@ def read_cells(maps: Any, grid: tuple[int, int] | None, mask: Any, *, need_grid:
 
 
 def map_divergence(maps: Any, *, grid: tuple[int, int] | None = None, mask: Any = None) -> float:
-    """How far the maps of a caption's words differ: 0 if all are identical, 1 if no two have a cell in common.
+    """The divergence between the maps of a caption's words: 0 if all are identical, 1 if no two have a cell in common.
 
     The mean over all pairs of words of the Jensen-Shannon divergence of their maps p and q, in bits,
 
         JS(p, q) = ½ KL(p ‖ m) + ½ KL(q ‖ m)    with    m = ½ (p + q),
 
-    which is between 0 and 1. Maps that follow from the picture only, whatever word is said, have a divergence near 0
-    and may look well one by one. A row without weight counts as uniform. NaN for fewer than two words.
+    which is between 0 and 1. It is near 0 if maps depend on the picture but not on the word, which single maps do not
+    show. A row without weight counts as uniform. NaN for fewer than two words.
 
     Args:
         maps: (T, S) or (T, h, w) weights; an array, a tensor or nested lists.
-        grid: h and w; not needed.
+        grid: h and w; optional.
         mask: (S,) or (h, w) bool, True at real cells; padding never counts.
 
     Raises:
@@ -139,12 +137,12 @@ def _divergence(p: Matrix, middle: Matrix) -> Matrix:
 
 
 class InkShare(NamedTuple):
-    """How much weight is on cells with ink.
+    """The share of weight on cells with ink.
 
     Args:
         share: the mean over words.
-        uniform: the share of real cells that have ink: what equal weights everywhere would have.
-        each: (T,) of each word.
+        uniform: the share of real cells with ink, which is that of uniform attention.
+        each: (T,) the share of each word.
     """
 
     share: float
@@ -158,18 +156,18 @@ class InkShare(NamedTuple):
 def ink_share(
     maps: Any, image: Any, *, grid: tuple[int, int] | None = None, mask: Any = None, paper: int = PAPER
 ) -> InkShare:
-    """The share of weight on cells that have ink and not only paper, beside that of uniform attention.
+    """The share of weight on cells with ink, and that of uniform attention.
 
-    A cell has ink if a pixel of it has: one with a channel that differs from the paper by more than a tenth of the
-    range. A row without weight counts as uniform. The share is NaN without words.
+    A cell has ink if a channel of one of its pixels differs from the paper by more than a tenth of the range. A row
+    without weight counts as uniform. The share is NaN without words.
 
     Args:
         maps: (T, S) or (T, h, w) weights.
-        image: (H, W) or (H, W, C) uint8 as on a screen, or bool, True at ink. The grid covers it evenly: of a picture
-            that was scaled and padded, this is the padded one.
+        image: (H, W) or (H, W, C) uint8 as on a screen, or bool, True at ink, after scaling and padding: the grid
+            covers all of it.
         grid: h and w, for maps (T, S).
         mask: (S,) or (h, w) bool, True at real cells.
-        paper: the value of all channels where nothing is drawn.
+        paper: the value of all channels of paper.
 
     Raises:
         ShapeError: for other shapes or types.
@@ -186,7 +184,7 @@ def ink_share(
         raise ShapeError(f"image must be (H, W) or (H, W, C) uint8 or bool; got {pixels.shape} {pixels.dtype}.")
     ink = pixels if pixels.dtype == bool else np.abs(pixels.astype(int) - paper) > INK * PAPER
     ink = ink.any(2) if ink.ndim == 3 else ink
-    counts = np.zeros((ink.shape[0] + 1, ink.shape[1] + 1), np.int64)  # of ink above and to the left of each corner
+    counts = np.zeros((ink.shape[0] + 1, ink.shape[1] + 1), np.int64)  # ink above and to the left of each corner
     counts[1:, 1:] = ink.cumsum(0).cumsum(1)
     edges = cells.edges((ink.shape[0], ink.shape[1]))
     (left, upper), (right, lower) = np.floor(edges[:, :2]).astype(int).T, np.ceil(edges[:, 2:]).astype(int).T
@@ -198,15 +196,15 @@ def ink_share(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pointing(ItemArrays):
-    """Where words look that name an object; all arrays are (W,), for the W words with boxes.
+    """Whether words attend to the objects that they name; all arrays are (W,), for the W words with boxes.
 
     Args:
-        step: which map is that of the word.
+        step: the index of the word's map.
         hit: whether the cell of the largest weight overlaps a box of the word.
         centre_hit: whether the centre of that cell is in a box of the word.
         weight: the share of the map's weight on cells that overlap a box.
-        chance: the share of real cells that overlap a box: how often a random cell hits, and the weight on the box of
-            uniform attention.
+        chance: the share of real cells that overlap a box: the mean hit of a random cell, and the weight of uniform
+            attention.
         centre_chance: the share of real cells whose centre is in a box.
     """
 
@@ -216,11 +214,6 @@ class Pointing(ItemArrays):
     weight: NDArray[np.float64]
     chance: NDArray[np.float64]
     centre_chance: NDArray[np.float64]
-
-    @classmethod
-    def none(cls) -> Pointing:
-        no, nothing = np.zeros(0, bool), np.zeros(0)
-        return cls(np.zeros(0, np.int64), no, no, nothing, nothing, nothing)
 
     def mean(self, name: str = "hit") -> float:
         """The mean over words of hit, centre_hit, weight, chance or centre_chance; NaN without words."""
@@ -247,17 +240,16 @@ def pointing(
     """Whether words that name an object have their largest weight on it.
 
     A map hits if its cell of the largest weight (the first of equal ones) overlaps a box of the word by more than an
-    edge. The stricter rule asks for the centre of that cell within the box. A row without weight never hits and has no
-    weight on the box. Beside both stands how often a random cell would hit.
+    edge; by the stricter rule the centre of that cell must be in the box. A row without weight never hits and has no
+    weight on the box.
 
     Args:
         maps: (T, S) or (T, h, w) weights, a map for each word.
-        boxes: for each map None if its word names no object, a box, or the boxes of several objects, any of which
-            counts; a box is (left, upper, right, lower) in pixels. An end symbol is a word without a box.
-        size: height and width, in the pixels of the boxes, of what the grid covers evenly: of a picture that was
-            padded, the padded one.
+        boxes: for each map a box, the boxes of several objects, any of which counts, or None for a word that names no
+            object, and for an end symbol; a box is (left, upper, right, lower) in pixels.
+        size: height and width of the picture after padding, in the pixels of the boxes: the grid covers all of it.
         grid: h and w, for maps (T, S).
-        mask: (S,) or (h, w) bool, True at real cells; others cannot be the largest.
+        mask: (S,) or (h, w) bool, True at real cells.
 
     Raises:
         ShapeError: for other shapes, another number of boxes than of maps, or a box that is empty or leaves the
@@ -288,14 +280,14 @@ def pointing(
         for x0, y0, x1, y1 in _boxes(entry, size, step):
             overlaps |= (left < x1) & (x0 < right) & (upper < y1) & (y0 < lower)
             has_centre |= (x0 <= x) & (x < x1) & (y0 <= y) & (y < y1)
-        weights, looks = cells.weights[step], bool(cells.has_weight[step])
+        weights, has_weight = cells.weights[step], bool(cells.has_weight[step])
         best = int(np.where(cells.is_real, weights, -1.0).argmax())
         rows.append(
             (
                 step,
-                looks and overlaps[best],
-                looks and has_centre[best],
-                weights[overlaps].sum() if looks else 0.0,
+                has_weight and overlaps[best],
+                has_weight and has_centre[best],
+                weights[overlaps].sum() if has_weight else 0.0,
                 overlaps[cells.is_real].mean(),
                 has_centre[cells.is_real].mean(),
             )
@@ -307,17 +299,17 @@ def pointing(
 
 
 def _boxes(entry: Any, size: tuple[int, int], step: int) -> NDArray[np.float64]:
-    """(N, 4) the boxes of a word."""
+    """(N, 4) the checked boxes of a word."""
     try:
         boxes = np.asarray(entry, np.float64)
     except (TypeError, ValueError):
         boxes = np.zeros(0)
     boxes = boxes[None] if boxes.ndim == 1 else boxes
-    right = boxes.ndim == 2 and boxes.shape[1] == 4 and len(boxes) > 0
-    if right:
+    valid = boxes.ndim == 2 and boxes.shape[1] == 4 and len(boxes) > 0
+    if valid:
         x0, y0, x1, y1 = boxes.T
-        right = bool(((x0 >= 0) & (x0 < x1) & (x1 <= size[1]) & (y0 >= 0) & (y0 < y1) & (y1 <= size[0])).all())
-    if not right:
+        valid = bool(((x0 >= 0) & (x0 < x1) & (x1 <= size[1]) & (y0 >= 0) & (y0 < y1) & (y1 <= size[0])).all())
+    if not valid:
         raise ShapeError(
             f"boxes of word {step} must be (left, upper, right, lower), or a list of such, within "
             f"{size[1]} × {size[0]} pixels; got {entry!r}."

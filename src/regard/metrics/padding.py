@@ -1,4 +1,4 @@
-"""From a padded batch of alignments to the matrices without padding that measures are defined on."""
+"""Removing the padding of alignments, before they are measured."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Padding(TypedDict, total=False):
     """Which part of a padded alignment is real; all of it by default.
 
     Each argument covers the first leading axes: an alignment (B, H, T, S) takes lengths of shape () or (B,) or (B, H),
-    and masks of shape (S,) or (B, S) or (B, H, S). Padding is removed before anything is measured, so positions are
-    counted among the real ones.
+    and masks of shape (S,) or (B, S) or (B, H, S).
 
     Args:
         source_length: integers between 0 and S. At most one of source_length and source_mask.
@@ -48,6 +47,18 @@ def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpa
         ShapeError: for fewer than two axes, or lengths and masks that do not fit.
         RegardError: for weights that are NaN, infinite or negative where they are not padding.
     """
+    weights, sources, targets, leading = flatten(alignment, **padding)
+    results = [function(matrix[t][:, s]) for matrix, s, t in zip(weights, sources, targets, strict=True)]
+    return np.array(results).reshape(leading) if leading else results[0]
+
+
+def flatten(
+    alignment: Any, **padding: Unpack[Padding]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], tuple[int, ...]]:
+    """Weights (N, T, S) that are 0 at padding, the masks (N, S) and (N, T) of real positions, and the leading axes.
+
+    Arguments and errors are those of `measure`.
+    """
     weights = as_array(alignment)
     if weights.ndim < 2:
         raise ShapeError(
@@ -57,15 +68,26 @@ def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpa
     leading, (steps, positions) = weights.shape[:-2], weights.shape[-2:]
     sources = real_positions("source", positions, leading, padding.get("source_length"), padding.get("source_mask"))
     targets = real_positions("target", steps, leading, padding.get("target_length"), padding.get("target_mask"))
-    results = [function(_checked(weights[i][targets[i]][:, sources[i]], i)) for i in np.ndindex(leading)]
-    return np.array(results).reshape(leading) if leading else results[0]
+    real = targets[..., :, None] & sources[..., None, :]
+    weights = np.where(real, weights.astype(np.float64), 0.0)
+    wrong = np.argwhere(~np.isfinite(weights) | (weights < 0))
+    if len(wrong):
+        *index, step, position = wrong[0].tolist()
+        raise RegardError(
+            f"Weights must be finite and not negative; alignment{index or ''} has {weights[tuple(wrong[0])]} "
+            f"at target step {step}, source position {position}.\n"
+            "  For energies apply the alignment first; for a padded batch give its lengths or masks."
+        )
+    count = int(np.prod(leading, dtype=np.int64))
+    sources, targets = sources.reshape(count, positions), targets.reshape(count, steps)
+    return weights.reshape(count, steps, positions), sources, targets, leading
 
 
 def as_array(values: Any, name: str = "") -> NDArray[Any]:
     """A numpy array from an array, nested lists or a tensor of any device and type; floating types become float64.
 
     Args:
-        name: what messages begin with, as `source_length: `.
+        name: the beginning of messages, such as `source_length: `.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
@@ -102,14 +124,3 @@ def real_positions(name: str, size: int, leading: tuple[int, ...], length: Any, 
             f"  the alignment's leading axes are {leading}, got {axes}"
         )
     return np.broadcast_to(keep.reshape(*axes, *(1,) * (len(leading) - len(axes)), size), (*leading, size))
-
-
-def _checked(matrix: NDArray[Any], index: tuple[int, ...]) -> Matrix:
-    if not np.isfinite(matrix).all() or (matrix < 0).any():
-        bad = np.argwhere(~np.isfinite(matrix) | (matrix < 0))[0]
-        raise RegardError(
-            f"Weights must be finite and not negative; alignment{list(index) or ''} has {matrix[tuple(bad)]} "
-            f"at target step {bad[0]}, source position {bad[1]}.\n"
-            "  For energies apply the alignment first; for a padded batch give its lengths or masks."
-        )
-    return matrix.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Spans that the labels of tokens mark, such as names and chunks: the schemes, and precision, recall and F1."""
+"""Spans in the labels of tokens, such as names and chunks: schemes of labels, precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from itertools import pairwise
 from regard.errors import RegardError
 
 Span = tuple[str, int, int]
-"""The type of a span, its first token, and the token after its last one."""
+"""The type of a span, the index of its first token, and the index after its last one."""
 
 SEPARATORS = "-_:/|."
 OUTSIDE = "O"
 UNTYPED = "_"
-"""The type of spans whose labels are positions only: `B`, `I`."""
+"""The type of spans whose labels are only positions: `B`, `I`."""
 TITLES = {
     "bio": "BIO (IOB2)", "iob1": "IOB1", "ioe1": "IOE1", "ioe2": "IOE2", "bioes": "BIOES (IOBES)", "bmes": "BMES",
     "bilou": "BILOU",
@@ -32,14 +32,14 @@ COMMON = {"M": "I", "L": "E", "U": "S", "W": "S"}
 
 @dataclass(frozen=True, slots=True)
 class SpanScheme:
-    """How labels mark spans: `B-PER I-PER`, `PER_B PER_E`, `B I I`.
+    """The form of labels of spans: `B-PER I-PER`, `PER_B PER_E`, `B I I`.
 
     Args:
-        name: bio (the same as iob2): `B` begins a span, `I` continues it. iob1: `B` only where a span follows another
-            one of its type, else `I` begins it, too. ioe2: `E` ends a span. ioe1: `E` only before another span of its
-            type. bioes (iobes): `B`, `I`, `E`, and `S` for a single token. bmes: the same with `M` for `I`. bilou: the
-            same with `L` for `E` and `U` for `S`.
-        separator: what stands between position and type.
+        name: bio (the same as iob2): `B` begins a span, `I` continues it. iob1: `B` begins a span after another one of
+            its type, `I` all others. ioe2: `E` ends a span. ioe1: `E` only before another span of its type. bioes
+            (iobes): `B`, `I`, `E`, and `S` for a single token. bmes: the same with `M` for `I`. bilou: the same with
+            `L` for `E` and `U` for `S`.
+        separator: between position and type.
         is_suffix: whether the position comes last, as in `PER-B`.
 
     >>> scheme = SpanScheme("bioes")
@@ -69,7 +69,7 @@ class SpanScheme:
         return f"{kind}{self.separator}{position}" if self.is_suffix else f"{position}{self.separator}{kind}"
 
     def parse(self, label: str) -> tuple[str, str] | None:
-        """Position and type of a label; None if it has none of the positions that any scheme has."""
+        """Position and type of a label; None if it has no position of any scheme."""
         if label.upper() == OUTSIDE:
             return OUTSIDE, ""
         if len(label) == 1:
@@ -87,11 +87,11 @@ class SpanScheme:
         """The spans of a sentence.
 
         Without `strict` every token with a position belongs to one, as in the evaluation of CoNLL 2000 (`conlleval`):
-        a span ends before `O`, before another type, before `B` and `S`, and after `E` and `S`. With `strict` only those
-        count that the scheme can write: of `I-PER I-PER` BIO has none, since nothing begins it.
+        a span ends before `O`, before another type, before `B` and `S`, and after `E` and `S`. With `strict` only valid
+        spans of the scheme count: in BIO `I-PER I-PER` is none, as it has no `B`.
 
-        Source: the default and the strict mode of seqeval 1.2.2; of IOE1 its strict mode misses a span of one token
-        before another of its type, which is found here.
+        Source: the default and the strict mode of seqeval 1.2.2, whose strict mode misses a span of one token in IOE1
+        before another of its type.
         """
         tags = [self._tag(label) for label in labels]
         tags = [(OUTSIDE, ""), *tags, (OUTSIDE, "")]
@@ -99,7 +99,7 @@ class SpanScheme:
         return {
             (tags[begin][1], begin - 1, end - 1)
             for begin, end in pairwise(bounds)
-            if tags[begin][0] != OUTSIDE and (not strict or self._is_written(tags, begin, end))
+            if tags[begin][0] != OUTSIDE and (not strict or self._is_valid(tags, begin, end))
         }
 
     def _tag(self, label: str) -> tuple[str, str]:
@@ -111,11 +111,11 @@ class SpanScheme:
         (before, kind_before), (position, kind) = tags[i - 1], tags[i]
         if before == OUTSIDE or position in ("O", "B", "S") or before in ("E", "S") or kind != kind_before:
             return True
-        # in IOB1 nothing begins with a `B` that follows no span of its type
+        # in IOB1 a `B` is valid only after a span of its type
         return strict and self.name == "iob1" and before == "B" and tags[i - 2][1] != kind
 
-    def _is_written(self, tags: Sequence[tuple[str, str]], begin: int, end: int) -> bool:
-        """Whether the scheme writes the span of these tags with these positions."""
+    def _is_valid(self, tags: Sequence[tuple[str, str]], begin: int, end: int) -> bool:
+        """Whether these tags are a valid span of the scheme."""
         (first, kind), last, length = tags[begin], tags[end - 1][0], end - begin
         (before, kind_before), (after, kind_after) = tags[begin - 1], tags[end]
         if self.name == "bio":
@@ -133,76 +133,75 @@ class SpanScheme:
 
 @dataclass(frozen=True, slots=True)
 class SpanScores:
-    """Counts of spans, and what follows from them; a rate of no spans is 0.
+    """Counts of spans by type, and their rates, which are 0 without spans.
 
     Args:
-        right: spans of references that were found, with their type and both ends, by type.
-        given: spans of the outputs.
+        correct: spans of the outputs that are in the references, with the same type and ends.
+        predicted: spans of the outputs.
         support: spans of the references.
     """
 
-    right: Mapping[str, int]
-    given: Mapping[str, int]
+    correct: Mapping[str, int]
+    predicted: Mapping[str, int]
     support: Mapping[str, int]
 
     @property
     def types(self) -> list[str]:
         """The types that occur, in order."""
-        return sorted({*self.given, *self.support})
+        return sorted({*self.predicted, *self.support})
 
     def figures(self, kind: str | None = None) -> dict[str, float]:
         """Precision, recall and F1 of one type, or of all spans together (micro)."""
-        right, given, support = (
+        correct, predicted, support = (
             sum(counts.values()) if kind is None else counts.get(kind, 0)
-            for counts in (self.right, self.given, self.support)
+            for counts in (self.correct, self.predicted, self.support)
         )
         return {
-            "precision": right / given if given else 0.0,
-            "recall": right / support if support else 0.0,
-            "f1": 2 * right / (given + support) if given + support else 0.0,
+            "precision": correct / predicted if predicted else 0.0,
+            "recall": correct / support if support else 0.0,
+            "f1": 2 * correct / (predicted + support) if predicted + support else 0.0,
         }
 
 
 def score_spans(outputs: Iterable[set[Span]], references: Iterable[set[Span]]) -> SpanScores:
-    """Compares the spans of sentences: one is right if its type and both its ends are.
+    """The scores of the spans of sentences.
 
     >>> score_spans([{("PER", 0, 2), ("LOC", 3, 4)}], [{("PER", 0, 2)}]).figures()
     {'precision': 0.5, 'recall': 1.0, 'f1': 0.6666666666666666}
     """
-    right, given, support = Counter[str](), Counter[str](), Counter[str]()
+    correct, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     for output, reference in zip(outputs, references, strict=True):
-        right.update(kind for kind, *_ in output & reference)
-        given.update(kind for kind, *_ in output)
+        correct.update(kind for kind, *_ in output & reference)
+        predicted.update(kind for kind, *_ in output)
         support.update(kind for kind, *_ in reference)
-    return SpanScores(right, given, support)
+    return SpanScores(correct, predicted, support)
 
 
 @dataclass(frozen=True, slots=True)
 class RecognisedScheme:
-    """What the labels of sentences say about their scheme.
+    """The scheme of the labels of sentences.
 
     Args:
         scheme: None if the labels are not those of spans.
         others: labels without a position, if most have one.
         types: the types of the spans.
-        num_spans: how many there are.
-        num_unwritten: how many of these the scheme cannot write.
+        num_spans: the number of spans.
+        num_invalid: those that are not valid in the scheme.
     """
 
     scheme: SpanScheme | None
     others: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     num_spans: int = 0
-    num_unwritten: int = 0
+    num_invalid: int = 0
 
 
 def recognise_scheme(sentences: Iterable[Sequence[str]], name: str | None = None) -> RecognisedScheme:
-    """The scheme that labels are written in: their positions say it, and of BIO and IOB1, IOE2 and IOE1 which of the
-    two writes more of the spans.
+    """The scheme of labels by their positions; of BIO and IOB1, and of IOE2 and IOE1, the one with more valid spans.
 
     Args:
-        sentences: the labels of each.
-        name: the scheme, if it is known; then labels without a position are outside of spans.
+        sentences: the labels of each sentence.
+        name: the scheme, if it is known; labels without a position are then outside of spans.
 
     >>> recognise_scheme([["B_PER", "I_PER", "O", "B_LOC"]]).scheme
     SpanScheme(name='bio', separator='_', is_suffix=False)
@@ -222,13 +221,13 @@ def recognise_scheme(sentences: Iterable[Sequence[str]], name: str | None = None
     if others or not names:
         return RecognisedScheme(None, others if names and is_typed and len(others) <= len(tags) else ())
     candidates = (replace(form, name=each) for each in names)
-    return min((_recognised(scheme, sentences) for scheme in candidates), key=lambda each: each.num_unwritten)
+    return min((_recognised(scheme, sentences) for scheme in candidates), key=lambda each: each.num_invalid)
 
 
 def _names(positions: set[str], *, is_typed: bool) -> tuple[str, ...]:
-    """The schemes that have these positions, the likeliest first.
+    """The schemes with these positions, the likeliest first.
 
-    Without types, labels that are single letters are often something else: they have to be `I`, or `B` with others.
+    Without types, single letters are often other labels: they must be `I`, or `B` with others.
     """
     is_usual = positions == {"I"} or ("B" in positions and not positions.isdisjoint("IMEL"))
     if not positions or not (is_typed or is_usual):
@@ -241,6 +240,6 @@ def _recognised(
     scheme: SpanScheme, sentences: Sequence[Sequence[str]], others: tuple[str, ...] = ()
 ) -> RecognisedScheme:
     spans = [scheme.spans(labels) for labels in sentences]
-    unwritten = sum(len(found - scheme.spans(labels, strict=True)) for found, labels in zip(spans, sentences))
-    types = sorted({kind for found in spans for kind, *_ in found})
-    return RecognisedScheme(scheme, others, tuple(types), sum(map(len, spans)), unwritten)
+    invalid = sum(len(all_spans - scheme.spans(labels, strict=True)) for all_spans, labels in zip(spans, sentences))
+    types = sorted({kind for all_spans in spans for kind, *_ in all_spans})
+    return RecognisedScheme(scheme, others, tuple(types), sum(map(len, spans)), invalid)

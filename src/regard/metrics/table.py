@@ -1,4 +1,4 @@
-"""Numbers of several items: as arrays, and as a table with a row for each beside the figures of all together."""
+"""Numbers of several items: as arrays, and as a table with a row for each item."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class AbstractScores(ABC):
 
     __slots__ = ()
     first_columns: ClassVar[tuple[str, ...]] = ("id",)
-    """Those before the figures."""
+    """The columns before the figures."""
 
     @abstractmethod
     def figures(self) -> dict[str, float]:
@@ -35,20 +35,20 @@ class AbstractScores(ABC):
         """A row for each item: its id and its figures."""
 
     def table(self) -> str:
-        """The rows as TSV with a header; a figure that an item lacks is empty, one that all lack has no column."""
+        """The rows as TSV with a header; missing figures of an item are empty."""
         columns = [*self.first_columns, *self.figures()]
         lines = ["\t".join(columns)]
         lines += ["\t".join(_text(row.get(name, "")) for name in columns) for row in self.rows()]
         return "".join(f"{line}\n" for line in lines)
 
     def write(self, path: Path | str) -> Path:
-        """Writes the table; it appears whole, in the place of what was there."""
+        """Writes the table, atomically."""
         path = Path(path)
         replace_text(path, self.table())
         return path
 
 
-class ItemArrays(ABC):
+class ItemArrays:
     """Base of dataclasses whose fields are arrays with an entry for each item."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class ItemArrays(ABC):
         return len(next(iter(self._arrays())))
 
     def __getitem__(self, index: int) -> Self:
-        """Those of one item."""
+        """The arrays of one item."""
         only = slice(index, index + 1 or None)
         return type(self)(*(array[only] for array in self._arrays()))
 
@@ -65,18 +65,19 @@ class ItemArrays(ABC):
         return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
 
     @classmethod
-    @abstractmethod
     def none(cls) -> Self:
-        """That of no items."""
+        """Arrays of no items, of the annotated types."""
+        kinds = (get_args(get_args(hint)[1])[0] for hint in get_type_hints(cls).values())
+        return cls(*(np.zeros(0, kind) for kind in kinds))
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """All items of several, in order."""
+        """The items of several, in order."""
         return cls(*map(np.concatenate, zip(*(part._arrays() for part in (cls.none(), *parts)), strict=True)))
 
 
 def mean_of_known(values: Iterable[float]) -> float:
-    """The mean without what is NaN; NaN if nothing is left."""
+    """The mean of the numbers that are not NaN; NaN without any."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan
 

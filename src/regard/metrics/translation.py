@@ -1,4 +1,4 @@
-"""BLEU and chrF of whole files, by sacrebleu (extra `regard[text]`)."""
+"""BLEU and chrF of files, by sacrebleu (extra `regard[text]`)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
-from regard.errors import ConfigError, RegardError, UnsupportedError
+from regard.errors import ConfigError, UnsupportedError
 from regard.lazy import optional
+from regard.metrics.edit_distance import check_outputs
 
 Metric = Literal["bleu", "chrf"]
 TRANSLATION_METRICS: tuple[Metric, ...] = get_args(Metric)
-"""Metrics of a whole file of texts, from 0 to 100; larger is better."""
+"""Metrics of a file of texts, from 0 to 100; larger is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusScore:
-    """A metric of a whole file.
+    """A metric of a file.
 
     Args:
         value: from 0 to 100.
-        signature: sacrebleu's record of how the value was computed; only values with equal signatures can be compared.
+        signature: sacrebleu's record of the computation; only values with equal signatures are comparable.
     """
 
     value: float
@@ -48,7 +49,7 @@ def corpus_score(
         metric: bleu or chrf.
         outputs: plain texts.
         references: one or more per output; the numbers may differ.
-        tokenize: how BLEU splits texts into words; sacrebleu's default, `13a`, if None; `none` for tokenised files.
+        tokenize: the tokenizer of BLEU; sacrebleu's default, `13a`, if None; `none` for tokenised files.
         lowercase: whether to ignore letter case.
 
     Raises:
@@ -58,15 +59,10 @@ def corpus_score(
     >>> round(corpus_score("bleu", ["the cat sat on the mat"], [["the cat sat on the mat"]]).value, 6)
     100.0
     """
-    if len(outputs) != len(references) or not outputs or not all(references):
-        raise RegardError(
-            f"{metric} needs the same number of outputs and items, at least one, and a reference for each item; got "
-            f"{len(outputs)} outputs and {len(references)} items, {sum(not texts for texts in references)} of them "
-            "without a reference."
-        )
+    check_outputs(outputs, references)
     scorer = scorer_of(metric, tokenize=tokenize, lowercase=lowercase)
     most = max(map(len, references))
-    # sacrebleu takes a list of all first references, a list of all second ones, and so on, with None for no reference.
+    # sacrebleu takes a list of all first references, of all second ones, and so on, with None for missing ones
     streams = [[texts[i] if i < len(texts) else None for texts in references] for i in range(most)]
     result = scorer.corpus_score(list(outputs), streams)
     return CorpusScore(float(result.score), str(scorer.get_signature()))
@@ -79,7 +75,7 @@ def scorer_of(metric: Metric, *, tokenize: str | None = None, lowercase: bool = 
     metrics = optional("sacrebleu.metrics", "BLEU and chrF need")
     options: dict[str, Any] = {"lowercase": lowercase}
     if metric == "bleu":
-        options["force"] = True  # no advice about tokenised texts during training
+        options["force"] = True  # without warnings about tokenised texts
     if tokenize is not None and metric == "bleu":
         tokenizers = sorted(metrics.BLEU.TOKENIZERS)
         if tokenize not in tokenizers:

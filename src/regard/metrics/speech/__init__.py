@@ -1,4 +1,4 @@
-"""Measures of speech, from what a model attends to and says; `SpeechScores` has them all together.
+"""Measures of the alignments and the sound of speech; `SpeechScores` has all of them.
 
 | measure | of | unit |
 |---|---|---|

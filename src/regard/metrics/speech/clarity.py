@@ -1,4 +1,4 @@
-"""How distinct the sounds of speech are, and whether it pauses where the recording does."""
+"""The spectral contrast of speech, and its pauses, compared with a recording."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from regard.errors import ShapeError
 from regard.metrics.padding import as_array
 
 QUIET_DECIBELS = 30.0
-"""Frames that are so much quieter than the loud ones of their sentence belong to pauses."""
+"""Frames that are quieter than the loud ones of their sentence by more than this belong to pauses."""
 LOUD_QUANTILE = 0.95
-"""The loudness that frames are compared with: that of the quantile of a sentence, which single frames do not move."""
+"""The quantile of a sentence's loudness that frames are compared with, which is robust to single frames."""
 PAUSE_FRAMES = 6
 """The fewest frames of a pause; 75 ms with frames of 12.5 ms. Stops are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clarity:
-    """What of a sentence of speech is distinct, beside its recording; NaN without frames to measure.
+    """The clarity of a sentence of speech; NaN without frames.
 
     Args:
-        contrast, reference_contrast: how much the spectra of spoken frames differ from each other, of the speech and of
-            the recording (`spectral_contrast`).
+        contrast, reference_contrast: `spectral_contrast` of the speech and of the recording.
         num_pause_frames: frames of pauses within the recording.
         num_kept: those of them that are paired with a quiet frame of the speech.
     """
@@ -44,9 +43,9 @@ class ClarityScores:
 
     Args:
         contrast_ratio: the contrast of all speech divided by that of the recordings. 1: as distinct; below, sounds are
-            blurred together, which is heard as mumbling; above, there is noise.
-        pauses_kept: the share of the recordings' pauses that are pauses in the speech, too; NaN if they have none.
-        pause_frames: how many frames these pauses have.
+            blurred, which is heard as mumbling; above, there is noise.
+        pauses_kept: the share of the recordings' pauses that are pauses in the speech, too; NaN without pauses.
+        pause_frames: the number of frames of these pauses.
     """
 
     contrast_ratio: float
@@ -61,19 +60,16 @@ class ClarityScores:
 
 
 def spectral_contrast(log_mel: Any) -> float:
-    """How much the spectra of spoken frames differ: the root mean square, in nepers, of
+    """The differences between the spectra of spoken frames: the root mean square, in nepers, of
 
         e_tm = d_tm - mean_t d_tm        with        d_tm = x_tm - mean_m x_tm,
 
-    over the frames t of x that are not quiet and all mel bands m. Neither loudness nor the voice's average spectrum
-    counts. By Parseval this is the global variance of all mel cepstral coefficients but the first, which statistical
-    models of speech lose when they average over what they cannot tell apart.
+    over the frames t of x that are not quiet and all mel bands m; NaN without such frames. It depends neither on
+    loudness nor on the voice's average spectrum. By Parseval's theorem it is the global variance of all mel cepstral
+    coefficients but the first, which models of speech reduce when they average over different sounds.
 
     Args:
         log_mel: (T, M) natural logarithms of mel magnitudes.
-
-    Returns:
-        NaN without frames.
 
     Source: Toda & Tokuda 2007, A speech parameter generation algorithm considering global variance for HMM-based speech
         synthesis (IEICE Transactions on Information and Systems E90-D).
@@ -91,7 +87,7 @@ def spectral_contrast(log_mel: Any) -> float:
 
 
 def is_quiet(log_mel: Any) -> NDArray[np.bool_]:
-    """(T,) which frames are more than 30 dB quieter than the loud ones of the sentence (its 95 % quantile).
+    """(T,) whether each frame is more than 30 dB quieter than the 95 % quantile of the sentence.
 
     Args:
         log_mel: (T, M) natural logarithms of mel magnitudes.
@@ -105,7 +101,7 @@ def is_quiet(log_mel: Any) -> NDArray[np.bool_]:
 
 
 def pauses(log_mel: Any) -> NDArray[np.bool_]:
-    """(T,) which frames belong to pauses within a sentence: six quiet frames or more, not at its ends.
+    """(T,) whether each frame belongs to a pause: six or more quiet frames between spoken ones.
 
     Args:
         log_mel: (T, M) natural logarithms of mel magnitudes.
@@ -120,7 +116,7 @@ def pauses(log_mel: Any) -> NDArray[np.bool_]:
 
 
 def clarity(log_mel: Any, reference: Any, path: Any) -> Clarity:
-    """The clarity of a sentence beside its recording.
+    """The clarity of a sentence, compared with its recording.
 
     Args:
         log_mel, reference: (T, M) and (U, M) natural logarithms of mel magnitudes.
@@ -140,7 +136,7 @@ def clarity(log_mel: Any, reference: Any, path: Any) -> Clarity:
 
 
 def clarity_scores(sentences: Iterable[Clarity]) -> ClarityScores:
-    """The clarity of sentences together: contrasts are averaged, and pauses count by their frames.
+    """The clarity of sentences together: the ratio of mean contrasts, and the share of pause frames.
 
     >>> print(clarity_scores([Clarity(0.6, 1.0, 10, 9), Clarity(0.8, 1.0, 0, 0)]))
     contrast of sounds 0.70 of the recordings' (below 1: blurred together); 90% of the recordings' pauses kept

@@ -1,4 +1,4 @@
-"""How far the pitch of speech is from that of a recording."""
+"""Errors of the pitch of speech, compared with a recording."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from regard.metrics.padding import as_array
 from regard.metrics.table import ItemArrays
 
 CENTS = 1200
-"""Cents of an octave."""
+"""The cents of an octave."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PitchErrors(ItemArrays):
-    """What the figures of pitch are made of; all arrays are (B,).
+    """Counts and sums of the errors of pitch; all arrays are (B,).
 
     Args:
-        num_pairs: pairs of frames that were compared.
-        num_voiced: pairs of which both are voiced.
-        num_differing: pairs of which one is voiced.
-        squared_cents: the sum over pairs of which both are voiced of the squared interval, in cents.
+        num_pairs: pairs of frames.
+        num_voiced: pairs with both frames voiced.
+        num_differing: pairs with one frame voiced.
+        squared_cents: the sum of squared intervals, in cents, over pairs with both frames voiced.
     """
 
     num_pairs: NDArray[np.int64]
@@ -33,20 +33,15 @@ class PitchErrors(ItemArrays):
     num_differing: NDArray[np.int64]
     squared_cents: NDArray[np.float64]
 
-    @classmethod
-    def none(cls) -> PitchErrors:
-        none = np.zeros(0, np.int64)
-        return cls(none, none, none, np.zeros(0))
-
     @property
     def cents(self) -> float:
-        """The root mean square interval over all pairs of which both are voiced; NaN if there are none."""
+        """The root mean square interval over all pairs with both frames voiced; NaN without any."""
         voiced = int(self.num_voiced.sum())
         return math.sqrt(float(self.squared_cents.sum()) / voiced) if voiced else float("nan")
 
     @property
     def voicing_error(self) -> float:
-        """The share of pairs of which one is voiced and the other not; NaN without pairs."""
+        """The share of pairs with one frame voiced; NaN without pairs."""
         pairs = int(self.num_pairs.sum())
         return int(self.num_differing.sum()) / pairs if pairs else float("nan")
 
@@ -61,15 +56,15 @@ class PitchErrors(ItemArrays):
 
 
 def pitch_errors(frequency: Any, reference: Any, path: Any) -> PitchErrors:
-    """Compares the pitch of sentences with that of recordings, along a path through both.
+    """The errors of the pitch of sentences, along a path through them and their recordings.
 
-    Of the pairs (t, u) of a path whose frames are both voiced, the interval is 1200 · log₂(f_t / f'_u) cents.
+    The interval of a pair (t, u) of the path with both frames voiced is 1200 · log₂(f_t / f'_u) cents.
 
     Args:
         frequency: (B, T) Hz, 0 where a frame is not voiced (`regard.audio.find_pitch`); (T,) for one sentence.
         reference: (B, U) or (U,), likewise.
-        path: (B, P, 2) or (P, 2) pairs of frames, -1 at padding (`regard.audio.Distortion.path`). A frame beyond the
-            end of a pitch counts as not voiced.
+        path: (B, P, 2) or (P, 2) pairs of frames, -1 at padding (`regard.audio.Distortion.path`). Frames beyond the
+            end of a pitch track count as not voiced.
 
     Raises:
         ShapeError: for other shapes.
@@ -91,7 +86,7 @@ def pitch_errors(frequency: Any, reference: Any, path: Any) -> PitchErrors:
     hertz = []
     for axis, track in enumerate(tracks):
         at = pairs[..., axis]
-        # one more frame, not voiced, for padding and for what lies beyond the end
+        # a further frame, not voiced, for padding and frames beyond the end
         track = np.pad(np.nan_to_num(track.astype(np.float64)), ((0, 0), (0, 1)))
         last = track.shape[1] - 1
         hertz.append(np.take_along_axis(track, np.where((at < 0) | (at > last), last, at), axis=1))

@@ -1,4 +1,4 @@
-"""How a free run reads its text: what it skips, reads again, leaves out at the end, or adds."""
+"""Reading errors of free runs: skipped, repeated, cut off and added speech."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import ShapeError
-from regard.metrics.monotonic_path import flattened
-from regard.metrics.padding import as_array
+from regard.metrics.padding import as_array, flatten
 from regard.metrics.table import ItemArrays
 
 SKIPPED_MASS = 0.1
-"""A unit whose weights sum to less over all steps is skipped."""
+"""A unit is skipped if its weights sum to less over all steps."""
 RETURN = 2
-"""How far behind the farthest position so far a step has to be for a return."""
+"""The least distance of a step from the farthest position so far, for a return."""
 BABBLE = 2.0
-"""Speech that is longer than this times the reference is babble."""
+"""Speech is babble if it is longer than the reference by more than this factor."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,12 +25,12 @@ class ReadingErrors(ItemArrays):
     """The reading errors of sentences; all arrays are (B,).
 
     Args:
-        num_units: units that have to be read.
+        num_units: units that should be read.
         skipped: those whose weights sum to less than 0.1.
-        repeated: how often the path of the largest weights goes back by two positions or more.
-        is_cut: whether the path never comes to the last unit that has to be read.
-        is_babble: whether the speech is longer than twice the reference; False if there is none.
-        has_ended: whether the sentence ended by itself, and not because it had become too long.
+        repeated: the number of returns: the path of the largest weights goes back by two positions or more.
+        is_cut: whether the path does not reach the last unit that should be read.
+        is_babble: whether the speech is longer than twice the reference; False without a reference.
+        has_ended: whether the sentence ended by itself, and not by the length limit.
     """
 
     num_units: NDArray[np.int64]
@@ -41,19 +40,14 @@ class ReadingErrors(ItemArrays):
     is_babble: NDArray[np.bool_]
     has_ended: NDArray[np.bool_]
 
-    @classmethod
-    def none(cls) -> ReadingErrors:
-        none, no = np.zeros(0, np.int64), np.zeros(0, bool)
-        return cls(none, none, none, no, no, no)
-
     @property
     def errors(self) -> NDArray[np.int64]:
-        """(B,) all errors: units skipped, returns, one for a cut and one for babble."""
+        """(B,) all errors: skipped units, returns, one for a cut and one for babble."""
         return self.skipped + self.repeated + self.is_cut + self.is_babble
 
     @property
     def is_clean(self) -> NDArray[np.bool_]:
-        """(B,) sentences without an error that ended by themselves."""
+        """(B,) whether each sentence has no error and ended by itself."""
         return (self.errors == 0) & self.has_ended
 
     @property
@@ -62,22 +56,13 @@ class ReadingErrors(ItemArrays):
         return float(self.is_clean.mean()) if len(self) else float("nan")
 
     def per_hundred(self, name: str = "errors") -> float:
-        """How many of one kind, or of all, there are per 100 units that have to be read; NaN without units.
-
-        Args:
-            name: errors, skipped, repeated, is_cut or is_babble.
-        """
+        """The errors, or those of a field such as `skipped`, per 100 units that should be read; NaN without units."""
         units = int(self.num_units.sum())
         return 100 * float(getattr(self, name).sum()) / units if units else float("nan")
 
     def __str__(self) -> str:
-        parts = (
-            (self.skipped, "skipped"),
-            (self.repeated, "repeated"),
-            (self.is_cut, "cut"),
-            (self.is_babble, "babble"),
-        )
-        counts = ", ".join(f"{int(values.sum())} {name}" for values, name in parts)
+        kinds = {"skipped": self.skipped, "repeated": self.repeated, "cut": self.is_cut, "babble": self.is_babble}
+        counts = ", ".join(f"{int(values.sum())} {name}" for name, values in kinds.items())
         running = int((~self.has_ended).sum())
         rate, clean = self.per_hundred(), int(self.is_clean.sum())
         return f"reading errors {rate:.2f} per 100 units ({counts}), {clean} of {len(self)} sentences read through" + (
@@ -101,70 +86,69 @@ def reading_errors(
 
         skipped(n): Σ_t a_t(n) < 0.1        repeated: runs of steps with f_t - p_t ≥ 2        cut: f_{T-1} < last unit.
 
-    A step without weight is where the step before was. Units after a cut are skipped, too.
+    A step without weight has the position of the step before. Units after a cut are skipped, too.
 
     Args:
-        alignment: (T, S) of one sentence or (B, T, S), as the model attended while it was speaking.
-        source_length, target_length: how many positions and steps are real, () or (B,).
-        is_read: (S,) or (B, S) bool, which units have to be read; all if None. What is not heard should be False:
-            an end symbol, blanks, punctuation, silent letters (see `Intervals.is_heard`).
-        duration, reference_duration: () or (B,) how long the speech and its reference are, in any unit; both or none.
+        alignment: (T, S) of one sentence or (B, T, S), of a free run.
+        source_length, target_length: () or (B,), as in `Padding`.
+        is_read: (S,) or (B, S) bool, the units that should be read; all if None. Silent units should be False: an end
+            symbol, blanks, punctuation, silent letters (see `Intervals.is_heard`).
+        duration, reference_duration: () or (B,) of the speech and its reference, in any unit; both or none.
         has_ended: () or (B,) bool, whether the sentence ended by itself; True if None.
 
     Raises:
         ShapeError: for values of other shapes.
-        RegardError: as other measures.
+        RegardError: as `regard.metrics.padding.measure`.
 
     >>> alignment = np.eye(6)[[0, 1, 2, 0, 1, 2, 3, 5]]
     >>> print(reading_errors(alignment))
     reading errors 33.33 per 100 units (1 skipped, 1 repeated, 0 cut, 0 babble), 0 of 1 sentences read through
     """
-    weights, sources, _, leading = flattened(alignment, source_length, target_length)
+    weights, real, _, leading = flatten(alignment, source_length=source_length, target_length=target_length)
     count, steps, positions = weights.shape
     if len(leading) > 1:
         raise ShapeError(
-            f"Reading errors take one alignment a sentence, (T, S) or (B, T, S); got {leading} before (T, S)."
+            f"Reading errors take one alignment per sentence, (T, S) or (B, T, S); got {leading} before (T, S)."
         )
     if (duration is None) != (reference_duration is None):
         raise ShapeError(
             "Give duration and reference_duration, or neither: babble is speech much longer than its reference."
         )
-    read = np.arange(positions) < sources[:, None]
+    read = real.copy()
     if is_read is not None:
-        read &= _given("is_read", is_read, (count, positions), bool)
+        read &= _broadcast("is_read", is_read, (count, positions), bool)
     path = _path(weights)
     farthest = np.maximum.accumulate(path, axis=1)
     behind = farthest - path >= RETURN
-    begins = behind & ~np.pad(behind, ((0, 0), (1, 0)))[:, :-1]
+    returns = behind & ~np.pad(behind, ((0, 0), (1, 0)))[:, :-1]
     last = np.where(read, np.arange(positions), -1).max(axis=1, initial=-1)
     reached = farthest[:, -1] if steps else np.full(count, -1)
     babble = np.zeros(count, bool)
     if duration is not None and reference_duration is not None:
-        reference = _given("reference_duration", reference_duration, (count,), float)
-        babble = _given("duration", duration, (count,), float) > BABBLE * reference
+        reference = _broadcast("reference_duration", reference_duration, (count,), float)
+        babble = _broadcast("duration", duration, (count,), float) > BABBLE * reference
     return ReadingErrors(
         num_units=read.sum(axis=1),
         skipped=((weights.sum(axis=1) < SKIPPED_MASS) & read).sum(axis=1),
-        repeated=begins.sum(axis=1),
+        repeated=returns.sum(axis=1),
         is_cut=reached < last,
         is_babble=babble,
-        has_ended=np.ones(count, bool) if has_ended is None else _given("has_ended", has_ended, (count,), bool),
+        has_ended=np.ones(count, bool) if has_ended is None else _broadcast("has_ended", has_ended, (count,), bool),
     )
 
 
 def _path(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(N, T) the position of the largest weight; of a step without weight that of the last one with it, or -1."""
+    """(N, T) the position of the largest weight; without weight that of the last step with weight, or -1."""
     count, steps, positions = weights.shape
     if not positions:
         return np.full((count, steps), -1)
-    latest = np.where(weights.any(axis=2), np.arange(steps), -1)
-    latest = np.maximum.accumulate(latest, axis=1)
+    latest = np.maximum.accumulate(np.where(weights.any(axis=2), np.arange(steps), -1), axis=1)
     path = np.take_along_axis(weights.argmax(axis=2), np.maximum(latest, 0), axis=1)
     return np.where(latest >= 0, path, -1)
 
 
-def _given(name: str, values: ArrayLike, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
-    """An argument for each sentence; that of one sentence may lack the axis of the batch."""
+def _broadcast(name: str, values: ArrayLike, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
+    """An argument broadcast to all sentences."""
     array = as_array(values, f"{name}: ")
     if kind is bool and array.dtype != bool:
         raise ShapeError(f"{name} must be bool; got {array.dtype}.")

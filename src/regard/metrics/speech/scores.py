@@ -1,4 +1,4 @@
-"""All figures of synthesised speech: of each sentence, and of all, as lines of text and as a table."""
+"""All figures of synthesised speech, of each sentence and of all together, as text and as a table."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from regard.metrics.table import AbstractScores, Row, mean_of_known
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SpokenSentence:
-    """What was measured of a sentence; what was not is None or NaN.
+    """The measures of a sentence; None or NaN if not measured.
 
     Args:
         id: its name.
-        timing: differences from the labels, of the teacher-forced alignment.
+        timing: differences of the teacher-forced alignment from the labels.
         alignment: the measures of that alignment, plain numbers.
-        reading: the reading errors of the free run, of this sentence.
-        durations: differences of durations of the free run.
-        distortion: its mel cepstral distortion, in dB.
-        resynthesis: that of the recording's own spectrogram made into sound and back: what the way from spectrograms
-            to sound costs by itself.
-        pitch: the errors of pitch, of this sentence.
-        clarity: how distinct its sounds are, and its pauses.
+        reading: the reading errors of the free run.
+        durations: differences of the free run's durations from the labels.
+        distortion: the mel cepstral distortion of the free run, in dB.
+        resynthesis: the distortion of the recording's spectrogram converted to sound: the part that does not depend on
+            the model.
+        pitch: the errors of the free run's pitch.
+        clarity: the contrast of the free run's sounds, and its pauses.
     """
 
     id: str
@@ -57,9 +57,8 @@ class SpeechScores(AbstractScores):
     """The figures of sentences together: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table.
 
     Args:
-        sentences: what was measured of each.
-        baselines: timing errors of what an alignment has to be better than, by name (`diagonal_times`,
-            `MeanDurations`).
+        sentences: the measures of each sentence.
+        baselines: timing errors of baselines, by name (`diagonal_times`, `MeanDurations`).
 
     >>> from regard.metrics.speech import reading_errors
     >>> reading = reading_errors(np.eye(4))
@@ -80,13 +79,13 @@ class SpeechScores(AbstractScores):
 
     @property
     def is_aligned(self) -> bool | None:
-        """Whether centres and boundaries are nearer to the labels than those of all baselines; None without either."""
+        """Whether centres and boundaries are nearer to the labels than those of all baselines; None if not measured."""
         timing = self.timing
         return timing.is_better_than(*self.baselines.values()) if timing is not None and self.baselines else None
 
     @property
     def alignment(self) -> AlignmentHealth | None:
-        """The measures of the alignments, each the mean over sentences."""
+        """The mean measures of the alignments."""
         health = [sentence.alignment for sentence in self.sentences if sentence.alignment is not None]
         if not health:
             return None
@@ -123,12 +122,12 @@ class SpeechScores(AbstractScores):
 
     @property
     def clarity(self) -> ClarityScores | None:
-        """How distinct the sounds of all sentences are, and how many pauses they keep."""
+        """The contrast of the sounds of all sentences, and their pauses."""
         each = [sentence.clarity for sentence in self.sentences if sentence.clarity is not None]
         return clarity_scores(each) if each else None
 
     def figures(self) -> dict[str, float]:
-        """What was measured, by the names that columns of the table have; rates and medians are over all sentences."""
+        """The figures by the names of the table's columns; rates and medians are over all sentences."""
         clarity, reading, durations, pitch = self.clarity, self.reading, self.durations, self.pitch
         timing, alignment = self.timing, self.alignment
         figures: dict[str, float] = {}

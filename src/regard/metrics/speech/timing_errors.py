@@ -1,4 +1,4 @@
-"""How far the times and durations of units are from those of labels: over sentences together, and for each."""
+"""Errors of the times and durations of units, compared with labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.metrics.speech.timing import UnitTimes, check_labelled
 MISSING_SECONDS = 0.5
 """The error of a unit without a time."""
 LOOK_AHEAD_SECONDS = 0.1
-"""By how much attention may be early on the whole without an error: a decoder reads a unit before it says it."""
+"""The largest lead of attention that is no error: a decoder reads a unit before it speaks it."""
 NEAR_SECONDS = 0.05
-"""Boundaries that are not farther from their label are near."""
+"""The largest distance of near boundaries from their labels."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TimingDifferences:
-    """Differences of the times of a sentence from its labels, for each unit that is heard; NaN for no time.
+    """Differences of the times of a sentence from its labels, for each unit that is heard; NaN without a time.
 
     Args:
         centres: (S,) centre minus the middle of the label, seconds.
@@ -36,8 +36,8 @@ def timing_differences(times: UnitTimes, labels: Intervals) -> TimingDifferences
     """The differences of times from labels; units with an empty interval are left out.
 
     Args:
-        times: of one sentence; S positions, or more: those after the labels, an end symbol or padding, are left out.
-        labels: when the units were spoken.
+        times: of one sentence; S positions or more, of which the first belong to the labels.
+        labels: the times of the units in the recording.
 
     Raises:
         ShapeError: for times of a batch, or of fewer positions than labels.
@@ -51,17 +51,17 @@ def timing_differences(times: UnitTimes, labels: Intervals) -> TimingDifferences
 
 @dataclass(frozen=True, slots=True)
 class TimingErrors:
-    """How far times are from labels, over all units together; NaN if there are no units.
+    """Errors of times over all units; NaN without units.
 
     Args:
         num_units: units with a label that is not empty.
         num_missing: those without weight.
-        centre_ms: the mean distance of the centre from the middle of the label. In this and the next two, times that
-            are early on the whole are moved by their lag, but by 100 ms at most, and late ones are not.
+        centre_ms: the mean distance of the centre from the middle of the label. For this and the next two, a negative
+            lag of up to 100 ms is subtracted from all times.
         boundary_ms: the median distance of ends from those of the labels.
-        near_share: the share of ends that are within 50 ms.
+        near_share: the share of ends within 50 ms.
         lag_ms: the median of ends minus those of the labels; below 0 the alignment is early, above 0 it is late.
-        lagless_ms: what boundary_ms would be without any lag: how evenly, and not how rightly, units are read.
+        lagless_ms: boundary_ms after subtracting all of the lag.
     """
 
     num_units: int
@@ -81,12 +81,12 @@ class TimingErrors:
         )
 
     def is_better_than(self, *others: TimingErrors) -> bool:
-        """Whether centres and boundaries are nearer than those of all others, which are usually baselines."""
+        """Whether centres and boundaries are nearer than those of all others, usually baselines."""
         return all(self.boundary_ms < other.boundary_ms and self.centre_ms < other.centre_ms for other in others)
 
 
 def timing_errors(differences: Iterable[TimingDifferences]) -> TimingErrors:
-    """The errors of sentences together. A unit without a time counts as 500 ms, for its centre and its end.
+    """The errors of sentences together. The error of a unit without a time is 500 ms.
 
     >>> of = TimingDifferences(np.array([0.0, -0.02, np.nan]), np.array([0.03, 0.03, 0.13]))
     >>> print(timing_errors([of]))
@@ -100,14 +100,14 @@ without weight)
     if not len(ends):
         return TimingErrors(0, 0, *(float("nan"),) * 5)
     lag = float(np.median(known)) if len(known) else 0.0
-    granted = min(max(lag, -LOOK_AHEAD_SECONDS), 0.0)
-    far, lagless = (np.where(np.isnan(ends), MISSING_SECONDS, np.abs(ends - shift)) for shift in (granted, lag))
+    lead = min(max(lag, -LOOK_AHEAD_SECONDS), 0.0)
+    distances, lagless = (np.where(np.isnan(ends), MISSING_SECONDS, np.abs(ends - shift)) for shift in (lead, lag))
     return TimingErrors(
         num_units=len(ends),
         num_missing=int(np.isnan(centres).sum()),
-        centre_ms=1000 * float(np.where(np.isnan(centres), MISSING_SECONDS, np.abs(centres - granted)).mean()),
-        boundary_ms=1000 * float(np.median(far)),
-        near_share=float((far <= NEAR_SECONDS).mean()),
+        centre_ms=1000 * float(np.where(np.isnan(centres), MISSING_SECONDS, np.abs(centres - lead)).mean()),
+        boundary_ms=1000 * float(np.median(distances)),
+        near_share=float((distances <= NEAR_SECONDS).mean()),
         lag_ms=1000 * lag,
         lagless_ms=1000 * float(np.median(lagless)),
     )
@@ -115,10 +115,10 @@ without weight)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DurationDifferences:
-    """Durations of a spoken sentence beside those of its recording, in seconds.
+    """Durations of a spoken sentence compared with its recording, in seconds.
 
     Args:
-        units: (S,) duration minus that of the label, for each unit that is heard; NaN if there is no path.
+        units: (S,) duration minus that of the label, for each unit that is heard; NaN without a path.
         seconds, reference_seconds: of the whole sentence.
     """
 
@@ -133,9 +133,9 @@ def duration_differences(
     """The differences of durations from those of labels; units with an empty interval are left out.
 
     Args:
-        times: of one sentence, usually spoken freely; S positions, or more, of which the first belong to the labels.
-        labels: when the units were spoken in the recording.
-        seconds, reference_seconds: how long the sentence and its recording are.
+        times: of one sentence, usually of a free run; S positions or more, of which the first belong to the labels.
+        labels: the times of the units in the recording.
+        seconds, reference_seconds: the durations of the sentence and its recording.
 
     Raises:
         ShapeError: for times of a batch, or of fewer positions than labels.
@@ -147,11 +147,11 @@ def duration_differences(
 
 @dataclass(frozen=True, slots=True)
 class DurationErrors:
-    """Durations of sentences together; NaN if there are none.
+    """Errors of durations over all sentences; NaN without any.
 
     Args:
         ratio: the duration of all speech divided by that of the recordings: above 1 it is slow.
-        unit_ms: the mean difference of a unit's duration from its label's, without sign.
+        unit_ms: the mean absolute difference of a unit's duration from its label's.
         num_units: units that are heard.
     """
 
@@ -166,7 +166,7 @@ class DurationErrors:
 
 
 def duration_errors(differences: Iterable[DurationDifferences]) -> DurationErrors:
-    """The errors of sentences together. The units of a sentence without a path count as 500 ms.
+    """The errors of sentences together. The error of a unit in a sentence without a path is 500 ms.
 
     >>> print(duration_errors([DurationDifferences(np.array([0.03, -0.01]), 1.1, 1.0)]))
     durations 1.10 of the recordings', units 20 ms off (2 units)

@@ -188,12 +188,12 @@ def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Findin
                 f"{counted(len(spans.others), 'label|labels has|have no position and marks|mark no span')} ({others})",
                 0,
             )
-        if spans.num_unwritten:
+        if spans.num_invalid:
             text = (
-                f"{counted(spans.num_unwritten, f'of {spans.num_spans:,} spans is|are')} not written as "
+                f"{counted(spans.num_invalid, f'of {spans.num_spans:,} spans is|are')} not written as "
                 f"{TITLES[scheme.name]} demands: counted for span_f1, but not for span_f1_strict"
             )
-            yield Finding("warning", text, spans.num_unwritten)
+            yield Finding("warning", text, spans.num_invalid)
 
 
 def _unknown(labels: Vocabulary, sentence: Sentence) -> list[str]:
