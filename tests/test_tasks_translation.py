@@ -80,7 +80,7 @@ def test_what_cannot_be_computed_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ConfigError, match="no metric 'blue'"):
         corpus_score("blue", ["a"], [["a"]])  # type: ignore[arg-type]
     for outputs, references in (([], []), (["a"], []), (["a"], [[]])):
-        with pytest.raises(RegardError, match="the same number of outputs and items|has no reference"):
+        with pytest.raises(RegardError, match=r"the same number of outputs and items|has no reference"):
             corpus_score("bleu", outputs, references)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'regard\[text\]'"):
