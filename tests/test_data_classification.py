@@ -34,8 +34,8 @@ def compared(scores, outputs, references, num_labels):
     np.testing.assert_allclose(scores.precision, [row[0] for row in rows])
     np.testing.assert_allclose(scores.recall, [row[1] for row in rows])
     np.testing.assert_allclose(scores.f1, [row[2] for row in rows])
-    np.testing.assert_allclose([scores.macro_precision, scores.macro_recall, scores.macro_f1], macro)
-    assert scores.micro_f1 == pytest.approx(micro)
+    np.testing.assert_allclose([scores.macro.precision, scores.macro.recall, scores.macro.f1], macro)
+    assert scores.micro.f1 == pytest.approx(micro)
     assert scores.accuracy == pytest.approx(np.mean([o == r for o, r in zip(outputs, references, strict=True)]))
 
 
@@ -44,7 +44,7 @@ def test_scores_of_one_label_are_counted(pairs):
     outputs, references = map(list, zip(*pairs, strict=True))
     scores = score_labels(outputs, references, num_labels=5)
     compared(scores, [{o} for o in outputs], [{r} for r in references], 5)
-    assert scores.micro_f1 == scores.micro_precision == scores.micro_recall == pytest.approx(scores.accuracy)
+    assert scores.micro.f1 == scores.micro.precision == scores.micro.recall == pytest.approx(scores.accuracy)
     for right in range(5):
         for output in range(5):
             assert scores.confusion[right, output] == pairs.count((output, right))
@@ -63,9 +63,9 @@ def test_scores_of_several_labels_are_counted(pairs):
 
 def test_nothing_to_divide_by_is_zero():
     scores = score_labels(np.zeros((2, 3), bool), np.zeros((2, 3), bool))
-    assert (scores.accuracy, scores.macro_f1, scores.micro_f1, scores.micro_precision) == (1.0, 0.0, 0.0, 0.0)
+    assert (scores.accuracy, scores.macro.f1, scores.micro.f1, scores.micro.precision) == (1.0, 0.0, 0.0, 0.0)
     assert not scores.f1.any()
-    assert score_labels([0], [0], num_labels=9).macro_f1 == 1.0
+    assert score_labels([0], [0], num_labels=9).macro.f1 == 1.0
 
 
 @pytest.mark.parametrize(

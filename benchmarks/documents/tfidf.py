@@ -48,8 +48,8 @@ def main() -> None:
     scores = score_labels(given, right(test), num_labels=len(labels))
     seconds = time.process_time() - start
     print(
-        f"{len(test):,} documents: accuracy {scores.accuracy:.2%}, macro F1 {scores.macro_f1:.4f}, "
-        f"micro F1 {scores.micro_f1:.4f}; "
+        f"{len(test):,} documents: accuracy {scores.accuracy:.2%}, macro F1 {scores.macro.f1:.4f}, "
+        f"micro F1 {scores.micro.f1:.4f}; "
         f"{len(features.vocabulary_):,} features, {seconds:.0f} s of CPU time"
     )
 

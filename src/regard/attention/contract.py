@@ -271,6 +271,22 @@ class AbstractScore(AbstractPart):
         raise NotImplementedError
 
 
+class AbstractContentScore(AbstractScore):
+    """A score with the projections of another one, `content`."""
+
+    content: Any
+
+    def __init__(self, content: AbstractScore) -> None:
+        super().__init__()
+        self.content = content
+        self.query_size, self.memory_size = content.query_size, content.memory_size
+        self.num_heads = content.num_heads
+
+    def prepare(self, source: Source) -> Tree:
+        """The prepared keys of the other score."""
+        return self.content.prepare(source)
+
+
 class AbstractWindow(AbstractPart):
     """Which positions may be attended to, and how likely are they beforehand?
 

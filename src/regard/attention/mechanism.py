@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import torch
 from torch import Generator, Tensor
@@ -422,7 +422,9 @@ class Mechanism(AbstractAttention):
                 "torch.export cannot loop over any number of steps T, and a step depends on those before it "
                 f"({', '.join(recurrent)}). Export `step` and loop over it, or export forward for a fixed T."
             )
-        together = self._reads_together
+        # all contexts are read after the last step in one product, if no part observes them and steps are not local
+        together = overridden(self, Mechanism, "step") is None and self.window.width is None
+        together = together and not any(part.observes_context for part in self.parts)
         step = self._step if together else self.step
         results = []
         with over_steps.Loop():
@@ -449,13 +451,6 @@ class Mechanism(AbstractAttention):
             weights if alignment else None,
             tree.map(lambda *leaves: torch.stack(leaves, 1), *(attended.auxiliary for attended in results)),
         ), state
-
-    @property
-    def _reads_together(self) -> bool:
-        """Whether the contexts of all steps may be computed after the last step, in one product."""
-        if overridden(self, Mechanism, "step") is not None or self.window.width is not None:
-            return False
-        return not any(part.observes_context for part in self.parts)
 
     def pool(self, memory: Memory) -> Attended:
         """The context (B, V) and the alignment (B, H, S) of each memory, for a mechanism without a query.
@@ -484,10 +479,6 @@ def _of_one_operation(mechanism: Mechanism) -> Comparison | None:
     return comparison if whole_sequence.unsupported_reason(parts, comparison, reports=True) is None else None
 
 
-def _loop_reason(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:
-    return None if mechanism.is_recurrent else "no step depends on the steps before it"
-
-
 def _whole_sequence_reason(
     mechanism: Mechanism, memory: Memory, num_rows: int, *, from_start: bool, alignment: bool
 ) -> str | None:
@@ -502,7 +493,7 @@ PATHS = (
     Implementation(
         "step by step, since a step depends on the steps before it",
         lambda mechanism, *inputs: mechanism._loop(*inputs),
-        _loop_reason,
+        lambda mechanism, *_, **options: None if mechanism.is_recurrent else "no step depends on those before it",
     ),
     Implementation(
         "one operation for all steps, which keeps no weights",

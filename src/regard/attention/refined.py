@@ -13,7 +13,7 @@ from regard.attention.contract import Attended, MechanismState, Memory, StepInpu
 from regard.attention.interface import AbstractComposite
 from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
-from regard.attention.sizes import check_query
+from regard.attention.sizes import check_grid, check_query
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import MaskedBatchNorm, recorders
 from regard.ops.eligibility import kernel_reason
@@ -89,7 +89,9 @@ class Correction(nn.Module):
         if coverage.shape[0] == 0 or coverage.shape[2] == 0:
             return coverage.new_zeros(coverage.shape[0], self.num_heads, coverage.shape[2])
         if self.dimensions == 2:
-            coverage = coverage.unflatten(2, _cells(grid, coverage.shape[2]))
+            grid = _required(grid)
+            check_grid(grid, coverage.mT)
+            coverage = coverage.unflatten(2, grid)
         hidden = self.convolution(coverage).relu().flatten(2)
         corrections: Tensor = self.projection(hidden)
         return corrections if self.norm is None else self.norm(corrections.mT, mask).mT
@@ -214,7 +216,7 @@ class Refined(AbstractComposite):
         """
         memory = self.attention.prepare(values, mask=mask, lengths=lengths, grid=grid)
         if self.correction.dimensions == 2:
-            _cells(grid, memory.num_positions)
+            _required(grid)
         if grid is None:
             return RefinedMemory(memory, None)
         return RefinedMemory(memory, values.new_empty(len(values), 0, *grid, dtype=torch.bool))
@@ -345,15 +347,12 @@ class Refined(AbstractComposite):
         return some.new_zeros(len(coverage), *some.shape[1:]).index_copy(0, index, some)
 
 
-def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
-    """The grid, checked against S."""
+def _required(grid: tuple[int, int] | None) -> tuple[int, int]:
     if grid is None:
         raise ShapeError(
             "A refinement of two dimensions needs the grid of the cells: give Encoded(grid=(h, w)), or build it with "
             "dimensions=1 for a sequence."
         )
-    if grid[0] * grid[1] != positions:
-        raise ShapeError(f"A grid of h={grid[0]} by w={grid[1]} cells does not have S={positions} positions.")
     return grid
 
 

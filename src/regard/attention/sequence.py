@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from regard.attention.contract import Attended, Memory
+from regard.attention.contract import Attended
 from regard.attention.divided import Divided
 from regard.attention.mechanism import Mechanism
 from regard.layers import recorders
@@ -54,19 +54,15 @@ class SelfAttention(nn.Module):
             x = x.masked_fill(~real[..., None], 0)
         memory = self.mechanism.prepare(x, mask=real)
         if real is None:
-            return self._attend(x, memory, alignment)
+            return self.mechanism(x, memory, alignment=alignment)[0]
 
         def without_padding(weights: Tensor) -> Tensor:
             return weights.masked_fill(~real[:, None, :, None], 0)
 
         with recorders.changed(without_padding):
-            attended = self._attend(x, memory, alignment)
+            attended: Attended = self.mechanism(x, memory, alignment=alignment)[0]
         return replace(
             attended,
             context=attended.context.masked_fill(~real[..., None], 0),
             alignment=None if attended.alignment is None else without_padding(attended.alignment),
         )
-
-    def _attend(self, x: Tensor, memory: Memory, alignment: bool) -> Attended:
-        attended: Attended = self.mechanism(x, memory, alignment=alignment)[0]
-        return attended

@@ -53,11 +53,8 @@ class TokenEmbedding(nn.Module):
         Args:
             where: the rows and positions of the ids, for dropout by item; None for a sequence or a step.
         """
-        return drop(self.dropout, self.table(self.in_vocabulary(ids)), where=where)
-
-    def in_vocabulary(self, ids: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
-        """The ids, `unknown` for extended ones."""
-        return torch.where(ids < self.table.num_embeddings, ids, self.unknown)
+        ids = torch.where(ids < self.table.num_embeddings, ids, self.unknown)
+        return drop(self.dropout, self.table(ids), where=where)
 
 
 FEW = 8

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import RegardError
+
+
+class AverageScores(NamedTuple):
+    """Precision, recall and F1 over all labels."""
+
+    precision: float
+    recall: float
+    f1: float
 
 
 @dataclass(frozen=True)
@@ -68,38 +77,18 @@ class LabelScores:
         return _ratio(2 * self.true_positives, self.predicted + self.support)
 
     @property
-    def macro_precision(self) -> float:
-        """The mean of the labels' precision."""
-        return self._mean(self.precision)
-
-    @property
-    def macro_recall(self) -> float:
-        """The mean of the labels' recall."""
-        return self._mean(self.recall)
-
-    @property
-    def macro_f1(self) -> float:
-        """The mean of the labels' F1, so that rare labels count as much as frequent ones."""
-        return self._mean(self.f1)
-
-    @property
-    def micro_precision(self) -> float:
-        """The precision of all labels together; with one label each, the accuracy."""
-        return float(_ratio(self.true_positives.sum(), self.predicted.sum()))
-
-    @property
-    def micro_recall(self) -> float:
-        """The recall of all labels together; with one label each, the accuracy."""
-        return float(_ratio(self.true_positives.sum(), self.support.sum()))
-
-    @property
-    def micro_f1(self) -> float:
-        """The F1 of all labels together; with one label each, the accuracy."""
-        return float(_ratio(2 * self.true_positives.sum(), self.predicted.sum() + self.support.sum()))
-
-    def _mean(self, values: NDArray[np.float64]) -> float:
+    def macro(self) -> AverageScores:
+        """The means over labels, so that rare labels count as much as frequent ones."""
         occurs = (self.predicted + self.support) > 0
-        return float(values[occurs].mean()) if occurs.any() else 0.0
+        means = (values[occurs].mean() if occurs.any() else 0.0 for values in (self.precision, self.recall, self.f1))
+        return AverageScores(*map(float, means))
+
+    @property
+    def micro(self) -> AverageScores:
+        """The figures of all labels together; with one label per item all are the accuracy."""
+        correct, predicted, support = self.true_positives.sum(), self.predicted.sum(), self.support.sum()
+        fractions = (correct, predicted), (correct, support), (2 * correct, predicted + support)
+        return AverageScores(*(float(_ratio(*fraction)) for fraction in fractions))
 
 
 def score_labels(outputs: ArrayLike, references: ArrayLike, *, num_labels: int | None = None) -> LabelScores:

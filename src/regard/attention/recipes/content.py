@@ -136,25 +136,24 @@ def luong(
         scoring = BilinearScore(query_size, memory_size, num_heads=num_heads, scale=scale)
     else:
         raise UnsupportedError(f"score={score!r} must be 'dot', 'general' or 'concat'.")
-    if local is not None:
-        local_window = _local_window(local, query_size, 10 if reach is None else reach, num_heads)
-        window = local_window if window is None else Intersection([local_window, window])
+    distance = 10 if reach is None else reach
+    local_window: AbstractWindow | None = None
+    if local == "monotonic":
+        local_window = SlidingWindow(back=distance, front=distance)
+    elif local == "predictive":
+        local_window = PredictiveWindow(query_size, query_size, reach=distance, num_heads=num_heads)
+    elif local is not None:
+        raise UnsupportedError(f"local={local!r} must be 'monotonic', 'predictive' or None.")
     elif reach is not None:
         raise UnsupportedError(f"reach={reach} is the reach of a local window: give local='monotonic' or 'predictive'.")
+    if local_window is not None:
+        window = local_window if window is None else Intersection([local_window, window])
     return Mechanism(
         scoring,
         alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
     )
-
-
-def _local_window(local: str, query_size: int, reach: int, num_heads: int) -> AbstractWindow:
-    if local == "monotonic":
-        return SlidingWindow(back=reach, front=reach)
-    if local == "predictive":
-        return PredictiveWindow(query_size, query_size, reach=reach, num_heads=num_heads)
-    raise UnsupportedError(f"local={local!r} must be 'monotonic', 'predictive' or None.")
 
 
 def key_value(

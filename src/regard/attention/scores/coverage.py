@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Attended, Memory, Source, StepInputs, Tree
+from regard.attention.contract import AbstractContentScore, Attended, Memory, Source, StepInputs, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.layers.eligibility import filters_of
@@ -16,7 +16,7 @@ from regard.ops import over_steps
 from regard.shapes import Float
 
 
-class CoverageScore(AbstractScore):
+class CoverageScore(AbstractContentScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b),  c_i = Σ_{i' < i} α_i'.
 
     Coverage has no upper bound: a position that had all the weight in two steps has c = 2. The authors' code leaves the
@@ -44,18 +44,11 @@ class CoverageScore(AbstractScore):
         num_heads: int = 1,
         first_alignment: Literal["zeros", "uniform"] = "zeros",
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
-        self.num_heads = num_heads
+        super().__init__(AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True))
         self.first_alignment: Literal["zeros", "uniform"] = first_alignment
-        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
         self.coverage_projection = nn.Parameter(torch.empty(num_heads, size // num_heads))
         bound = (6 / (1 + size // num_heads)) ** 0.5
         nn.init.uniform_(self.coverage_projection, -bound, bound)
-
-    def prepare(self, source: Source) -> Tree:
-        """U h, split into heads."""
-        return self.content.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """c before the first step, (R, H, S)."""
@@ -90,7 +83,7 @@ class PlaneKeys:
         return (height, positions // height) if height else (0, 0)
 
 
-class PlaneCoverageScore(AbstractScore):
+class PlaneCoverageScore(AbstractContentScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b),  f_i = F * c_i,  c_i = Σ_{i' < i} α_i', a convolution over a plane.
 
     Cells beyond the image count as zero, as does padding, which never has weight: an image has the same energies alone
@@ -123,17 +116,14 @@ class PlaneCoverageScore(AbstractScore):
         kernel_size: int | tuple[int, int] = 11,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
+        super().__init__(AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias))
         widths = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
         if len(widths) != 2 or any(width < 1 or width % 2 == 0 for width in widths):
             raise ValueError(
                 f"kernel_size={kernel_size} must be an odd number or two of them, so that a filter reaches equally far "
                 "in opposite directions."
             )
-        self.num_heads = num_heads
         self.kernel_size: tuple[int, int] = (widths[0], widths[1])
-        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
         self.filters = nn.Conv2d(
             num_heads,
             num_heads * num_filters,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from regard.attention.contract import AbstractScore, Comparison, Source, StepInputs, Tree
+from regard.attention.contract import AbstractContentScore, AbstractScore, Comparison, Source, StepInputs, Tree
 from regard.attention.sizes import group_size, head_size, split
 from regard.errors import ShapeError
 from regard.layers.linear import Linear
@@ -140,7 +140,7 @@ class BilinearScore(AbstractScore):
         return self.dot(inputs, state)
 
 
-class TanhDotScore(AbstractScore):
+class TanhDotScore(AbstractContentScore):
     """e_j = tanh(W_q q + b_q)ᵀ tanh(W_k h_j + b_k) / √d, with d the width of a head: energies lie within ±√d.
 
     Args:
@@ -156,10 +156,7 @@ class TanhDotScore(AbstractScore):
     is_positionwise = True
 
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1, bias: bool = True) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
-        self.num_heads = num_heads
-        self.content = ScaledDotScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
+        super().__init__(ScaledDotScore(query_size, memory_size, size, num_heads=num_heads, bias=bias))
 
     def prepare(self, source: Source) -> Tree:
         """tanh(W_k h + b_k), split into heads."""
@@ -170,7 +167,7 @@ class TanhDotScore(AbstractScore):
         return dot_energies(split(bounded, self.num_heads), inputs.memory.score), state
 
 
-class NormalisedDotScore(AbstractScore):
+class NormalisedDotScore(AbstractContentScore):
     """e_j = g · (W_q q / ‖W_q q‖)ᵀ (W_k h_j / ‖W_k h_j‖), with the norms of each head and a learned g for all heads.
 
     No energy is above g, however large the weights are. Initially g = log₂(L² - L), for sources of about L positions.
@@ -196,12 +193,10 @@ class NormalisedDotScore(AbstractScore):
         length: int = 50,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
-        self.content = ScaledDotScore(
+        content = ScaledDotScore(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )
-        self.num_heads = num_heads
+        super().__init__(content)
         self.head_size = self.content.head_size
         self.gain = nn.Parameter(torch.tensor(math.log2(max(length, 2) ** 2 - max(length, 2))))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.contract import AbstractScore, Attended, Memory, Source, StepInputs, Tree
+from regard.attention.contract import AbstractContentScore, AbstractScore, Attended, Memory, StepInputs, Tree
 from regard.attention.memory import FirstAlignment, first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.sizes import head_size
@@ -34,7 +34,7 @@ class Trace:
     cumulative: Float[Tensor, "R H S"]
 
 
-class LocationScore(AbstractScore):
+class LocationScore(AbstractContentScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b),  f_i = F * [earlier alignments].
 
     Positions beyond the source count as zero, so padding changes nothing.
@@ -76,8 +76,7 @@ class LocationScore(AbstractScore):
         bias: bool = True,
         detached: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
+        super().__init__(AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias))
         _check_odd("kernel_size", kernel_size)
         if location not in get_args(Location):
             raise ValueError(f"location={location!r} must be one of {', '.join(get_args(Location))}.")
@@ -88,7 +87,6 @@ class LocationScore(AbstractScore):
                 f"num_previous={num_previous} with location={location!r}: it must be 1 or more with 'previous' and "
                 "'both', and 1 with 'cumulative'."
             )
-        self.num_heads = num_heads
         self.location = location
         self.num_previous = num_previous
         self.first_alignment: FirstAlignment = first_alignment
@@ -96,7 +94,6 @@ class LocationScore(AbstractScore):
         self.detached = detached
         self.kernel_size = kernel_size
         self.sources = ("chorowski2015",) if location == "previous" else ("chorowski2015", "shen2018")
-        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
         channels = {"previous": num_previous, "cumulative": 1, "both": num_previous + 1}[location]
         self.filters = nn.Conv1d(
             num_heads * channels,
@@ -108,10 +105,6 @@ class LocationScore(AbstractScore):
         )
         self.location_projection = nn.Parameter(torch.empty(num_heads, num_filters, size // num_heads))
         nn.init.xavier_uniform_(self.location_projection)
-
-    def prepare(self, source: Source) -> Tree:
-        """U h, split into heads."""
-        return self.content.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Trace:
         """The first alignment, repeated P times."""

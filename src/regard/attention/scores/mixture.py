@@ -101,7 +101,8 @@ class MixtureScore(AbstractScore):
         """Log-densities (R, H, S) and the moved means."""
         raw = self.parameters_of_mixture(torch.tanh(self.hidden(inputs.query))).to(state.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        mean, log_weight = state + self._step(step), self._log_weight(weight)
+        mean = state + (functional.softplus(step) if self.version == "V2" else step.clamp(max=_HIGHEST).exp())
+        log_weight = weight.clamp(max=_HIGHEST) if self.version == "V0" else weight.log_softmax(-1)
         deviation = self._deviation(width)[..., None]
         positions = torch.arange(inputs.memory.num_positions, device=inputs.query.device, dtype=state.dtype)
         distance = (positions - mean[..., None]) / deviation
@@ -110,12 +111,6 @@ class MixtureScore(AbstractScore):
             density = density - deviation.log() - 0.5 * math.log(2 * math.pi)
         energies = torch.logsumexp(log_weight[..., None] + density, 2)
         return energies.clamp(min=torch.finfo(inputs.query.dtype).min / 2).to(inputs.query.dtype), mean
-
-    def _log_weight(self, raw: Tensor) -> Tensor:
-        return raw.clamp(max=_HIGHEST) if self.version == "V0" else raw.log_softmax(-1)
-
-    def _step(self, raw: Tensor) -> Tensor:
-        return functional.softplus(raw) if self.version == "V2" else raw.clamp(max=_HIGHEST).exp()
 
     def _deviation(self, raw: Tensor) -> Tensor:
         if self.version == "V2":

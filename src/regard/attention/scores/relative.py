@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Comparison, Source, StepInputs, Tree
+from regard.attention.contract import AbstractContentScore, Comparison, Source, StepInputs, Tree
 from regard.attention.scores.dot import NormalisedDotScore, ScaledDotScore
 from regard.attention.sizes import split
 from regard.errors import ShapeError, UnsupportedError
@@ -50,7 +50,7 @@ class OffsetVectors(nn.Module):
         return (offset.clamp(-self.max_distance, self.max_distance) + self.max_distance)[:, None].expand_as(weights)
 
 
-class RelativeDotScore(AbstractScore):
+class RelativeDotScore(AbstractContentScore):
     """e_ij = (W_q q_i)ᵀ(W_k h_j + a_{clip(j-i)}) / √d, with a learned vector a for every offset from -k to k.
 
     Args:
@@ -71,18 +71,12 @@ class RelativeDotScore(AbstractScore):
         max_distance: int = 16,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
-        self.content = ScaledDotScore(
+        content = ScaledDotScore(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )
-        self.num_heads = num_heads
+        super().__init__(content)
         self.offsets = OffsetVectors(max_distance, self.content.head_size)
         self.sources = ("shaw2018", *self.content.sources)
-
-    def prepare(self, source: Source) -> Tree:
-        """W_k h, split into key-value heads."""
-        return self.content.prepare(source)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         projected = self.content.project(inputs.query)
@@ -91,7 +85,7 @@ class RelativeDotScore(AbstractScore):
         return energies + offset_energies.gather(2, self.offsets.index(inputs.position, energies)), state
 
 
-class RotaryDotScore(AbstractScore):
+class RotaryDotScore(AbstractContentScore):
     """RoPE: e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d, where R_t rotates pair p of a head's features by t / base^{2p/d'}.
 
     The energy depends on the offset only, as R_iᵀ R_j = R_{j-i}. Keys are rotated once, when they are prepared.
@@ -124,12 +118,11 @@ class RotaryDotScore(AbstractScore):
         normalised: bool = False,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
         kind = NormalisedDotScore if normalised else ScaledDotScore
-        self.content: ScaledDotScore | NormalisedDotScore = kind(
+        content = kind(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )
+        super().__init__(content)
         width = self.content.head_size
         self.rotary_size = width if rotary_size is None else rotary_size
         if self.rotary_size % 2 or not 0 < self.rotary_size <= width:
@@ -139,7 +132,6 @@ class RotaryDotScore(AbstractScore):
             )
         if layout not in ("interleaved", "half"):
             raise UnsupportedError(f"layout={layout!r} must be 'interleaved' or 'half'.")
-        self.num_heads = num_heads
         self.layout: Literal["interleaved", "half"] = layout
         self.base = base
         self.sources = ("su2021", *self.content.sources)
@@ -163,7 +155,7 @@ class RotaryDotScore(AbstractScore):
         return ops.rotate(x, position_angles(positions, self.rotary_size, self.base), self.layout)
 
 
-class TransformerXLScore(AbstractScore):
+class TransformerXLScore(AbstractContentScore):
     """e_ij = [(W_q q_i + u)ᵀ W_k h_j + (W_q q_i + v)ᵀ W_r r_{i-j}] / √d, with r the sinusoids of the offset.
 
     r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets are signed:
@@ -193,23 +185,17 @@ class TransformerXLScore(AbstractScore):
         position_size: int | None = None,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
+        content = ScaledDotScore(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        super().__init__(content)
         self.position_size = memory_size + memory_size % 2 if position_size is None else position_size
         if self.position_size < 2 or self.position_size % 2:
             raise ShapeError(f"position_size={self.position_size} must be even: sines and cosines come in pairs.")
-        self.content = ScaledDotScore(
-            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
-        )
-        self.num_heads = num_heads
         self.offset_projection = Linear(self.position_size, size, bias=False)
         self.content_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
         self.offset_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
         self.sources = ("dai2019", *self.content.sources)
-
-    def prepare(self, source: Source) -> Tree:
-        """W_k h, split into key-value heads."""
-        return self.content.prepare(source)
 
     def forward(self, inputs: StepInputs, state: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         projected = self.content.project(inputs.query)

@@ -155,8 +155,8 @@ class DocumentEvaluation:
         return {
             "error_rate": 1 - self.scores.accuracy,
             "accuracy": self.scores.accuracy,
-            "macro_f1": self.scores.macro_f1,
-            "micro_f1": self.scores.micro_f1,
+            "macro_f1": self.scores.macro.f1,
+            "micro_f1": self.scores.micro.f1,
             **({} if self.loss is None else {"loss": self.loss}),
             "documents": len(self.scored),
         }

@@ -133,7 +133,7 @@ class LabellingEvaluation:
         return {
             "token_error_rate": 1 - self.scores.accuracy,
             "sentence_error_rate": sum(each.errors > 0 for each in self.scored) / len(self.scored),
-            "macro_f1": self.scores.macro_f1,
+            "macro_f1": self.scores.macro.f1,
             **{name: scores.figures()["f1"] for name, scores in spans.items() if scores is not None},
             "sentences": len(self.scored),
         }
