@@ -18,7 +18,7 @@ from regard.config import load as read_config
 from regard.data.text import synthetic
 from regard.errors import ConfigError
 from regard.interop.annotated_transformer import AnnotatedLayerNorm
-from regard.layers import FeedForward, GatedFeedForward, items
+from regard.layers import FeedForward, items
 from regard.losses import cross_entropy
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder, TransformerEncoder
 from regard.tasks import explain, load, train
@@ -123,7 +123,8 @@ def test_an_option_keeps_the_laws_and_changes_the_outputs(key: str) -> None:
 def test_parts_are_what_the_options_name() -> None:
     module = built(both(activation="swiglu", norm_epsilon=0.01, feed_forward_size=10))
     layer = module.decoder.layers[0]
-    assert type(layer.feed_forward) is GatedFeedForward
+    assert type(layer.feed_forward) is FeedForward
+    assert layer.feed_forward.activation == "swiglu"
     assert layer.feed_forward.inner.out_features == 10
     assert all(norm.eps == 0.01 for norm in module.modules() if isinstance(norm, nn.LayerNorm))
     x = torch.randn(3, 8, dtype=torch.float64)

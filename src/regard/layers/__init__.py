@@ -7,7 +7,7 @@ from regard.layers.cells.cell import Cell
 from regard.layers.cells.reset_before import ResetBeforeGRU
 from regard.layers.convolution import ConvolutionBlock, MaskedConvolution
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
+from regard.layers.feed_forward import Activation, FeedForward, Norm, Residual
 from regard.layers.linear import Linear
 from regard.layers.positions import (
     BlockedSinusoidalPositions,
@@ -30,7 +30,6 @@ __all__ = [
     "ConvolutionBlock",
     "Dropout",
     "FeedForward",
-    "GatedFeedForward",
     "Highway",
     "LearnedPositions",
     "Linear",
@@ -50,5 +49,4 @@ __all__ = [
     "ValueEmbedding",
     "ValueHead",
     "Zoneout",
-    "feed_forward",
 ]

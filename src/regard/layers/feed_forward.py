@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -25,77 +25,36 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """W₂ dropout(f(W₁ x + b₁)) + b₂ at every position.
+    """W₂ dropout(f(W₁ x + b₁)) + b₂ at every position; with `swiglu` W₂ dropout(silu(V x + c) ⊙ (W₁ x + b₁)) + b₂.
 
     Args:
         size: D, of input and output.
-        hidden_size: the width between.
-        dropout: after the activation.
-        activation: f: `relu`; `gelu`, x Φ(x); or `silu`, x σ(x), also called swish.
+        hidden_size: the width between; with two thirds of it `swiglu` has as many weights as the others.
+        dropout: after the activation or the product.
+        activation: f: `relu`; `gelu`, x Φ(x); or `silu`, x σ(x), also called swish; or `swiglu`.
 
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.3; gelu: Hendrycks & Gimpel 2016 (arXiv 1606.08415).
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.3; gelu: Hendrycks & Gimpel 2016 (arXiv 1606.08415);
+    swiglu: Shazeer 2020 (arXiv 2002.05202), equation 6, with biases.
     """
 
-    def __init__(
-        self,
-        size: int,
-        hidden_size: int,
-        *,
-        dropout: float = 0.0,
-        activation: Literal["relu", "gelu", "silu"] = "relu",
-    ) -> None:
+    def __init__(self, size: int, hidden_size: int, *, dropout: float = 0.0, activation: Activation = "relu") -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise UnsupportedError(f"activation={activation!r} must be one of {', '.join(ACTIVATIONS)}.")
+        if activation not in get_args(Activation):
+            raise UnsupportedError(f"activation={activation!r} must be one of {', '.join(get_args(Activation))}.")
         self.activation = activation
-        self.inner = Linear(size, hidden_size)
-        self.outer = Linear(hidden_size, size)
-        self.dropout = Dropout(dropout)
-        for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
-
-
-class GatedFeedForward(nn.Module):
-    """SwiGLU: W₂ dropout(silu(W x + b) ⊙ (V x + c)) + b₂ at every position.
-
-    Args:
-        size: D, of input and output.
-        hidden_size: the width between; `FeedForward` has as many weights with 3/2 of it.
-        dropout: after the product.
-
-    Source: Shazeer 2020 (arXiv 2002.05202), equation 6, with biases.
-    """
-
-    def __init__(self, size: int, hidden_size: int, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.gate = Linear(size, hidden_size)
+        self.gate = Linear(size, hidden_size) if activation == "swiglu" else None
         self.inner = Linear(size, hidden_size)
         self.outer = Linear(hidden_size, size)
         self.dropout = Dropout(dropout)
         for layer in (self.gate, self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+            if layer is not None:
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        return self.outer(self.dropout(functional.silu(self.gate(x)) * self.inner(x)))
-
-
-def feed_forward(
-    size: int, hidden_size: int, *, dropout: float = 0.0, activation: Activation = "relu"
-) -> FeedForward | GatedFeedForward:
-    """The feed-forward sublayer with an activation, by its name.
-
-    Args:
-        size, hidden_size, dropout: as in `FeedForward`.
-        activation: of `FeedForward`, or `swiglu`, a `GatedFeedForward`.
-    """
-    if activation == "swiglu":
-        return GatedFeedForward(size, hidden_size, dropout=dropout)
-    return FeedForward(size, hidden_size, dropout=dropout, activation=activation)
+        if self.gate is not None:
+            return self.outer(self.dropout(functional.silu(self.gate(x)) * self.inner(x)))
+        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
 
 
 class Residual(nn.Module):

@@ -14,7 +14,7 @@ from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
 from regard.errors import UnsupportedError
-from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
+from regard.layers import Activation, FeedForward, Norm, PositionedEmbedding
 from regard.models.language_model import AbstractLanguageModel, LanguageState, by_position, recorded_by_position
 from regard.models.transformer_layers import last_norm, residuals
 from regard.models.transformer_options import (
@@ -77,7 +77,7 @@ class CausalLayer(nn.Module):
         self.reach = reach
         self.attention = attention
         inside = dropout if activation_dropout is None else activation_dropout
-        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=inside, activation=activation)
         self.residuals = residuals(2, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def begin(self, num_rows: int, like: Tensor) -> CausalCache:

@@ -12,7 +12,7 @@ from regard.attention.contract import Tree
 from regard.attention.interface import AbstractAttention
 from regard.attention.refined import Refined
 from regard.errors import UnsupportedError
-from regard.layers import Activation, Norm, Residual, feed_forward
+from regard.layers import Activation, FeedForward, Norm, Residual
 from regard.shapes import Bool, Float
 
 
@@ -62,7 +62,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = attention
         inside = dropout if activation_dropout is None else activation_dropout
-        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=inside, activation=activation)
         self.residuals = residuals(2, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
@@ -110,7 +110,7 @@ class DecoderLayer(nn.Module):
         self.attention = attention
         self.cross_attention = cross_attention
         inside = dropout if activation_dropout is None else activation_dropout
-        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=inside, activation=activation)
         self.residuals = residuals(3, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def initial_state(self, memory: Tree, num_hypotheses: int, nothing: Float[Tensor, "R 0 D"]) -> LayerState:

@@ -24,7 +24,7 @@ class TransformerOptions:
     """Options of `transformer_encoder`, `transformer_decoder` and `transformer_language_model`.
 
     Args:
-        activation: of the feed-forward sublayers (`layers.feed_forward`).
+        activation: of the feed-forward sublayers (`layers.FeedForward`).
         activation_dropout: after the activation; the dropout of the layers if None.
         attention_dropout: on the weights of attention.
         norm_epsilon: is added to the variance in layer norms.

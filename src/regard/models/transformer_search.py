@@ -32,7 +32,6 @@ from regard.attention import (
 )
 from regard.layers import (
     FeedForward,
-    GatedFeedForward,
     Residual,
 )
 from regard.layers.dropout import Dropout, drops
@@ -198,10 +197,10 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
 
 
 def _feed_forward(module: Any, name: str) -> tuple[Affine, Affine, Affine | None, Any]:
-    _require(module, name, (FeedForward, GatedFeedForward))
+    _require(module, name, (FeedForward,))
     _undropped(module.dropout, f"{name}.dropout")
     inner, outer = _affine(module.inner, f"{name}.inner"), _affine(module.outer, f"{name}.outer")
-    if type(module) is GatedFeedForward:
+    if module.gate is not None:
         return inner, outer, _affine(module.gate, f"{name}.gate"), "silu"
     return inner, outer, None, module.activation
 

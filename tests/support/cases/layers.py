@@ -176,8 +176,8 @@ LAYERS: tuple[LayerCase, ...] = (
     *(
         LayerCase(
             f"feed-forward, {activation}",
-            (layers.feed_forward, layers.FeedForward, layers.GatedFeedForward),
-            lambda activation=activation: layers.feed_forward(4, 6, activation=activation),  # type: ignore[misc]
+            (layers.FeedForward,),
+            lambda activation=activation: layers.FeedForward(4, 6, activation=activation),  # type: ignore[misc]
             lambda: (draw(3, 5, 4),),
         )
         for activation in ("relu", "gelu", "silu", "swiglu")

@@ -24,7 +24,7 @@ from regard.data.text.vocabulary import SPECIALS
 from regard.errors import UnsupportedError
 from regard.interop.export.facts import write_pieces
 from regard.layers import PositionedEmbedding, TokenEmbedding, TokenHead
-from regard.layers.feed_forward import FeedForward, GatedFeedForward, Residual
+from regard.layers.feed_forward import FeedForward, Residual
 from regard.layers.positions import LearnedPositions
 from regard.lazy import optional
 from regard.models import TransformerDecoder, TransformerEncoder
@@ -120,7 +120,7 @@ def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
     if final and not around.first:
         _unsupported(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
     forward = stack.layers[0].feed_forward
-    gated = isinstance(forward, GatedFeedForward)
+    gated = forward.gate is not None
     activation = specs.Activation[ACTIVATIONS["silu" if gated else forward.activation]]
     return {"pre_norm": around.first, "no_final_norm": not final, "activation": activation, "ffn_glu": gated}
 
@@ -229,8 +229,8 @@ def _set_cross_attention(theirs: Any, ours: Any, around: Residual) -> None:
     _set_norm(theirs.layer_norm, around.norm)
 
 
-def _set_feed_forward(theirs: Any, ours: FeedForward | GatedFeedForward, around: Residual) -> None:
-    if isinstance(ours, GatedFeedForward):
+def _set_feed_forward(theirs: Any, ours: FeedForward, around: Residual) -> None:
+    if ours.gate is not None:
         _set_linear(theirs.linear_0, [ours.gate])
         _set_linear(theirs.linear_0_noact, [ours.inner])
     else:
