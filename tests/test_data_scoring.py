@@ -15,7 +15,6 @@ from regard.data import Pair
 from regard.data.text import Normalisation, group
 from regard.errors import RegardError
 from regard.metrics import (
-    character_error_rate,
     edit_distance,
     sequence_accuracy,
     sequence_error_rate,
@@ -73,7 +72,7 @@ def test_rates_with_one_reference_are_those_of_jiwer() -> None:
     assert symbol_error_rate([o.split() for o in outputs], split) == pytest.approx(
         jiwer.wer(references, outputs), abs=1e-12
     )
-    assert character_error_rate(outputs, lists) == pytest.approx(jiwer.cer(references, outputs), abs=1e-12)
+    assert symbol_error_rate(outputs, lists) == pytest.approx(jiwer.cer(references, outputs), abs=1e-12)
 
 
 def test_an_item_is_right_when_its_output_is_any_of_its_references() -> None:
@@ -111,7 +110,7 @@ def test_empty_outputs_and_references_have_a_rate() -> None:
     ],
 )
 def test_references_that_do_not_fit_are_refused(outputs: list[str], references: list[list[str]], words: str) -> None:
-    for rate in (symbol_error_rate, sequence_accuracy, sequence_error_rate, character_error_rate):
+    for rate in (symbol_error_rate, sequence_accuracy, sequence_error_rate):
         with pytest.raises(RegardError, match=words):
             rate(outputs, references)
 

@@ -38,7 +38,6 @@ from regard.metrics.captions import CaptionScores, caption_scores, caption_words
 from regard.metrics.classification import LabelScores, score_labels
 from regard.metrics.edit_distance import (
     ExpressionRates,
-    character_error_rate,
     edit_distance,
     expression_rates,
     sequence_accuracy,
@@ -75,7 +74,6 @@ __all__ = [
     "SpanScores",
     "caption_scores",
     "caption_words",
-    "character_error_rate",
     "corpus_score",
     "coverage",
     "diagonality",

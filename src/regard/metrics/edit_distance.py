@@ -57,8 +57,8 @@ def symbol_errors(output: Symbols, references: Sequence[Symbols]) -> tuple[int, 
 def symbol_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
     """Edit distances to the nearest references over the lengths of those references, both summed over the items.
 
-    With phones as symbols this is the phone error rate, with words the word error rate of sentences. It can exceed 1,
-    and is infinite if all references are empty and an output is not.
+    With phones as symbols this is the phone error rate, with words the word error rate of sentences, and of texts the
+    character error rate. It can exceed 1, and is infinite if all references are empty and an output is not.
 
     >>> symbol_error_rate(["ab", "x"], [["abc"], ["x", "y"]])
     0.25
@@ -83,15 +83,6 @@ def sequence_accuracy(outputs: Sequence[Symbols], references: Sequence[Sequence[
 def sequence_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
     """The share of items whose output equals none of their references: for words to phones, the word error rate."""
     return 1 - sequence_accuracy(outputs, references)
-
-
-def character_error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """`symbol_error_rate` of the characters of texts.
-
-    >>> character_error_rate(["holle"], [["hello"]])
-    0.4
-    """
-    return symbol_error_rate(outputs, references)
 
 
 class ExpressionRates(TypedDict):
