@@ -190,8 +190,8 @@ class Mechanism(AbstractAttention):
         if self.is_recurrent:
             recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
             raise UnsupportedError(
-                f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
-                "positions it began with. Prepare the whole memory first."
+                f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} depends on the "
+                "number of positions. Prepare the whole memory first."
             )
         start = memory.num_positions if memory.filled is None else memory.filled[0]
         added = self._prepare(values, keys, keep_mask(values, mask), start)

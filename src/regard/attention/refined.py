@@ -176,7 +176,7 @@ class Refined(AbstractComposite):
             "its energies do not decide its weights": not attention.is_normalised,
         }
         if reason := next((reason for reason, holds in reasons.items() if holds), None):
-            raise UnsupportedError(f"Attention cannot be refined here: {reason}.")
+            raise UnsupportedError(f"This attention cannot be refined: {reason}.")
         self.attention = attention
         self.previous_heads = previous_heads
         self.own = own
@@ -224,8 +224,8 @@ class Refined(AbstractComposite):
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
         """Not supported, as the state depends on the number of positions."""
         raise UnsupportedError(
-            "The memory of a refined attention cannot grow: its coverage is tied to the positions it began with. "
-            "Prepare the whole memory first."
+            "The memory of a refined attention cannot grow: its coverage depends on the number of positions. Prepare "
+            "the whole memory first."
         )
 
     def initial_state(self, memory: RefinedMemory, num_hypotheses: int = 1) -> RefinedState:

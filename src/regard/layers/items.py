@@ -215,7 +215,7 @@ class ItemDraws:
         if not fits:
             raise ShapeError(
                 f"Dropout by item takes (B, T, D), or a step (R, D) with R a multiple of B, for B={batch} items; got "
-                f"{tuple(x.shape)}. Use torch.nn.Dropout where rows are no items."
+                f"{tuple(x.shape)}. Use torch.nn.Dropout if rows are not items."
             )
 
     def _mask(self, like: Tensor, p: float, site: int, items: Tensor, positions: Tensor) -> Tensor:

@@ -152,7 +152,7 @@ def _measure(caption: CaptionMaps) -> MeasuredMaps:
             size = caption.size
             if size is None:
                 if caption.image is None:
-                    raise ShapeError("boxes need the size, or the image, that the grid covers.")
+                    raise ShapeError("boxes need the size of the picture, or an image.")
                 size = np.shape(caption.image)[0], np.shape(caption.image)[1]
             points = pointing(caption.maps, caption.boxes, size=size, **where)
         ink = None if caption.image is None else ink_share(caption.maps, caption.image, **where)

@@ -100,7 +100,7 @@ class ForwardAlignment(AbstractAlignment):
     def __init__(self, *, num_heads: int = 1, agent: TransitionAgent | None = None) -> None:
         super().__init__()
         if agent is not None and agent.num_heads != num_heads:
-            raise ValueError(f"num_heads={num_heads}, and the agent has {agent.num_heads}: give both the same.")
+            raise ValueError(f"num_heads={num_heads} must be that of the agent, {agent.num_heads}.")
         self.num_heads = num_heads
         self.agent = agent
         self.uses_query = agent is not None

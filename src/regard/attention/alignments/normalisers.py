@@ -16,11 +16,7 @@ from regard.shapes import Bool, Float
 
 
 class AbstractNormaliser(AbstractAlignment):
-    """Weights that depend on the energies of one step only.
-
-    Args:
-        sharpening: β, a factor on the energies; above 1 the weights are more peaked.
-    """
+    """Weights that depend on the energies of one step only, multiplied by a factor β, the `sharpening`."""
 
     is_positionwise = True
 
@@ -46,6 +42,9 @@ class AbstractNormaliser(AbstractAlignment):
 class SoftmaxAlignment(AbstractNormaliser):
     """α_j = exp(β e_j) / Σ_k exp(β e_k) over the support.
 
+    Args:
+        sharpening: β; above 1 the weights are more peaked.
+
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 6; sharpening: Chorowski et al. 2015
     (arXiv 1506.07503), section 2.3.
     """
@@ -62,6 +61,9 @@ class SoftmaxAlignment(AbstractNormaliser):
 
 class SparsemaxAlignment(AbstractNormaliser):
     """The distribution over the support that is nearest to β e: α_j = max(β e_j - τ, 0), with τ such that Σ α_j = 1.
+
+    Args:
+        sharpening: β; above 1 the weights are more peaked, and fewer are above 0.
 
     Source: Martins & Astudillo 2016 (arXiv 1602.02068), section 2.
     """
