@@ -102,7 +102,7 @@ def score_labels(outputs: ArrayLike, references: ArrayLike, *, num_labels: int |
         RegardError: if there are no items, the shapes or types do not fit, or an id is not below C.
 
     >>> scores = score_labels([0, 2, 1, 0], [0, 1, 1, 0], num_labels=3)
-    >>> scores.accuracy, scores.f1.round(2).tolist(), round(scores.macro_f1, 2)
+    >>> scores.accuracy, scores.f1.round(2).tolist(), round(scores.macro.f1, 2)
     (0.75, [1.0, 0.67, 0.0], 0.56)
     >>> scores.confusion.tolist()
     [[2, 0, 0], [0, 1, 1], [0, 0, 0]]
