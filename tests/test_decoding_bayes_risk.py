@@ -189,9 +189,9 @@ def test_chrf_and_a_users_own_utility_see_texts_and_other_utilities_symbols():
 def test_what_cannot_be_judged_is_refused():
     decoder = HistoryDecoder(5, 3)
     drawn = search(decoder, decoder.prepare(sources(2)), Search(method="sampling", num_best=3, seed=1), **ARGUMENTS)
-    with pytest.raises(ShapeError, match="as many sentences; got 2, 1"):
+    with pytest.raises(ShapeError, match="lists of equal length B; got 2 and 1"):
         minimum_bayes_risk(drawn, drawn[:1])
-    with pytest.raises(ConfigError, match="Sentence 1 has candidates and no references"):
+    with pytest.raises(ConfigError, match="Sentence 1 has candidates but no references"):
         minimum_bayes_risk(drawn, [drawn[0], []])
     with pytest.raises(ShapeError, match=r"\(candidates, references\) = \(\d, \d\); got \(1,\)"):
         minimum_bayes_risk(drawn, utility=lambda candidates, references: np.zeros(1))

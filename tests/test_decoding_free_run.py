@@ -287,7 +287,7 @@ def test_the_gradient_of_a_free_run_flows_through_what_is_fed_unless_feed_detach
 
 
 def test_a_head_and_continuous_must_agree():
-    with pytest.raises(UnsupportedError, match="but a TokenHead gives log-probabilities"):
+    with pytest.raises(UnsupportedError, match="but a TokenHead returns log-probabilities"):
         TransformerDecoder(ValueEmbedding(2, 4), tiny.transformer().layers, TokenHead(4, 4), continuous=True)
     decoder = recurrent()
     for head in (ValueHead(4, 2), QuantileHead(4, 2)):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from decoders import BOS, HistoryDecoder, outputs, sources
 from plain_search import Plain
 from regard.decoding import Constraints, NoPenalty, Search, SearchSource, penalty_of, rescore, search, stream
-from regard.decoding.expansion import all_scores, expand
+from regard.decoding.keep_finished import all_scores, expand
 from regard.errors import ConfigError
 from test_decoding_options import attending, settings_of_searches, source_of
 

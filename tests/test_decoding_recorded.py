@@ -23,6 +23,7 @@ from regard.models import (
     Encoded,
     RecurrentDecoder,
     TransformerDecoder,
+    TransformerLanguageModel,
     transformer_decoder,
     transformer_language_model,
 )
@@ -177,7 +178,7 @@ def test_recorded_steps_of_a_language_model(reach: int | None, monkeypatch: pyte
 
     expected = continued()
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
-    monkeypatch.setattr("regard.models.language_search.unsupported_reason", lambda model, memory=None: "it is on a GPU")
+    monkeypatch.setattr(TransformerLanguageModel, "_unsupported_in_search", lambda self, memory=None: "it is on a GPU")
     for _ in range(3):
         assert continued() == expected
     made_for = recordings(decoder)
@@ -202,10 +203,10 @@ def test_what_python_does_beside_tensors_is_not_recorded(monkeypatch: pytest.Mon
     decoder = model()
     assert recorded.unsupported_reason(decoder) is None
     assert recorded.unsupported_reason(model().train()) == "the decoder is in training mode"
-    assert "is no module" in str(recorded.unsupported_reason(object()))
+    assert "is no nn.Module" in str(recorded.unsupported_reason(object()))
     hooked = model()
     hooked.head.register_forward_hook(lambda *_: None)
-    assert recorded.unsupported_reason(hooked) == "hooks of head want to be called"
+    assert recorded.unsupported_reason(hooked) == "head has forward hooks"
 
     class Own(nn.Linear):
         pass

@@ -66,5 +66,5 @@ def test_what_cannot_be_reranked_is_refused():
     _, found, _, rescored = found_by_two()
     with pytest.raises(ConfigError, match=r"weight=1\.5: expected a number from 0 to 1"):
         rerank(found, rescored, weight=1.5)
-    with pytest.raises(ShapeError, match="lists of the same lengths"):
+    with pytest.raises(ShapeError, match="must have the same lengths"):
         rerank(found, rescored[:1])

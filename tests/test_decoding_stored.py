@@ -197,7 +197,7 @@ def test_where_nothing_could_be_stored_is_an_error():
         with pytest.raises(UnsupportedError, match="int8 is impossible here: it computes in float32"):
             search(wide, memory, stored, **told)
     simple = SimpleDecoder(lambda given: (given, given), lambda ids, memory, state: (state.log_softmax(1), state))
-    with pytest.raises(UnsupportedError, match="int8 is impossible here: SimpleDecoder multiplies by no `Linear`"):
+    with pytest.raises(UnsupportedError, match="int8 is impossible here: SimpleDecoder has no `Linear`"):
         search(simple, simple.prepare(torch.zeros(1, 5)), stored, bos=0, eos=1, max_length=3)
     pair = EnsembleDecoder([weighty(transformer()), weighty(recurrent()).double()])
     encoded = tree.map(lambda x: x.double() if x.is_floating_point() else x, source())

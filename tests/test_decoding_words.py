@@ -93,7 +93,7 @@ def test_numbers_of_other_positions_are_refused(source: Tensor, target: Tensor, 
 
 
 def test_a_number_above_the_count_is_refused() -> None:
-    with pytest.raises(ShapeError, match="source_words has the number 4, but there are 2 words"):
+    with pytest.raises(ShapeError, match="source_words has the index 4, but there are 2 words"):
         merge_words(torch.rand(1, 2), torch.tensor([0, 4]), torch.tensor([0]), num_source=2)
 
 

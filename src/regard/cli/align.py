@@ -108,7 +108,7 @@ def align(
         loaded.check_trained(*filter(None, (path, target, references)))
         judge = ReferenceLinks(references, pairs, first)
     other = None if reverse is None else Reverse(reverse, device, pairs, symmetrise or "grow-diag-final-and")
-    from regard.decoding.aligned import pairs_of
+    from regard.decoding.words import pairs_of
 
     choices = {"words": not symbols, "end_symbol": end_symbol, "normalise": normalise, "strict": strict}
 
@@ -168,8 +168,8 @@ def _check_flags(kind: str, output: Path | None, **flags: Any) -> None:
 
 
 def _lines(everything: Iterator[Any], kind: str, *, scores: bool, threshold: float | None) -> Iterator[str]:
-    """The lines of an output; in pharaoh one for each line of the input, blank ones included."""
-    from regard.decoding.aligned import pharaoh
+    """The lines of an output; in pharaoh one for each line of the input, also for blank ones, which are no pairs."""
+    from regard.decoding.words import pharaoh
 
     written = 0
     if kind == "tsv":

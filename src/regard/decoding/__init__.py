@@ -1,10 +1,8 @@
-"""Searches over any decoder that has the interface of `regard.models.contract.Decoder`."""
+"""Searches over any decoder with the methods of `regard.models.contract.Decoder`."""
 
 from regard.config.search import Search
-from regard.decoding.aligned import AlignedPair
 from regard.decoding.bayes_risk import minimum_bayes_risk
 from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
-from regard.decoding.directions import join_directions
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run, stop_at_logit, stop_at_silence
 from regard.decoding.penalty import (
     AbstractPenalty,
@@ -25,13 +23,13 @@ from regard.decoding.processor import (
     SearchState,
     UnknownPenalty,
 )
-from regard.decoding.rescore import force_align, rerank, rescore, reverse
+from regard.decoding.rescore import force_align, join_directions, rerank, rescore, reverse
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
 from regard.decoding.search import search
 from regard.decoding.simple import SimpleDecoder
 from regard.decoding.stream import Increment, stream
 from regard.decoding.utility import utilities
-from regard.decoding.words import WordAlignment, hard_links, merge_words, symmetrise
+from regard.decoding.words import AlignedPair, WordAlignment, hard_links, merge_words, symmetrise
 
 __all__ = [
     "AbstractPenalty",

@@ -1,4 +1,4 @@
-"""Phrases that outputs must contain: the beam is shared by hypotheses that have different shares of them."""
+"""Beam search for outputs that must contain phrases: dynamic beam allocation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from regard.shapes import Bool, Float, Int
 class Banks:
     """Dynamic beam allocation.
 
-    The bank of a hypothesis is the number of tokens of its phrases that it has: all of a phrase that it contains, and
-    of any other the longest beginning with which the hypothesis ends. The candidates for the next beam are the most
-    probable continuations of every hypothesis, and for each phrase that it lacks the token that continues it. The
-    places of the beam go round the banks, from the fullest to the emptiest: each takes its most probable candidate,
-    then its second, and so on, until the beam is full. So no bank takes the places of another one that has candidates,
-    and the hypothesis that is nearest to its phrases always has a place.
+    The bank of a hypothesis is the number of phrase tokens that it has: all tokens of a phrase that it contains, and
+    for any other phrase the length of its longest prefix that is a suffix of the hypothesis. The candidates for the
+    next beam are the most probable continuations of every hypothesis, and for each missing phrase the token that
+    continues it. The places of the beam are assigned in rounds over the banks, from the highest to the lowest: each
+    bank gets its most probable candidate, then its second, and so on, until the beam is full. So no bank displaces
+    another that has candidates, and the hypothesis with the most phrase tokens always has a place.
 
     Source: Post and Vilar 2018, Fast Lexically Constrained Decoding with Dynamic Beam Allocation, section 4. There the
-    beam is divided into equal parts and what a bank cannot fill goes to others; phrases do not overlap.
+    beam is divided into equal parts, unused places go to other banks, and phrases do not overlap.
     """
 
     def __init__(self, constraints: Sequence[Constraints], device: torch.device) -> None:
         self._phrases = Phrases.of([row.include for row in constraints], device)
 
     def begin(self, sentences: Int[Tensor, " R"]) -> Bool[Tensor, "R P"]:
-        """Which phrases of its sentence a hypothesis without tokens contains."""
+        """The phrases that empty hypotheses contain: those of length 0."""
         return self._phrases.lengths[sentences] == 0
 
     def extend(
@@ -50,23 +50,23 @@ class Banks:
 
         Args:
             processed: the log-probabilities of the next token.
-            totals: those of the hypotheses, -inf for none.
-            tokens: theirs so far.
-            sentences: those that they belong to.
-            contained: which phrases they contain.
-            width: the places of the beam.
+            totals: those of the hypotheses, -inf if there is none.
+            tokens: the tokens so far.
+            sentences: the index of each row's sentence.
+            contained: the phrases that each hypothesis contains.
+            width: of the next beam.
 
         Returns:
-            Log-probabilities (B, width), falling; tokens; the places of their parents in (B, K); phrases that they
-            contain, (B, width, P).
+            Log-probabilities (B, width), descending; tokens; the places of their parents in (B, K); the phrases that
+            they contain, (B, width, P).
         """
         self._phrases.require_tokens(processed)
         phrases, count = self._phrases[sentences], len(totals)
         begun = phrases.begun(tokens)
         steps = torch.arange(begun.shape[2], device=tokens.device)
         values, candidates = largest(processed, width, without=eos)
-        furthest = (begun * steps).amax(-1, keepdim=True)
-        further = phrases.tokens.gather(2, furthest)[..., 0].masked_fill(contained, NONE).sort(1).values
+        longest = (begun * steps).amax(-1, keepdim=True)
+        further = phrases.tokens.gather(2, longest)[..., 0].masked_fill(contained, NONE).sort(1).values
         fresh = (further != NONE) & ~(further[..., None] == candidates[:, None]).any(-1)
         fresh[:, 1:] &= further[:, 1:] != further[:, :-1]
         further = further.clamp(min=0)
@@ -79,9 +79,7 @@ class Banks:
         contained = contained[:, None] | (reached == lengths)
         bank = torch.where(contained, lengths, reached).sum(-1).view(count, -1)
         summed = (totals.view(-1, 1) + values).masked_fill(totals.view(-1, 1) == -inf, -inf).view(count, -1)
-
-        summed, bank = widened(summed, width, -inf), widened(bank, width, 0)  # a small vocabulary may have fewer
-
+        summed, bank = widened(summed, width, -inf), widened(bank, width, 0)  # for small vocabularies
         chosen = allocate(summed, bank, width)
         new_totals, chosen = summed.gather(1, chosen), chosen.clamp(max=len(totals[0]) * candidates.shape[1] - 1)
         parents = chosen // candidates.shape[1]
@@ -91,7 +89,7 @@ class Banks:
 
 
 def allocate(totals: Float[Tensor, "B M"], bank: Int[Tensor, "B M"], count: int) -> Int[Tensor, "B C"]:
-    """The candidates that get the places of a beam, the most probable first; the first of equal ones.
+    """The candidates that get the `count` places of a beam, most probable first; of equal ones the first.
 
     >>> allocate(torch.tensor([[-1.0, -2.0, -3.0, -9.0]]), torch.tensor([[0, 0, 0, 1]]), 3)
     tensor([[0, 1, 3]])

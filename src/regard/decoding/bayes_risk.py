@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: the output that is the most useful on average, if samples of the model are right in its place."""
+"""Minimum Bayes risk decoding: the output with the highest expected utility against samples of the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.errors import ConfigError, ShapeError
 Text = Callable[[Sequence[int]], str]
 """From the tokens of an output, without the end of sentence, to its text."""
 Texts = Text | Sequence[Text]
-"""One for all sentences, or one for each."""
+"""A function for all sentences, or one for each."""
 
 
 def minimum_bayes_risk(
@@ -30,24 +30,23 @@ def minimum_bayes_risk(
 ) -> list[list[Hypothesis]]:
     """The candidates of every sentence with the greatest expected utility, the mean of u(c, r) over references r.
 
-    A reference counts as often as it is there. Of equal candidates the one with the highest log-probability stays, and
-    it is ahead of another with the same expected utility if its log-probability is higher.
+    Repeated references count repeatedly. Of equal candidates the one with the highest log-probability is kept; ties of
+    expected utility are broken by log-probability.
 
     Args:
-        candidates: of each of B sentences, samples or the hypotheses of a beam.
-        references: of each sentence, samples of the model; the candidates themselves if None.
-        utility: a utility by name (`regard.decoding.utility.utilities`), or a function of the outputs of a sentence.
-        num_best: how many are returned, best first; there may be fewer.
-        text: makes texts of tokens, of all sentences or a function for each. `chrf` and a function get texts if it is
-            given; other utilities compare tokens.
+        candidates: for each of B sentences, samples or the hypotheses of a beam.
+        references: for each sentence, samples of the model; the candidates themselves if None.
+        utility: a name (`regard.decoding.utility.utilities`), or a function of the outputs of a sentence.
+        num_best: the number of candidates that are returned, best first; there may be fewer.
+        text: converts tokens to text, for all sentences or one function for each. If given, `chrf` and functions
+            compare texts; other utilities always compare tokens.
 
     Returns:
-        The hypotheses as they were, with the expected utility as their score. The end of sentence is no symbol of an
-        output.
+        The hypotheses with the expected utility as their score. Utilities ignore the end of sentence.
 
     Raises:
         ConfigError: for a sentence with candidates and no references.
-        ShapeError: for lists of other sentences, or a function that returns another shape.
+        ShapeError: for lists of different lengths, or a function that returns another shape.
 
     Source: Eikema and Aziz 2022, Sampling-Based Approximations to Minimum Bayes Risk Decoding for Neural Machine
     Translation (arXiv 2108.04718), sections 2.3 and 3; references other than the candidates: their section 4, and
@@ -56,10 +55,10 @@ def minimum_bayes_risk(
     references = candidates if references is None else references
     if len(candidates) != len(references):
         raise ShapeError(
-            f"Candidates and references are of as many sentences; got {len(candidates)}, {len(references)}."
+            f"candidates and references must be lists of equal length B; got {len(candidates)} and {len(references)}."
         )
     if lacking := [b for b, (c, r) in enumerate(zip(candidates, references)) if c and not r]:
-        raise ConfigError(f"Sentence {lacking[0]} has candidates and no references; draw some samples.")
+        raise ConfigError(f"Sentence {lacking[0]} has candidates but no references; draw at least one sample.")
     best = [_distinct(hypotheses) for hypotheses in candidates]
     counts = [Counter(map(_symbols, hypotheses)) for hypotheses in references]
     shown: Sequence[Callable[[tuple[int, ...]], Output]] = [tuple] * len(candidates)

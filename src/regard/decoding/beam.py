@@ -1,9 +1,14 @@
-"""Beam search."""
+"""Beam search: the search, its step, and the rules by which hypotheses end and a sentence is over.
+
+The other half of the search is `regard.decoding.live_beam`: the loop over steps (`AbstractSearch.run`) and the
+decoder's states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import ceil, inf
 
 import torch
@@ -12,15 +17,12 @@ from torch import Tensor
 from regard import tree
 from regard.config.search import Search
 from regard.decoding.banks import Banks
-from regard.decoding.constraint import checked
-from regard.decoding.history import ROOT, History
-from regard.decoding.live_beam import LiveBeam, length_limits, widened
-from regard.decoding.options import processors_of
-from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
-from regard.decoding.processor import Processor, process
-from regard.decoding.recorded import constant_of
-from regard.decoding.request import Ended, Request, SearchProgress, Steps
-from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.history import ROOT
+from regard.decoding.live_beam import AbstractSearch, LiveBeam, widened
+from regard.decoding.penalty import Candidates
+from regard.decoding.request import Request, Steps
+from regard.decoding.result import Hypothesis
+from regard.decoding.rules import SearchRules, rules_of
 from regard.ops import largest
 
 
@@ -28,381 +30,291 @@ def beam_steps(request: Request, options: Search) -> Steps:
     """Follows the `beam` most probable unfinished hypotheses, 2 or more, of every sentence at once.
 
     At each step every hypothesis of the beam may end: its end of sentence is admitted whatever its rank, and the
-    `num_best` finished hypotheses with the highest penalised scores are kept. Besides, the `beam` most probable
-    continuations form the next beam. A sentence stops when none of them can beat the last of the `num_best` finished
-    ones, even if all further tokens were certain (`AbstractPenalty.bound`). Searching on, for example until a whole
-    beam has finished, would therefore return the same. At the maximum length the list is filled up with unfinished
-    hypotheses. If every hypothesis of the beam has become impossible and none has finished, the beam of the step before
-    is returned.
+    `num_best` finished hypotheses with the highest penalised scores are kept. The `beam` most probable continuations
+    form the next beam. A sentence is over when none of them can beat the last of the `num_best` finished ones, even if
+    all further tokens were certain (`AbstractPenalty.bound`); searching on would therefore return the same. At the
+    maximum length the list is filled up with unfinished hypotheses. If every hypothesis of the beam has become
+    impossible and none has finished, the beam of the step before is returned.
 
     A beam of 1 is greedy search by definition: the end of sentence is taken only when it is the most probable token. By
     the rule above it would be admitted at every step.
 
-    With `keep_finished` the end of sentence is a token among others, and what has finished competes for its place in
-    the beam (`regard.decoding.keep_finished`).
+    With `keep_finished` the end of sentence is a token like any other, and finished hypotheses compete for their places
+    in the beam (`regard.decoding.keep_finished`).
     """
     if tree.rows(request.memory) == 0:
         return list
-    penalty = penalty_of(options, request.penalty)
-    require_source(penalty, request.source)
-    remaining = length_limits(request.max_length, request.memory)
-    rows = checked(request.constraints, len(remaining), eos=request.eos, limits=remaining)
-    processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
-    banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
-    live_beam = LiveBeam(
-        request,
-        width=options.beam,
-        min_length=options.min_length,
-        begins_alike=options.num_groups == 1,
-        keep_tokens=bool(processors) or banks is not None,
-        readers=(penalty, *processors),
-        storage=options.weights,
-        constant=constant_of(options, penalty),
-    )
-    scores, nodes = yield from _search(live_beam, options, remaining, penalty, processors, banks, request.streaming)
-    best = _best(options, remaining)
-
-    def read() -> list[list[Hypothesis]]:
-        groups = [[[p for p, score in enumerate(group) if score > -inf] for group in row] for row in scores.tolist()]
-        kept = [
-            (b, g, p)
-            for b, row in enumerate(groups)
-            for g, columns in enumerate(row)
-            for p in columns[: _share(options)]
-        ]
-        chosen = torch.tensor(kept, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
-        stops: list[StopReason] = ["eos" if p < best else "length" for _, _, p in kept]
-        hypotheses = live_beam.history.read(nodes[chosen], scores[chosen].tolist(), stops)
-        results: list[list[Hypothesis]] = [[] for _ in groups]
-        for (b, _, _), hypothesis in zip(kept, hypotheses, strict=True):
-            results[b].append(hypothesis)
-        return results if options.num_groups == 1 else [_united(found)[: options.num_best] for found in results]
-
-    return read
+    search = _BeamSearch(request, options, rules_of(request, options))
+    state = search.initial_state()
+    size = *state.finished.shape[:2], search.num_kept + search.width
+    scores, nodes = state.totals.new_full(size, -inf), state.finished_nodes.new_full(size, ROOT)
+    yield from search.run(state, (scores, nodes))
+    return partial(search.read, scores, nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Beams:
-    """The beams of B sentences, in G groups.
+    """The beams of B sentences: K hypotheses each, in G groups.
 
     Args:
-        totals: (B, K), the log-probabilities of the hypotheses, falling within each group; -inf for none.
-        finished: (B, G, best), the scores of the best that have ended; -inf for none.
-        finished_nodes: (B, G, best), their last nodes.
-        counts: (B, G), how many have ended, for rules of stopping that count.
-        remaining: (B,), the largest number of tokens.
-        over: as of `LiveBeam.over`.
-        before: (B, K) totals and nodes of the step before.
-        contained: (B, K, P), which phrases hypotheses contain.
-        final: of recorded searches scores and nodes (B, G, best + K / G) of sentences that are over.
+        totals: (B, K), log-probabilities, descending within each group; -inf if there is no hypothesis.
+        finished: (B, G, num_kept), the scores of the best finished hypotheses; -inf if there is none.
+        finished_nodes: (B, G, num_kept), their last nodes.
+        counts: (B, G), the number of hypotheses that have ended, for stopping rules that count them.
+        before: totals and nodes (B, K) of the step before.
+        contained: (B, K, P), which phrases each hypothesis contains.
     """
 
     totals: Tensor
     finished: Tensor
     finished_nodes: Tensor
     counts: Tensor
-    remaining: Tensor
-    over: Tensor
     before: tuple[Tensor, Tensor]
     contained: Tensor | None
-    final: tuple[Tensor, Tensor] | None = None
 
 
-def _search(
-    live_beam: LiveBeam,
-    options: Search,
-    remaining: Tensor,
-    penalty: AbstractPenalty,
-    processors: Sequence[Processor],
-    banks: Banks | None,
-    streaming: bool,
-) -> Generator[SearchProgress | Ended, None, tuple[Tensor, Tensor]]:
-    """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
-    then of those of its beam."""
-    eos, best, groups = live_beam.eos, _best(options, remaining), options.num_groups
-    count, width = len(live_beam), options.beam // groups
-    enough = _enough(options) if options.stop in ("first", "patience") else None
+class _BeamSearch(AbstractSearch[_Beams]):
+    """Beam search of a batch.
 
-    def step(own: _Beams) -> _Beams:
-        log_probabilities = live_beam.advance()
-        length, totals, counts = live_beam.step, own.totals, own.counts
-        finished, finished_nodes, before = own.finished, own.finished_nodes, live_beam.nodes
-        dead = totals == -inf
-        may_end = live_beam.may_end()
-        if own.contained is not None:
-            may_end = own.contained.all(2) & may_end
-        seen = None
-        if processors:
-            seen = live_beam.seen(log_probabilities, may_end=(may_end & ~dead).flatten())
-        processed = process(log_probabilities, seen, processors)
+    Attributes:
+        groups, width: the number of groups and the hypotheses of each.
+        num_returned: the hypotheses that each group returns.
+        num_kept: the finished hypotheses that each group keeps, at most as many as can end.
+        num_ends: the finished hypotheses that end a group's search, if `stop` counts them.
+    """
 
-        new_totals, tokens, parents, contained = _continuations(
-            processed, totals, live_beam, options, banks, own.contained
+    def __init__(self, request: Request, options: Search, rules: SearchRules) -> None:
+        self.options, self.penalty, self.eos = options, rules.penalty, request.eos
+        constraints = rules.constraints
+        has_phrases = constraints is not None and any(row.include for row in constraints)
+        self.banks = Banks(constraints, rules.limits.device) if constraints is not None and has_phrases else None
+        self.groups, self.width = options.num_groups, options.beam // options.num_groups
+        self.live_beam = LiveBeam(
+            request, options, rules, width=options.beam, begins_alike=self.groups == 1, keep_tokens=has_phrases
         )
-        heads = new_totals.view(len(totals), groups, -1)[..., 0]
-        chosen = heads
+        self.num_returned = ceil(options.num_best / self.groups)
+        kept = max(self.num_returned, self.width) if options.stop == "full" else self.num_returned
+        self.num_kept = min(kept, self.width * int(rules.limits.max()))
+        enough = {"first": 1, "patience": ceil(options.patience * self.width)}.get(options.stop)
+        self.num_ends = None if enough is None else max(enough, self.num_returned)
+
+    def initial_state(self) -> _Beams:
+        """One empty hypothesis in each group."""
+        live = self.live_beam
+        count = len(live)
+        totals = torch.full((count, live.width), -inf, dtype=live.precision, device=live.inputs.device)
+        self._by_group(totals)[..., 0] = 0
+        finished = totals.new_full((count, self.groups, self.num_kept), -inf)
+        nodes = live.nodes.new_full(finished.shape, ROOT)
+        contained = None if self.banks is None else self.banks.begin(live.rows()).unflatten(0, (count, -1))
+        return _Beams(totals, finished, nodes, torch.zeros_like(nodes[..., 0]), (totals, live.nodes), contained)
+
+    def step(self, state: _Beams) -> tuple[_Beams, Tensor, Tensor]:
+        live, totals, before = self.live_beam, state.totals, self.live_beam.nodes
+        log_probabilities = live.advance()
+        dead, may_end = totals == -inf, live.may_end()
+        if state.contained is not None:
+            may_end = state.contained.all(2) & may_end
+        processed = live.processed(log_probabilities, dead, may_end)
+
+        # the hypotheses that continue
+        new_totals, tokens, parents, contained = self._continuations(processed, state)
+        chosen = self._by_group(new_totals)[..., 0]
+
+        # the hypotheses that end
+        finished, finished_nodes, counts = state.finished, state.finished_nodes, state.counts
+        ended = None
         if may_end is not False:
-            rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
-            ends = live_beam.grow(before, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
-            ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
+            rows = torch.arange(len(log_probabilities), device=totals.device).view_as(totals)
+            nodes = live.grow(before, torch.full_like(rows, self.eos), log_probabilities[:, self.eos].clone(), rows)
+            ended = totals + processed[:, self.eos].view_as(totals)
+            ended = ended.masked_fill(dead, -inf)
             if may_end is not True:
                 ended = ended.masked_fill(~may_end, -inf)
-            chosen = torch.cat([heads, ended], 1)
-            if groups > 1:
-                ended = _diverse_ends(ended, new_totals, options)
-            if enough is not None:
-                ended, counts = _taken(ended, new_totals, counts, enough)
-            elif options.stop != "optimal":
-                ended, new_totals, counts = _among(ended, new_totals, counts, shares=options.stop == "top")
-                heads = new_totals.view(len(totals), groups, -1)[..., 0]
-                top_ends = ended.view(len(totals), groups, -1).amax(2) > heads
-            scores = penalty.score(_candidates(ended, length, live_beam.weights, live_beam, ended=True))
-            scores = scores.view(len(totals), groups, -1)
+            chosen = torch.cat([chosen, ended], 1)
+            ended, new_totals, counts = self._admitted(ended, new_totals, counts)
+            scores = self._scores(ended, live.step, live.weights, ended=True)
             finished, order = torch.cat([finished, scores], 2).sort(dim=2, descending=True, stable=True)
-            ends = ends.view(len(totals), groups, -1)
-            finished_nodes = torch.cat([finished_nodes, ends], 2).gather(2, order)[..., :best]
-            finished = finished[..., :best]
-        said = log_probabilities[parents, tokens]
-        new_nodes = live_beam.grow(before.flatten()[parents], tokens, said, parents)
+            finished = finished[..., : self.num_kept]
+            nodes = torch.cat([finished_nodes, self._by_group(nodes)], 2)
+            finished_nodes = nodes.gather(2, order[..., : self.num_kept])
 
-        extinct = heads == -inf
-        done = extinct
-        if may_end is not False:
-            full = finished[..., -1] > -inf
-            if options.stop == "top":
-                done = done | (top_ends & (counts >= _share(options)))
-            elif options.stop == "full":
-                weights = None if live_beam.weights is None else live_beam.weights[parents]
-                leading = penalty.score(_candidates(new_totals, length, weights, live_beam))
-                done = done | (full & (leading.view(*counts.shape, -1)[..., 0] <= finished[..., -1]))
+        new_nodes = live.grow(before.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
+        after = _Beams(new_totals, finished, finished_nodes, counts, (totals, before), contained)
+        over = self._is_over(after, ended, parents).all(1) | (live.remaining <= live.step)
+        live.move(parents, tokens, new_nodes)
+        return after, over, chosen
+
+    def _continuations(self, processed: Tensor, state: _Beams) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The next beam: log-probabilities (B, beam), descending within each group, tokens, rows of the parents, and
+        the phrases that hypotheses contain, (B, beam, P).
+
+        Source: for groups, Vijayakumar et al. 2018, Diverse Beam Search, with Hamming diversity: a token of group g
+        loses λ for every hypothesis of the groups before it that has chosen the token at this step.
+        """
+        totals, live = state.totals, self.live_beam
+        count, groups = len(totals), self.groups
+        first = torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
+        if groups == 1 and self.banks is None:
+            new_totals, tokens, parents = self._most_probable(processed, totals)
+            return new_totals, tokens, parents.add_(first), None
+        width = totals.shape[1] // groups
+        by_group = processed.view(count, groups, width, -1)
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        containing: list[Tensor] = []
+        for g in range(groups):
+            scores, sums = by_group[:, g], self._by_group(totals)[:, g].contiguous()
+            if parts:
+                losses = torch.cat([(part[0] > -inf) * -self.options.diversity for part in parts], 1).to(scores.dtype)
+                chosen = torch.cat([part[1] for part in parts], 1)
+                scores = scores.scatter_add(2, *(x[:, None].expand(-1, width, -1) for x in (chosen, losses)))
+            scores = scores.reshape(count * width, -1)
+            if self.banks is None:
+                new_totals, tokens, parents = self._most_probable(scores, sums)
             else:
-                done = done | (full & (penalty.bound(heads, length, own.remaining[:, None]) <= finished[..., -1]))
-            done = done if enough is None else done | (counts >= enough)
-        over = live_beam.over(own.over, done.all(1) | (own.remaining <= length), chosen)
-        live_beam.move(parents, tokens, new_nodes)
-        now = _Beams(
-            new_totals,
-            finished,
-            finished_nodes,
-            counts,
-            own.remaining,
-            over,
-            (totals, before),
-            contained,
-            own.final,
-        )
-        if not live_beam.is_recorded:
-            return now
-        return replace(now, final=live_beam.settled(ranked(now), own.final, over, own.over))
+                assert state.contained is not None
+                assert live.tokens is not None
+                before, contained = (
+                    x.reshape(count, groups, width, x.shape[-1])[:, g].flatten(0, 1)
+                    for x in (live.tokens, state.contained)
+                )
+                sentences = live.sentences.repeat_interleave(width)
+                new_totals, tokens, parents, contained = self.banks.extend(
+                    scores, sums, before, sentences, contained, width=self.width, eos=self.eos
+                )
+                containing.append(contained)
+            parts.append((new_totals, tokens, parents + first + g * width))
+        new_totals, tokens, parents = (torch.cat(each, 1) for each in zip(*parts, strict=True))
+        return new_totals, tokens, parents, torch.cat(containing, 1) if containing else None
 
-    def ranked(own: _Beams) -> tuple[Tensor, Tensor]:
-        """The scores and last nodes of sentences, as `_search` returns them, if they are over now."""
+    def _most_probable(self, processed: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The most probable continuations (B, width) of hypotheses (B, K): log-probabilities, tokens, and the places of
+        their parents; `processed` (B K, N) has the log-probabilities of the next token."""
+        values, tokens = largest(processed, self.width, without=self.eos)
+        summed = (totals.view(-1, 1) + values).masked_fill((totals == -inf).view(-1, 1), -inf).view(len(totals), -1)
+        new_totals, places = largest(widened(summed, self.width, -inf), self.width)
+        places = places.clamp_(max=summed.shape[1] - 1)
+        return new_totals, tokens.view(len(totals), -1).gather(1, places), places.floor_divide_(values.shape[1])
 
-        def scored(totals: Tensor, length: int | Tensor, weights: Tensor | None) -> Tensor:
-            return penalty.score(_candidates(totals, length, weights, live_beam)).view(len(totals), groups, -1)
+    def _admitted(self, ended: Tensor, totals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The ends that count by the stopping rule.
 
-        unfinished, last = scored(own.totals, live_beam.step, live_beam.weights), live_beam.nodes
-        last = last.view(unfinished.shape)
-        # nothing is possible and nothing has ended: then the beam before it
-        stranded = ((unfinished[..., 0] == -inf) & (own.finished[..., 0] == -inf)).all(1)[:, None, None]
-        if live_beam.is_recorded or bool(stranded.any()):
-            totals, nodes = own.before
-            earlier = scored(totals, live_beam.step - 1, live_beam.weights_before)
-            unfinished = torch.where(stranded, widened(earlier, width, -inf), unfinished)
-            last = torch.where(stranded, widened(nodes.view(earlier.shape), width, ROOT), last)
-        unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
-        return torch.cat([own.finished, unfinished], 2), torch.cat([own.finished_nodes, last.gather(2, order)], 2)
+        - `optimal`: all of them.
+        - `first`, `patience`: those more probable than the last hypothesis of the next beam, until there are
+          `num_ends`.
+        - `top`, `full`: those among the `width` most probable of ends and continuations. With `top` they take places of
+          the beam, which continues with fewer hypotheses.
 
-    totals = torch.full((count, live_beam.width), -inf, dtype=live_beam.precision, device=remaining.device)
-    totals.view(count, groups, -1)[..., 0] = 0
-    finished = totals.new_full((count, groups, best), -inf)
-    finished_nodes = live_beam.nodes.new_full((count, groups, best), ROOT)
-    own = _Beams(
-        totals,
-        finished,
-        finished_nodes,
-        torch.zeros_like(finished_nodes[..., 0]),
-        remaining,
-        torch.zeros_like(remaining),
-        (totals, live_beam.nodes),
-        None if banks is None else banks.begin(live_beam.rows()).unflatten(0, (count, -1)),
-    )
-    results = totals.new_full((count, groups, best + width), -inf)
-    results_nodes = live_beam.nodes.new_full((count, groups, best + width), ROOT)
-    while len(live_beam):
-        own = live_beam.take(step, own)
-        if (leaving := live_beam.leaving(own.over)) is not None:
-            left = live_beam.sentences[leaving]
-            now = own.final if live_beam.is_recorded and own.final is not None else ranked(own)
-            for result, values in zip((results, results_nodes), now, strict=True):
-                result[left] = values[leaving]
-            if streaming:
-                yield _first(live_beam.history, left, results[left, 0], results_nodes[left, 0], best)
-            own = live_beam.without(leaving, own)
-        if streaming and len(live_beam):
-            live = torch.cat([own.finished_nodes[:, 0, :1], live_beam.nodes], 1)
-            possible = torch.cat([own.finished[:, 0, :1], own.totals], 1) > -inf
-            yield SearchProgress(live_beam.history, live_beam.sentences, live, possible)
-    return results, results_nodes
+        Args:
+            ended, totals: (B, K), the log-probabilities of the ends and of the next beam.
+            counts: (B, G), of the steps before.
 
-
-def _first(history: History, sentences: Tensor, scores: Tensor, nodes: Tensor, best: int) -> Ended:
-    """The best hypotheses of M sentences.
-
-    Args:
-        scores, nodes: (M, best + beam), first of finished hypotheses, then of others; -inf is none.
-    """
-    column = (scores > -inf).int().argmax(1, keepdim=True)
-    return Ended(history, sentences, nodes.gather(1, column)[:, 0], scores.gather(1, column)[:, 0], column[:, 0] < best)
-
-
-def _continuations(
-    processed: Tensor,
-    totals: Tensor,
-    live_beam: LiveBeam,
-    options: Search,
-    banks: Banks | None,
-    contained: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The next beam: log-probabilities (B, beam), falling within each group, tokens, flat rows of the parents, and
-    which phrases hypotheses contain, (B, beam, P).
-
-    Source: for groups, Vijayakumar et al. 2018, Diverse Beam Search, with Hamming diversity: a token of group g loses λ
-    for every hypothesis of the groups before it that has chosen the token at this step.
-    """
-    count, groups = len(totals), options.num_groups
-    width, beam = totals.shape[1] // groups, options.beam // groups
-    first = torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
-    if groups == 1 and banks is None:
-        new_totals, tokens, parents = _most_probable(processed, totals, beam, live_beam.eos)
-        return new_totals, tokens, parents.add_(first), None
-    by_group = processed.view(count, groups, width, -1)
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    containing: list[Tensor] = []
-    for g in range(groups):
-        scores, sums = by_group[:, g], totals.view(count, groups, width)[:, g].contiguous()
-        if parts:
-            losses = torch.cat([(part[0] > -inf) * -options.diversity for part in parts], 1).to(scores.dtype)
-            chosen = torch.cat([part[1] for part in parts], 1)
-            scores = scores.scatter_add(2, *(x[:, None].expand(-1, width, -1) for x in (chosen, losses)))
-        scores = scores.reshape(count * width, -1)
-        if banks is None:
-            new_totals, tokens, parents = _most_probable(scores, sums, beam, live_beam.eos)
+        Returns:
+            The log-probabilities of the ends, -inf for those that do not count; those of the next beam; the new counts.
+        """
+        ends, following, stop = self._by_group(ended), self._by_group(totals), self.options.stop
+        if self.groups > 1:
+            ends = self._diverse_ends(ends, following)
+        if self.num_ends is not None:
+            descending, order = ends.sort(dim=2, descending=True, stable=True)
+            places = torch.arange(ends.shape[2], device=ends.device)
+            counted = (descending > following[..., -1:]) & (places < (self.num_ends - counts)[..., None])
+            counted = torch.zeros_like(counted).scatter_(2, order, counted)
+        elif stop != "optimal":
+            lowest = torch.cat([ends, following], 2).topk(following.shape[2], dim=2).values[..., -1:]
+            counted = (ends >= lowest) & (ends > -inf)
+            if stop == "top":
+                following = following.masked_fill(following < lowest, -inf)
         else:
-            assert contained is not None
-            assert live_beam.tokens is not None
-            of_group = (
-                x.reshape(count, groups, width, x.shape[-1])[:, g].flatten(0, 1) for x in (live_beam.tokens, contained)
-            )
-            so_far, having = of_group
-            sentences = live_beam.sentences.repeat_interleave(width)
-            new_totals, tokens, parents, having = banks.extend(
-                scores, sums, so_far, sentences, having, width=beam, eos=live_beam.eos
-            )
-            containing.append(having)
-        parts.append((new_totals, tokens, parents + first + g * width))
-    joined = [torch.cat(each, 1) for each in zip(*parts, strict=True)]
-    now = torch.cat(containing, 1) if containing else None
-    return joined[0], joined[1], joined[2], now
+            return ends.flatten(1), totals, counts
+        ends, counts = ends.masked_fill(~counted, -inf), counts + counted.sum(2)
+        return ends.flatten(1), following.flatten(1), counts
 
+    def _diverse_ends(self, ends: Tensor, following: Tensor) -> Tensor:
+        """The ends (B, G, ·), which lose λ for every end of an earlier group that is more probable than the last
+        hypothesis of its group's next beam, as if the end were a token like any other."""
+        by_group = list(ends.unbind(1))
+        chosen = torch.zeros_like(ends[:, 0, :1])
+        for g, lowest in enumerate(following[..., -1:].unbind(1)):
+            by_group[g] = by_group[g] - self.options.diversity * chosen
+            chosen = chosen + (by_group[g] > lowest).sum(1, keepdim=True)
+        return torch.stack(by_group, 1)
 
-def _most_probable(processed: Tensor, totals: Tensor, beam: int, eos: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable continuations of hypotheses (B, K): log-probabilities (B, beam), tokens, places of the parents.
+    def _is_over(self, state: _Beams, ended: Tensor | None, parents: Tensor) -> Tensor:
+        """(B, G): whether the search of each group is over, if not by its length.
 
-    Args:
-        processed: (B K, N), the log-probabilities of the next token.
-    """
-    dead = totals == -inf
-    values, tokens = largest(processed, beam, without=eos)
-    candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(totals), -1)
-    new_totals, indices = largest(widened(candidates, beam, -inf), beam)
-    indices = indices.clamp_(max=candidates.shape[1] - 1)
-    return new_totals, tokens.view(len(totals), -1).gather(1, indices), indices.floor_divide_(values.shape[1])
+        Args:
+            state: after the step, before the hypotheses have moved.
+            ended: (B, K), the log-probabilities of the ends that count; None if none may end.
+            parents: (B, beam), rows.
+        """
+        live, stop = self.live_beam, self.options.stop
+        leading, last = self._by_group(state.totals)[..., 0], state.finished[..., -1]
+        over = leading == -inf
+        if ended is None:
+            return over
+        if stop == "top":
+            return over | ((self._by_group(ended).amax(2) > leading) & (state.counts >= self.num_returned))
+        if stop == "full":
+            weights = None if live.weights is None else live.weights[parents]
+            bound = self._scores(state.totals, live.step, weights)[..., 0]
+        else:
+            bound = self.penalty.bound(leading, live.step, live.remaining[:, None])
+        over = over | ((last > -inf) & (bound <= last))
+        return over if self.num_ends is None else over | (state.counts >= self.num_ends)
 
+    def results(self, state: _Beams) -> tuple[Tensor, Tensor]:
+        """Scores and last nodes, (B, G, num_kept + width): first of finished hypotheses, then of those of the beam."""
+        live = self.live_beam
+        unfinished, last = self._scores(state.totals, live.step, live.weights), self._by_group(live.nodes)
+        # if nothing is possible and nothing has ended, the beam of the step before
+        stranded = ((unfinished[..., 0] == -inf) & (state.finished[..., 0] == -inf)).all(1)[:, None, None]
+        if live.is_recorded or bool(stranded.any()):
+            totals, nodes = state.before
+            earlier = self._scores(totals, live.step - 1, live.weights_before)
+            unfinished = torch.where(stranded, widened(earlier, self.width, -inf), unfinished)
+            last = torch.where(stranded, widened(self._by_group(nodes), self.width, ROOT), last)
+        unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may change the order
+        return torch.cat([state.finished, unfinished], 2), torch.cat([state.finished_nodes, last.gather(2, order)], 2)
 
-def _diverse_ends(ended: Tensor, new_totals: Tensor, options: Search) -> Tensor:
-    """The log-probabilities of the ends of a step (B, beam), which lose λ for every end of a group before.
+    def best(self, scores: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        place = (scores[:, 0] > -inf).int().argmax(1, keepdim=True)
+        return nodes[:, 0].gather(1, place)[:, 0], scores[:, 0].gather(1, place)[:, 0], place[:, 0] < self.num_kept
 
-    As all hypotheses end at every step, those count that are more probable than the last one of their group's next
-    beam, as if the end were a token among others.
-    """
-    groups = options.num_groups
-    by_group = list(ended.view(len(ended), groups, -1).unbind(1))
-    lowest = new_totals.view(len(ended), groups, -1)[..., -1:].unbind(1)
-    chosen = torch.zeros_like(ended[:, :1])
-    for g in range(groups):
-        by_group[g] = by_group[g] - options.diversity * chosen
-        chosen = chosen + (by_group[g] > lowest[g]).sum(1, keepdim=True)
-    return torch.cat(by_group, 1)
+    def possible(self, state: _Beams) -> tuple[Tensor, Tensor]:
+        nodes = torch.cat([state.finished_nodes[:, 0, :1], self.live_beam.nodes], 1)
+        return nodes, torch.cat([state.finished[:, 0, :1], state.totals], 1) > -inf
 
+    def read(self, scores: Tensor, nodes: Tensor) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, from the results of all."""
+        places = [
+            (b, g, p)
+            for b, groups in enumerate(scores.tolist())
+            for g, group in enumerate(groups)
+            for p in [p for p, score in enumerate(group) if score > -inf][: self.num_returned]
+        ]
+        chosen = torch.tensor(places, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
+        ended = [p < self.num_kept for _, _, p in places]
+        results: list[list[Hypothesis]] = [[] for _ in scores]
+        hypotheses = self.live_beam.history.read(nodes[chosen], scores[chosen].tolist(), ended)
+        for (b, _, _), hypothesis in zip(places, hypotheses, strict=True):
+            results[b].append(hypothesis)
+        return results if self.groups == 1 else [_united(each)[: self.options.num_best] for each in results]
 
-def _taken(ended: Tensor, new_totals: Tensor, counts: Tensor, enough: int) -> tuple[Tensor, Tensor]:
-    """Of the hypotheses that end at a step, those that count, others being -inf, and the new counts (B, G).
+    def _by_group(self, values: Tensor) -> Tensor:
+        """(B, G, K / G) from (B, K)."""
+        return values.view(len(values), self.groups, -1)
 
-    An end counts if it is more probable than the last hypothesis of the next beam, as if it had been among its
-    candidates, until there are enough.
-
-    Args:
-        ended, new_totals: (B, K), the log-probabilities of the ends and of the next beam.
-        counts: (B, G), of the steps before.
-    """
-    by_group = ended.view(*counts.shape, -1)
-    lowest = new_totals.view(*counts.shape, -1)[..., -1:]
-    falling, order = by_group.sort(dim=2, descending=True, stable=True)
-    places = torch.arange(by_group.shape[2], device=ended.device)
-    counted = (falling > lowest) & (places < (enough - counts)[..., None])
-    admitted = torch.zeros_like(counted).scatter_(2, order, counted)
-    return by_group.masked_fill(~admitted, -inf).view_as(ended), counts + counted.sum(2)
-
-
-def _among(ended: Tensor, new_totals: Tensor, counts: Tensor, *, shares: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The hypotheses that end at a step among the most probable continuations, others being -inf; the next beam; and
-    the new counts (B, G) of ended hypotheses.
-
-    Args:
-        ended, new_totals: (B, K), the log-probabilities of the ends and of the next beam, falling within each group.
-        counts: (B, G), of the steps before.
-        shares: whether ends take places of the beam, which goes on with fewer hypotheses then.
-    """
-    ends, following = ended.view(*counts.shape, -1), new_totals.view(*counts.shape, -1)
-    lowest = torch.cat([ends, following], 2).topk(following.shape[2], dim=2).values[..., -1:]
-    counted = (ends >= lowest) & (ends > -inf)
-    if shares:
-        following = following.masked_fill(following < lowest, -inf)
-    ends = ends.masked_fill(~counted, -inf)
-    return ends.view_as(ended), following.view_as(new_totals), counts + counted.sum(2)
-
-
-def _enough(options: Search) -> int:
-    """How many finished hypotheses of a group end its search."""
-    counts = {"first": 1, "patience": ceil(options.patience * (options.beam // options.num_groups))}
-    return max(counts[options.stop], _share(options))
-
-
-def _share(options: Search) -> int:
-    """The hypotheses that each group returns."""
-    return -(-options.num_best // options.num_groups)
-
-
-def _best(options: Search, limits: Tensor) -> int:
-    """How many finished hypotheses a group keeps: those that it returns, or that end its search, and at most as many as
-    can end, its beam at every step."""
-    width = options.beam // options.num_groups
-    kept = max(_share(options), width) if options.stop == "full" else _share(options)
-    return min(kept, width * int(limits.max()))
+    def _scores(self, totals: Tensor, length: int | Tensor, weights: Tensor | None, *, ended: bool = False) -> Tensor:
+        """(B, G, K / G): the penalised scores of hypotheses of `length` tokens, whose rows have these weights."""
+        candidates = Candidates(totals, length, ended)
+        if weights is not None:
+            candidates = Candidates(totals, length, ended, weights.view(*totals.shape, -1), self.live_beam.mask)
+        return self._by_group(self.penalty.score(candidates))
 
 
 def _united(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The hypotheses of all groups, the finished ones first, best first; of equal ones only the best."""
+    """The hypotheses of all groups, finished ones first, best first; of equal ones only the best."""
     ranked = sorted(hypotheses, key=lambda h: (h.stop_reason != "eos", -h.score))
     distinct = {tuple(h.tokens.tolist()): h for h in reversed(ranked)}
     return [h for h in ranked if distinct[tuple(h.tokens.tolist())] is h]
-
-
-def _candidates(
-    totals: Tensor, length: int | Tensor, weights: Tensor | None, live_beam: LiveBeam, *, ended: bool = False
-) -> Candidates:
-    """Hypotheses (B, K) of `length` tokens, with the weights of their rows if the live beam keeps them."""
-    if weights is None:
-        return Candidates(totals, length, ended)
-    return Candidates(totals, length, ended, weights.view(*totals.shape, -1), live_beam.mask)

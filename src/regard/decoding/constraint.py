@@ -1,4 +1,4 @@
-"""Constraints on the outputs of single sentences: how they begin, and what they must and must not contain."""
+"""Constraints on the outputs of single sentences: a prefix, and phrases to include and to exclude."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from regard.errors import ConfigError, RegardError
 from regard.shapes import Bool, Float, Int
 
 NONE = -1
-"""Fills the rows of phrases beyond their ends; it is no token."""
+"""Padding after the end of a phrase; it is no token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What the output of a sentence must be like. A phrase is a sequence of one or more tokens in a row.
+    """The constraints on the output of a sentence. A phrase is one or more consecutive tokens.
 
     Args:
-        prefix: the tokens with which the output begins.
+        prefix: the first tokens of the output.
         include: phrases that a finished output contains; they may overlap.
-        exclude: phrases that no output contains, unless the prefix does.
+        exclude: phrases that no output contains, except within the prefix.
 
     Raises:
         ConfigError: for an empty phrase, or tokens that are no ids.
@@ -59,7 +59,7 @@ class Phrases:
 
     @classmethod
     def of(cls, phrases: Sequence[Sequence[Sequence[int]]], device: torch.device) -> Phrases:
-        """Those of every sentence; equal ones of a sentence count once."""
+        """The phrases of every sentence; repeated ones count once."""
         distinct = [list(dict.fromkeys(map(tuple, row))) for row in phrases]
         most = max(map(len, distinct), default=0)
         longest = max((len(phrase) for row in distinct for phrase in row), default=0)
@@ -72,7 +72,6 @@ class Phrases:
         return cls(tokens.to(device), lengths.to(device), int(tokens.max()) if tokens.numel() else NONE)
 
     def __getitem__(self, rows: Tensor) -> Phrases:
-        """The phrases of these rows."""
         return Phrases(self.tokens[rows], self.lengths[rows], self.largest)
 
     def require_tokens(self, log_probabilities: Float[Tensor, "R N"]) -> None:
@@ -83,7 +82,7 @@ class Phrases:
             )
 
     def begun(self, tokens: Int[Tensor, "R t"]) -> Bool[Tensor, "R P L"]:
-        """Whether the last l tokens of a row are the first l of a phrase, for l from 0 to L - 1."""
+        """Whether the last l tokens of each row are the first l of a phrase, for l from 0 to L - 1."""
         result = torch.ones(self.tokens.shape, dtype=torch.bool, device=tokens.device)
         for length in range(1, self.tokens.shape[2]):
             if length > tokens.shape[1]:
@@ -94,10 +93,10 @@ class Phrases:
 
 
 class ForcedPrefix:
-    """The first tokens of every sentence are given; they keep the model's log-probabilities.
+    """Forces the first tokens of each sentence, which keep the model's log-probabilities.
 
     Args:
-        prefixes: for each sentence its first tokens, or none.
+        prefixes: for each sentence its first tokens; may be empty.
     """
 
     def __init__(self, prefixes: Sequence[Sequence[int]], device: torch.device) -> None:
@@ -144,10 +143,10 @@ def checked(
 
     Args:
         limits: (B,), the largest numbers of tokens.
-        no_include: what `include` needs that the search does not have, and why; if empty, it has all.
+        no_include: what `include` needs and the search lacks; empty if it lacks nothing.
 
     Raises:
-        ConfigError: for another number of sentences, an end of sentence in a phrase, or more tokens than fit.
+        ConfigError: for another number of sentences, an end of sentence in a phrase, or too many tokens.
     """
     if constraints is None:
         return None

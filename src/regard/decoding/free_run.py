@@ -1,4 +1,4 @@
-"""Free-running decoding: a decoder of values is fed its own outputs, and the rules by which it ends."""
+"""Free-running decoding: a decoder of values receives its own outputs as inputs; and the rules by which it ends."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard import tree
-from regard.decoding.live_beam import checked_source, length_limits
+from regard.decoding.live_beam import checked_source
 from regard.decoding.processor import SearchSource
 from regard.decoding.recorded import called, looks, recordings_of, staying
+from regard.decoding.request import length_limits
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
@@ -25,12 +26,10 @@ from regard.ops.recording import Recordings
 from regard.shapes import Bool, Float, Int, describe
 
 Feed = Callable[[Tensor, Tensor, Any], Tensor]
-"""From the values (R, F) of a step, their rows in the batch (R,) and the number of the next step to its inputs (R, I).
-
-The first step is number 0 and is not asked for.
-"""
+"""From the values (R, F) of a step, the indices of their rows in the batch (R,) and the number of the next step, 1 or
+more, to the inputs of that step (R, I)."""
 Stop = Callable[[DecoderOutput], Tensor]
-"""From a step's output, of the R rows that still run, to (R,) bool: True for those whose last step this was."""
+"""From a step's output for R unfinished rows to (R,) bool: True for rows that end with this step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +37,11 @@ class Trajectory:
     """The values of a free run, T steps. Its tensors are ordinary tensors on the CPU.
 
     Args:
-        values: (T, F), including those of the step at which it was stopped.
-        stop_reason: "stop" if `stop` ended it, "length" if it reached the maximum length.
-        alignments: by name, (H, T, S), a row for every step; empty if not asked for. S is that of the batch, including
+        values: (T, F), including those of the last step.
+        stop_reason: "stop" if a rule ended it, "length" if it reached the maximum length.
+        alignments: by name, (H, T, S), a row for every step; empty unless requested. S is that of the batch, including
             padding.
-        auxiliary: by name, (T, …): what the decoder says beside its values, as `quantiles` (T, F, Q).
+        auxiliary: by name, (T, …): further outputs of the decoder, such as `quantiles` (T, F, Q).
     """
 
     values: Tensor
@@ -219,7 +218,7 @@ def _recordings(
 
 
 def _waits(min_length: int | Tensor, remaining: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """The number of steps before which each row goes on."""
+    """(B,): the minimum lengths."""
     waits = torch.as_tensor(min_length, device=remaining.device)
     if waits.shape not in ((), remaining.shape) or waits.is_floating_point():
         raise ShapeError(
@@ -230,7 +229,7 @@ def _waits(min_length: int | Tensor, remaining: Int[Tensor, " B"]) -> Int[Tensor
 
 
 def _is_at_last(output: DecoderOutput, name: str, source: SearchSource | None, rows: Tensor) -> Bool[Tensor, " R"]:
-    """Whether the attention of this name has its largest weight at the last position of each row's source."""
+    """Whether the attention with this name has its largest weight at the last position of each row's source."""
     weights = output.alignments[name].mean(1)
     positions = torch.arange(weights.shape[1], device=weights.device)
     last = positions[-1:] if source is None or source.mask is None else (positions * source.mask[rows]).amax(1)
@@ -264,7 +263,7 @@ def _inputs_after(values: Tensor, rows: Tensor, step: int | Tensor, inputs: Tens
     following = values if feed is None else feed(values, rows, step)
     if following.shape == (len(rows), inputs.shape[1]):
         return following
-    origin = "the values cannot be fed as they are; give `feed`" if feed is None else "that is what feed must return"
+    origin = "give `feed`, as the values have another shape" if feed is None else "feed must return them"
     raise ShapeError(
         f"The inputs of step {step} must be (R={len(rows)}, I={inputs.shape[1]}), as those of the first: {origin}.\n"
         + describe({"values": ("R F", values), "inputs": ("R I", following)})
@@ -274,7 +273,7 @@ def _inputs_after(values: Tensor, rows: Tensor, step: int | Tensor, inputs: Tens
 def _trajectories(
     outputs: Sequence[tuple[Tensor, DecoderOutput]], lengths: Sequence[int], stopped: Sequence[bool]
 ) -> list[Trajectory]:
-    """What each row said, from the steps' outputs of the rows that took them."""
+    """The trajectory of each row, from the outputs of the steps and the indices of the rows that took them."""
     named = [
         {
             ("values", ""): output.values,
@@ -307,9 +306,9 @@ def _trajectories(
 
 
 def _whole(steps: Sequence[Tensor | None], running: Sequence[Tensor], count: int) -> Tensor:
-    """(B, T, …) on the CPU from T tensors (R, …) and the rows (R,) that they are of; the rest is 0.
+    """(B, T, …) on the CPU from T tensors (R, …) and the indices of their rows (R,), filled up with 0.
 
-    The last axis may grow from step to step, as an alignment with the steps so far does.
+    The last axis may grow from step to step, as that of an alignment with the steps so far.
     """
     present = [step for step in steps if step is not None]
     widest = max((step.shape[-1] for step in present if step.dim() > 1), default=0)
@@ -328,7 +327,7 @@ def _whole(steps: Sequence[Tensor | None], running: Sequence[Tensor], count: int
 
 
 def stop_at_logit(threshold: float = 0.5) -> Stop:
-    """Ends a row with the step in which the probability of stopping, σ(x), of any of its frames is above a threshold.
+    """Ends a row at the step in which the stop probability σ(x) of any of its frames exceeds a threshold.
 
     Args:
         threshold: from 0 to 1, both excluded.
@@ -342,19 +341,18 @@ def stop_at_logit(threshold: float = 0.5) -> Stop:
     [True, False]
     """
     if not 0 < threshold < 1:
-        raise ConfigError(f"threshold={threshold} is a probability: give a number between 0 and 1.")
+        raise ConfigError(f"threshold={threshold} must be a probability between 0 and 1.")
     return _AtLogit(torch.tensor(math.log(threshold / (1 - threshold))))
 
 
 def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
-    """Ends a row with the step whose values are all below a level: all r frames are silent.
+    """Ends a row at the step whose values are all below a level, so that all its frames are silent.
 
-    For spectrograms that are 0 in silence, keithito's for example, whose decoder learns to say silence behind the end.
-    A test for exactly 0, as there, never fires on what a network computes.
+    For spectrograms that are 0 in silence, such as keithito's, whose decoder learns to produce silence after the end.
+    (A test for exactly 0, as there, never holds for outputs of a network.)
 
     Args:
-        level: above what silence is, a number, or one for each of the F values of a step; 0.05 for values between 0 and
-            1.
+        level: a number above silence, or one for each of the F values of a step; 0.05 for values between 0 and 1.
 
     >>> import torch
     >>> stop_at_silence(0.05)(DecoderOutput(values=torch.tensor([[0.01, -0.02], [0.01, 0.3]]))).tolist()
@@ -365,21 +363,21 @@ def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AtLogit:
-    """Ends a row where a logit of stopping is above the least one."""
+    """Ends a row at which a stop logit exceeds `least`."""
 
     least: Tensor
 
     def __call__(self, output: DecoderOutput) -> Bool[Tensor, " R"]:
         if STOP not in output.auxiliary:
             raise UnsupportedError(
-                "The decoder has no logits of stopping; use stop_at_silence, or attention_stop of free_run."
+                "The decoder has no stop logits; use stop_at_silence, or attention_stop of free_run."
             )
         return (output.auxiliary[STOP] > self.least).any(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AtSilence:
-    """Ends a row whose values are all below a level."""
+    """Ends a row whose values are all below `level`."""
 
     level: Tensor
 

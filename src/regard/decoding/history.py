@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.result import Hypothesis
 
 ROOT = -1
 """The node before the first token."""
@@ -22,7 +22,7 @@ class StepNodes:
     Args:
         alignments: (R, H, S) by name; empty if they are not kept.
         auxiliary: the decoder's further outputs, (R, …) by name.
-        nodes: several times the parents, tokens, log-probabilities and rows of nodes, (M,) each.
+        nodes: in parts, each parents, tokens, log-probabilities and rows of M nodes, (M,).
     """
 
     alignments: dict[str, Tensor] = field(default_factory=dict)
@@ -31,10 +31,10 @@ class StepNodes:
 
 
 class History:
-    """Nodes by level (output step), and what the decoder says beside; nothing is copied until hypotheses are read.
+    """Nodes by level (output step), with the decoder's further outputs; nothing is copied until hypotheses are read.
 
-    A node has its parent, its token, the token's log-probability, and its row at that step, in which its alignment
-    stays wherever the hypothesis moves later. Nodes are numbered in the order in which they are added.
+    A node has its parent, its token, the token's log-probability, and its row at that step, which is the row of its
+    alignment wherever the hypothesis moves later. Nodes are numbered in the order in which they are added.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class History:
         self._nodes.extend(level.nodes)
         self._count += sum(len(nodes[0]) for nodes in level.nodes)
 
-    def read(self, nodes: Tensor, scores: Sequence[float], stops: Sequence[StopReason]) -> list[Hypothesis]:
-        """The hypotheses that end in `nodes` (M,)."""
+    def read(self, nodes: Tensor, scores: Sequence[float], ended: Sequence[bool]) -> list[Hypothesis]:
+        """The hypotheses whose last nodes are `nodes` (M,), with whether each reached the end of sentence."""
         if not len(nodes):
             return []
         _, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
@@ -77,7 +77,7 @@ class History:
                 tokens=sequences[m],
                 log_probability=totals[m],
                 score=scores[m],
-                stop_reason=stops[m],
+                stop_reason="eos" if ended[m] else "length",
                 token_log_probabilities=costs[m],
                 alignments={name: weights[m, :, :length].clone() for name, weights in alignments.items()},
                 auxiliary={name: values[m, :length].clone() for name, values in auxiliary.items()},
@@ -86,7 +86,7 @@ class History:
         ]
 
     def path(self, nodes: Tensor, first: int = 0) -> Tensor:
-        """The nodes (..., L) that lead to `nodes` (...), from the level `first` on; ROOT after the end."""
+        """The nodes (..., L) on the path to `nodes` (...), from the level `first` on; ROOT after the end."""
         parents = torch.cat([grown[0] for grown in self._nodes])
         path = nodes.new_full((*nodes.shape, len(self._starts) - first), ROOT)
         for level in reversed(range(first, len(self._starts))):

@@ -1,4 +1,4 @@
-"""Penalties: how hypotheses of different lengths and attention are ranked."""
+"""Penalties, which rank hypotheses by length and by attention."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.decoding.processor import SearchSource
-from regard.errors import ConfigError
 
 LEAST_WEIGHT = 1e-9
-"""What a source position without any weight counts as in a coverage penalty."""
+"""The smallest total weight of a source position in a coverage penalty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +21,10 @@ class Candidates:
     """Hypotheses that are ranked.
 
     Args:
-        log_probabilities: of any shape, with what processors changed.
-        lengths: a number, or a tensor that fits to them; the end of sentence counts as a token, and 0 is no tokens.
-        ended: whether they have ended: for all, or for each.
-        weights: (..., S), the decoder's main attention summed over all steps of each; None if the penalty has no
+        log_probabilities: of any shape, after processors.
+        lengths: a number, or a tensor that broadcasts to them; the end of sentence counts as a token.
+        ended: whether they have ended: one value, or one each.
+        weights: (..., S), the decoder's main attention summed over the steps of each; None unless the penalty has
             `uses_weights`.
         mask: (..., S) bool, True at real positions; all are real if None.
     """
@@ -39,7 +37,7 @@ class Candidates:
 
 
 class AbstractPenalty(ABC):
-    """Ranks hypotheses by their log-probability and length, and by what they attended to if `uses_weights` is true.
+    """Ranks hypotheses by their log-probability and length, and by their attention if `uses_weights` is true.
 
     A score must increase with the log-probability. `bound` is correct for scores that are monotonic in the length;
     other penalties must override it.
@@ -53,9 +51,9 @@ class AbstractPenalty(ABC):
         """The scores, of the shape of the log-probabilities."""
 
     def bound(self, log_probability: Tensor, length: int | Tensor, max_length: Tensor) -> Tensor:
-        """The highest score that an unfinished hypothesis of `length` tokens can reach, if all others are certain.
+        """The highest score that an unfinished hypothesis of `length` tokens can reach if further tokens are certain.
 
-        Infinity if the score depends on weights, so that a search goes on to the maximum length.
+        Infinity if the score depends on weights, so that a search continues to the maximum length.
         """
         if self.uses_weights:
             return torch.full_like(log_probability, inf)
@@ -77,7 +75,7 @@ class AveragePenalty(AbstractPenalty):
 
     Args:
         alpha: the strength; 0 is no penalty.
-        extra: what T counts beside the tokens, 1 for the begin symbol.
+        extra: added to T; 1 counts the begin symbol.
 
     >>> AveragePenalty().score(Candidates(torch.tensor([-6.0]), 3))
     tensor([-2.])
@@ -116,15 +114,15 @@ class GnmtPenalty(AbstractPenalty):
 
 @dataclass(frozen=True, slots=True)
 class CoveragePenalty(AbstractPenalty):
-    """Another ranking, plus a term for the weights c_j that each source position j has got in all steps together.
+    """Another ranking, plus a term for the weights c_j of each source position j, summed over all steps.
 
-    - `gnmt`: β Σ_j log min(c_j, 1). It lowers the score for what was not read. c_j counts as at least 1e-9, so that the
-      score stays finite for a position without any weight.
-    - `summary`: -β Σ_j max(c_j - 1, 0). It lowers the score for what was read again.
-    - `tfa`: as `gnmt`, but only for hypotheses that have ended, and a position without any weight counts as 1. It is
-      how tensorflow-addons tells padding from what was not read.
+    - `gnmt`: β Σ_j log min(c_j, 1), which penalises positions without attention; c_j is at least 1e-9, so that the
+      score stays finite.
+    - `summary`: -β Σ_j max(c_j - 1, 0), which penalises repeated attention.
+    - `tfa`: as `gnmt`, but only for hypotheses that have ended, and a weight of exactly 0 counts as 1. This is how
+      tensorflow-addons excludes padding.
 
-    No term exceeds 0, so the bound of the ranking is one of the sum.
+    No term exceeds 0, so the bound of the ranking bounds the sum.
 
     Args:
         ranking: the score without the term.
@@ -168,29 +166,14 @@ class CoveragePenalty(AbstractPenalty):
 
 
 def _filled(value: Tensor | float, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor there; a number is filled in, as copying one would wait for a GPU."""
+    """A tensor on the device; numbers are filled in there, as copying one would wait for a GPU."""
     if isinstance(value, Tensor):
         return value.to(device, dtype)
     return torch.full((), value, dtype=dtype, device=device)
 
 
-def check_penalty(penalty: AbstractPenalty | None, options: Search) -> None:
-    """Refuses a penalty where nothing is ranked.
-
-    Raises:
-        ConfigError: for another method than beam.
-    """
-    if penalty is not None and options.method != "beam":
-        raise ConfigError(
-            f"A penalty ranks the hypotheses of method beam; got method={options.method!r}.", ("decoding", "method")
-        )
-
-
 def penalty_of(options: Search, ranking: AbstractPenalty | None = None) -> AbstractPenalty:
-    """The penalty that the options name.
-
-    Args:
-        ranking: in place of their `length_penalty`.
+    """The penalty that the options name, with `ranking` in place of their `length_penalty` if given.
 
     >>> penalty_of(Search(length_penalty="average"))
     AveragePenalty(alpha=1.0, extra=0)
@@ -205,12 +188,3 @@ def penalty_of(options: Search, ranking: AbstractPenalty | None = None) -> Abstr
     ranking = penalties[options.length_penalty] if ranking is None else ranking
     kind = options.coverage_penalty
     return ranking if kind == "none" else CoveragePenalty(ranking, kind, options.beta)
-
-
-def require_source(penalty: AbstractPenalty, source: SearchSource | None) -> None:
-    """Refuses a coverage penalty that does not know which source positions are real."""
-    if isinstance(penalty, CoveragePenalty) and source is None:
-        raise ConfigError(
-            "A coverage penalty needs to know which source positions are real: search(source=...).",
-            ("decoding", "coverage_penalty"),
-        )

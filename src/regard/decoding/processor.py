@@ -1,4 +1,4 @@
-"""Processors: what changes the log-probabilities of the next token, of repetitions, unknown tokens and the end."""
+"""Processors, which change the log-probabilities of the next token."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class SearchSource:
 class SearchState:
     """The hypotheses of a search when their next token is chosen, R rows.
 
-    What belongs to sentences has B rows, in the order in which they were given to the search. `sentences` says which of
-    them each row belongs to: `state.source.ids[state.sentences]`.
+    Tensors of sentences have B rows, in the order of the batch: the source ids of each row are
+    `state.source.ids[state.sentences]`.
 
     Args:
         tokens: (R, t), the tokens so far, without bos.
         log_probabilities: (R, N), those of the model, before any processor.
-        sentences: (R,), the number of each row's sentence in the batch.
-        ended: (R,) bool, hypotheses that have ended; what is said of their next token is not used.
-        may_end: (R,) bool, False before the minimum length and while required phrases are lacking.
+        sentences: (R,), the index of each row's sentence in the batch.
+        ended: (R,) bool, hypotheses that have ended or become impossible; their next token is not used.
+        may_end: (R,) bool, False before the minimum length and while required phrases are missing.
         eos: the id that ends a hypothesis.
-        items: (B,), the numbers by which sentences differ (`sample`), if they were given.
-        source: what was given to the search.
-        weights: (R, S), the decoder's main attention (mean of heads) summed over the steps so far, that of the next
-            token included. None if no processor or penalty has `uses_weights`.
+        items: (B,), as in `search`.
+        source: as in `search`.
+        weights: (R, S), the decoder's main attention (mean of heads) summed over the steps so far, including that of
+            the next token. None if no processor or penalty has `uses_weights`.
         peaks: (R, t + 1), the position with the largest weight at each of these steps, or None.
     """
 
@@ -62,39 +62,30 @@ class SearchState:
 
     @property
     def step(self) -> int:
-        """The number of the token that is chosen, from 1."""
+        """The number of the next token, from 1."""
         return self.tokens.shape[1] + 1
 
 
 class Processor(Protocol):
     """Any callable from (R, N) log-probabilities and the `SearchState` to new log-probabilities.
 
-    It changes which tokens are chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's. It
-    must return a new tensor, whose values do not exceed 0, otherwise a beam may stop too early. A processor that sets
-    `uses_weights = True` gets the weights and peaks of the attention, which are kept only if one does.
+    It changes which tokens are chosen and how hypotheses are ranked, but not `Hypothesis.log_probability`. It must
+    return a new tensor, whose values do not exceed 0, otherwise a beam may stop too early. A processor that sets
+    `uses_weights = True` gets the weights and peaks of the attention.
     """
 
     def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor: ...
 
 
 def uses_weights(reader: object) -> bool:
-    """Whether a processor or penalty asks for the weights of the attention."""
+    """Whether a processor or penalty reads the weights of the attention."""
     return bool(getattr(reader, "uses_weights", False))
 
 
-def process(
-    log_probabilities: Tensor,
-    state: SearchState | None,
-    processors: Sequence[Processor],
-) -> Tensor:
-    """Applies the processors in order.
-
-    Args:
-        state: may be None if there are no processors.
-    """
+def process(log_probabilities: Tensor, state: SearchState, processors: Sequence[Processor]) -> Tensor:
+    """Applies the processors in order."""
     result = log_probabilities
     for processor in processors:
-        assert state is not None
         result = processor(result, state)
         if result.shape != log_probabilities.shape:
             raise ShapeError(
@@ -131,9 +122,9 @@ class NoRepeat:
 class RepetitionPenalty:
     """Multiplies the log-probability of every token that the hypothesis already has by `strength`: p becomes p^θ.
 
-    Keskar divides the logits of such tokens by θ. That makes a negative number larger, so repetition would become
-    more probable, and it depends on a constant that may be added to all logits without a change of the model. As
-    log-probabilities are at most 0, a factor θ ≥ 1 lowers them all, whatever the logits were.
+    Keskar et al. divide the logits of such tokens by θ. That increases negative logits, so that repetition becomes more
+    probable, and depends on a constant that may be added to all logits without changing the model. Log-probabilities
+    are at most 0, so a factor θ ≥ 1 lowers all of them.
 
     Args:
         strength: θ, at least 1; 1 changes nothing.
@@ -179,8 +170,8 @@ class UnknownPenalty:
 class EosThreshold:
     """A hypothesis may end only if log p(end) > γ · max over other tokens of log p, by the model's log-probabilities.
 
-    With γ above 1 the end may be less probable than the best continuation, but not arbitrarily so: it need not be the
-    most probable token, and outputs are not cut short because the end is admitted at every step.
+    With γ above 1 the end may be less probable than the best continuation, within a bound, so a beam that admits the
+    end at every step does not cut outputs short.
 
     Args:
         factor: γ, above 0.
@@ -202,9 +193,9 @@ class EosThreshold:
 @dataclass(frozen=True, slots=True)
 class AttentionStop:
     """A hypothesis ends when its main attention has had its largest weight at the last source position for `steps`
-    steps in a row, that of the next token included: only the end remains possible, with the model's log-probability.
+    steps in a row, including that of the next token: only the end remains possible, with the model's log-probability.
 
-    For sources that are read from left to right, as speech is. What may not end yet goes on.
+    For sources that are read from left to right, such as speech. A hypothesis that may not end yet continues.
 
     Args:
         steps: at least 1.

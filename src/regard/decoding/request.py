@@ -1,4 +1,4 @@
-"""What searches are given, and what their steps yield to a stream."""
+"""The request that every search method serves, and the events that its steps yield to a stream."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from regard import tree
 from regard.decoding.constraint import Constraints
 from regard.decoding.history import History
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
+from regard.errors import RegardError, ShapeError
 from regard.models.contract import Decoder, Tree
+from regard.shapes import Int, describe
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Request:
-    """What is searched for, whatever the method.
+    """The arguments of `search` except its options.
 
     Args:
-        decoder, memory, bos, eos, max_length, alignment, penalty, processors, items, source, min_length, unk,
-            constraints, generator: as in `search`.
-        streaming: whether the search yields what a stream looks at.
+        streaming: whether the search yields its progress.
     """
 
     decoder: Decoder
@@ -46,13 +47,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """After a step: the hypotheses that may yet be the best one of each of M sentences that go on.
+    """After a step, the hypotheses that may still become the best one of each of M unfinished sentences.
 
     Args:
-        history: has their tokens.
-        sentences: (M,), their numbers in the batch.
+        history: holds their tokens.
+        sentences: (M,), their indices in the batch.
         nodes: (M, C), the last nodes of hypotheses.
-        possible: (M, C) bool, which of these there are; one or more for each sentence.
+        possible: (M, C) bool, True for real hypotheses; at least one per sentence.
     """
 
     history: History
@@ -80,8 +81,8 @@ class Ended:
 
 
 Steps = Iteration[SearchProgress | Ended, None, Callable[[], list[list[Hypothesis]]]]
-"""A search that is run by `next`, in inference mode. It yields only if it is streamed, and returns a function that
-reads its results, which is to be called outside of inference mode."""
+"""A search as a generator, run in inference mode. It yields only when streaming, and returns a function that reads the
+results, to be called outside inference mode."""
 
 
 def exhausted(steps: Steps) -> list[list[Hypothesis]]:
@@ -93,3 +94,29 @@ def exhausted(steps: Steps) -> list[list[Hypothesis]]:
         except StopIteration as stop:
             read: Callable[[], list[list[Hypothesis]]] = stop.value
     return read()
+
+
+def length_limits(max_length: int | Tensor, memory: Tree) -> Int[Tensor, " B"]:
+    """(B,) long: the largest number of tokens, or of steps, of each sentence.
+
+    Raises:
+        ShapeError: for a tensor that is not (B,) integers.
+        RegardError: for a length below 1.
+    """
+    limits = per_sentence("max_length", max_length, memory)
+    if len(limits) and int(limits.min()) < 1:
+        raise RegardError(f"max_length={int(limits.min())}: a sentence needs room for at least 1 token.")
+    return limits
+
+
+def per_sentence(name: str, value: int | Tensor, memory: Tree) -> Int[Tensor, " B"]:
+    """An option as (B,) long on the device of the memory.
+
+    Raises:
+        ShapeError: for a tensor that is not (B,) integers.
+    """
+    count, device = tree.rows(memory), next(tree.leaves(memory)).device
+    values = torch.as_tensor(value, device=device)
+    if values.is_floating_point() or values.dtype == torch.bool or values.shape not in ((), (count,)):
+        raise ShapeError(f"{name} must be an int or (B={count},) integers.\n" + describe({name: ("B", values)}))
+    return values.long().expand(count)

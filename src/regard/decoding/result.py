@@ -12,14 +12,10 @@ from torch import Tensor
 from regard.errors import ConfigError, RegardError
 
 StopReason = Literal["eos", "length"]
-
-
 DECIMALS = 6
 """Decimals of the weights of an alignment in JSON."""
-
-
 MEAN = "mean"
-"""In place of the name of an attention: all of them."""
+"""The name that selects all attentions instead of one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,14 +23,15 @@ class Hypothesis:
     """An output of a search, T tokens long. Its tensors are ordinary tensors on the CPU.
 
     Args:
-        tokens: (T,) long, without bos; the end of sentence is the last one exactly when `stop_reason` is "eos".
-        log_probability: the sum of `token_log_probabilities`, those of the model, whatever the options.
-        score: the number by which hypotheses are ranked, with processors and length penalty.
+        tokens: (T,) long, without bos; the last one is the end of sentence if and only if `stop_reason` is "eos".
+        log_probability: the sum of `token_log_probabilities`, which are the model's, before processors.
+        score: the number by which hypotheses are ranked, after processors and penalties.
         stop_reason: "eos", or "length" if the maximum length was reached or no token was possible.
         token_log_probabilities: (T,).
-        alignments: by name, (H, T, S), a row for every token including the end of sentence; empty if not asked for. S
+        alignments: by name, (H, T, S), a row for every token including the end of sentence; empty unless requested. S
             is that of the batch, including padding.
-        auxiliary: by name, (T, …): what else the decoder says, as `generate` of a pointer; empty without alignments.
+        auxiliary: by name, (T, …): further outputs of the decoder, such as `generate` of a pointer; empty without
+            alignments.
     """
 
     tokens: Tensor
@@ -66,7 +63,7 @@ class Prediction:
         alignments: by name, (H, T, S).
         warnings: what the user should know about this item.
         alternatives: further predictions, best first.
-        generate: (T,) of a pointer, the probability that a symbol was generated and not copied; or None.
+        generate: (T,), for a pointer the probability that a symbol was generated rather than copied; else None.
     """
 
     source_tokens: list[str]
@@ -115,7 +112,7 @@ class Prediction:
 def main_alignment(
     alignments: Mapping[str, Tensor], decoder: object = None, *, layer: str | None = None, head: int | None = None
 ) -> Tensor | None:
-    """The alignment (..., T, S) that a prediction shows: the mean of `chosen_heads`; None if there is no alignment."""
+    """The alignment (..., T, S) of a prediction: the mean of `chosen_heads`, or None without alignments."""
     if not alignments:
         return None
     return chosen_heads(alignments, decoder, layer=layer, head=head).mean(-3)
@@ -128,13 +125,13 @@ def chosen_heads(
 
     Args:
         alignments: by name, (..., H, T, S); at least one.
-        decoder: may name its `main_attention`.
-        layer: a name, or `mean` for the heads of all; the decoder's `main_attention`, or else the last, if None.
+        decoder: may have a `main_attention`, a name.
+        layer: a name, or `mean` for the heads of all attentions; `main_name` if None.
         head: counted from 0; all if None.
 
     Raises:
-        ConfigError: if there is no such attention or head, or if the positions of several differ.
-        RegardError: if the decoder's `main_attention` is not there.
+        ConfigError: if there is no such attention or head, or if the attentions have different positions.
+        RegardError: if the decoder's `main_attention` is not among them.
 
     >>> from torch import ones
     >>> chosen_heads({"cross.0": ones(4, 3, 5), "cross.1": ones(4, 3, 5)}, layer="mean", head=2).shape
@@ -156,7 +153,7 @@ def chosen_heads(
 
 
 def main_name(alignments: Mapping[str, Tensor], decoder: object = None) -> str:
-    """Which of the alignments is the main one: the decoder's `main_attention` or else the last.
+    """The name of the main alignment: the decoder's `main_attention`, or else the last.
 
     Raises:
         RegardError: if there is no alignment of that name.

@@ -1,6 +1,7 @@
 """Sampling: tokens drawn from the model's distribution, which may be truncated first.
 
-Truncations give the tokens that are not kept -inf, in the order of this file, each on what the ones before it keep.
+Truncations set the log-probabilities of other tokens to -inf. They are applied in the order of this file, each to the
+tokens that are left.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ from torch import Tensor
 
 from regard import tree
 from regard.config.search import Search
-from regard.decoding.constraint import checked
-from regard.decoding.live_beam import LiveBeam, length_limits
-from regard.decoding.options import processors_of
-from regard.decoding.penalty import NoPenalty, check_penalty
-from regard.decoding.recorded import constant_of
+from regard.decoding.live_beam import LiveBeam
+from regard.decoding.penalty import NoPenalty
 from regard.decoding.request import Request, Steps
 from regard.decoding.rollout import roll_out
+from regard.decoding.rules import rules_of
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Tree
 from regard.ops import largest
@@ -28,25 +27,27 @@ from regard.ops.dropout import LOW, philox
 from regard.shapes import Float, Int
 
 BLOCK = 1 << 16
-"""About so many random numbers are computed at once, for several steps if there are few hypotheses."""
+"""Random numbers that are computed at once, roughly; with few hypotheses, those of several steps."""
 SITE = 0x53414D50
-"""Tells these hashes from those of dropout."""
-
+"""The constant that separates these hashes from those of dropout."""
 FEW = 100
-"""So many tokens are looked at first: mostly they have the probability that is asked for."""
+"""Tokens that a truncation sorts first; they usually have the requested probability."""
 
 
 def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     """Draws `width` samples per sentence, whatever the method of the options, and sorts them, best first.
 
-    As they are sorted, the first of several is not a fair draw; a width of 1 gives one. Log-probabilities are those of
-    the model, before temperature and truncations, which follow it (`regard.decoding.sampling`).
+    Because they are sorted, the first of several is not a fair draw; a width of 1 gives one. Log-probabilities are
+    those of the model, before temperature and truncations.
 
-    A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
-    seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
+    A token is selected by a number u, uniform between 0 and 1, in the cumulative probabilities. As u is a hash of seed,
+    item, sample and step, the samples of an item do not depend on its batch.
     """
     memory, generator = request.memory, request.generator
-    check_penalty(request.penalty, options)
+    if request.penalty is not None and options.method != "beam":
+        raise ConfigError(
+            f"A penalty ranks the hypotheses of method beam; got method={options.method!r}.", ("decoding", "method")
+        )
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
@@ -54,32 +55,21 @@ def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     if seed is None:
         seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
     items = items_of(memory, request.items)
-    limits = length_limits(request.max_length, memory)
-    rows = checked(
-        request.constraints,
-        len(limits),
-        eos=request.eos,
-        limits=limits,
-        no_include="a beam of at least 2; samples are drawn one by one",
-    )
-    return roll_out(
-        replace(request, items=items),
-        chooser(options, width, items, seed),
-        NoPenalty(),
-        processors_of(options, request.processors, unk=request.unk, constraints=rows, device=device),
-        width=width,
-        min_length=options.min_length,
-        constant=None if options.seed is None else constant_of(options),
-        generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
-        storage=options.weights,
-    )
+    needs = "a beam of at least 2; samples are drawn one by one"
+    rules = rules_of(request, options, penalty=NoPenalty(), no_include=needs)
+    if options.seed is None:
+        rules = replace(rules, constant=None)
+    else:
+        generator = torch.Generator(device).manual_seed(seed)
+    choose = chooser(options, width, items, seed)
+    return roll_out(replace(request, items=items), options, rules, choose, width=width, generator=generator)
 
 
 def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
-    """The numbers of the sentences by which their samples differ: from 0 if None.
+    """The numbers that make the samples of sentences differ, from 0 if None.
 
     Raises:
-        ShapeError: for other than B numbers of type long.
+        ShapeError: unless they are (B,) long.
     """
     count, device = tree.rows(memory), next(tree.leaves(memory)).device
     items = torch.arange(count, device=device) if items is None else items.to(device)
@@ -89,14 +79,14 @@ def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
 
 
 def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, LiveBeam], Tensor]:
-    """What draws the next token (R,) of each hypothesis from log-probabilities (R, N), for `roll_out`."""
+    """The function that draws tokens (R,) from log-probabilities (R, N), for `roll_out`."""
     ahead = min(max(BLOCK // max(len(items) * width, 1), 1), 32)
     numbers = torch.empty(0, 0)
 
     def choose(log_probabilities: Tensor, live_beam: LiveBeam) -> Tensor:
         nonlocal numbers
         rows = live_beam.sentences[:, None] * width + torch.arange(width, device=items.device)
-        if isinstance(live_beam.step, Tensor):  # in a recording, which has all that it reads from the live beam
+        if isinstance(live_beam.step, Tensor):  # a recording reads tensors of the live beam only
             assert live_beam.items is not None
             now = uniform(live_beam.items, width, live_beam.step[None] - 1, seed).flatten()[rows.flatten()]
             return draw(log_probabilities, now)
@@ -119,7 +109,7 @@ def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) ->
 
 
 def uniform(items: Int[Tensor, " B"], width: int, steps: Int[Tensor, " T"], seed: int) -> Float[Tensor, "B K T"]:
-    """Numbers from 0 to 1, 1 excluded, for `width` samples of each item at some steps: hashes with 53 bits.
+    """Numbers in [0, 1) for `width` samples of each item at given steps: hashes with 53 bits.
 
     Source: `regard.ops.dropout.philox`.
     """
@@ -211,8 +201,8 @@ def keep_min_p(log_probabilities: Float[Tensor, "R N"], share: float) -> Float[T
 
 
 def keep_typical(log_probabilities: Float[Tensor, "R N"], mass: float) -> Float[Tensor, "R N"]:
-    """The fewest tokens that together have the probability `mass`, those first whose information is nearest to the
-    entropy: in the order of |-log p - H|, where H = -Σ p log p.
+    """The fewest tokens that together have the probability `mass`, in the order of |-log p - H|, the distance of their
+    information from the entropy H = -Σ p log p.
 
     Source: Meister et al. 2022, Locally Typical Sampling (arXiv 2202.00666), section 4.
 
@@ -230,7 +220,7 @@ def _keep_mass(
 ) -> Float[Tensor, "R N"]:
     """The fewest tokens that together have the probability `mass`, those with the largest `order` first.
 
-    The first tokens are looked at in all rows, and all tokens only in rows where the first have less.
+    `FEW` tokens of each row are sorted first, and all tokens only in rows where those have less.
     """
     total = log_probabilities.logsumexp(1, keepdim=True)
 
@@ -244,7 +234,7 @@ def _keep_mass(
         return torch.full_like(log_probabilities[rows], -inf).scatter(1, indices, values), reached[:, -1] < mass
 
     everything, num_tokens = torch.arange(len(order), device=order.device), order.shape[1]
-    few = FEW if order.device.type == "cpu" else num_tokens  # which rows have less would have to be waited for
+    few = FEW if order.device.type == "cpu" else num_tokens  # on a GPU, reading which rows have less would wait
     result, short = kept(everything, min(few, num_tokens))
     if num_tokens > few and len(more := short.nonzero()[:, 0]):
         result[more] = kept(more, num_tokens)[0]

@@ -1,4 +1,4 @@
-"""`search`: by a beam, greedily, by samples or by minimum Bayes risk."""
+"""`search`: beam search, greedy search, sampling and minimum Bayes risk."""
 
 from __future__ import annotations
 
@@ -42,38 +42,36 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
-    The mode of the decoder is not changed: call `.eval()` first, otherwise its dropout is active. Nothing is set on it,
-    so threads may share it. The result of a sentence does not depend on the rest of its batch.
+    Call `decoder.eval()` first, otherwise dropout is active. Nothing is set on the decoder, so threads may share it.
+    The result of a sentence does not depend on the rest of its batch.
 
     Args:
-        decoder: a module with the interface of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
+        decoder: a module with the methods of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
-        options: beam search, greedy search, sampling or minimum Bayes risk; `Search()` if None.
+        options: the method and its settings; `Search()`, a beam search, if None.
         bos: the id that is the first input.
         eos: the id that ends a sentence.
         max_length: the largest number of tokens, including the end of sentence: a number, or (B,), one per sentence.
-        alignment: whether hypotheses have their alignments, a row per token; a decoder without attention has none.
-        penalty: ranks hypotheses instead of the options' `length_penalty`, beside their `coverage_penalty`; for method
-            beam only.
-        processors: change the log-probabilities of the next token, in order, after the blocking of n-grams.
-        items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed; if None, the
-            sentences are numbered from 0.
+        alignment: whether hypotheses have alignments, a row per token; a decoder without attention has none.
+        penalty: replaces the options' `length_penalty`; for method beam only.
+        processors: change the log-probabilities of the next token, in order, after those of the options.
+        items: (B,) numbers from 0 to 2⁶³ − 1 that make samples with the same seed differ; if None, the sentences are
+            numbered from 0.
         source: ids and mask of the sources, for processors and for penalties that read the attention.
-        text: for method mbr, makes texts of tokens (`minimum_bayes_risk`).
-        min_length: the smallest number of tokens before the end of sentence: a number, or (B,), one per sentence; the
-            options' one at least.
-        unk: the id of the unknown token, for the options' penalty of it.
-        constraints: for each sentence what its output must be like, or None; phrases that are to be included need a
-            beam.
-        generator: for samples, instead of a seed; of the memory's device. A decoder that draws itself (hard attention)
+        text: for method mbr, converts tokens to text (`minimum_bayes_risk`).
+        min_length: the smallest number of tokens before the end of sentence, at least that of the options: a number, or
+            (B,), one per sentence.
+        unk: the id of the unknown token, for `unknown_penalty`.
+        constraints: for each sentence the constraints on its output, or None; phrases to include need a beam.
+        generator: for samples, instead of a seed; on the memory's device. A decoder that draws itself (hard attention)
             gets it, or one with the seed; such draws do depend on the batch.
 
     Returns:
-        For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
-        inference tensors, so they may be used in training.
+        For each sentence, best first: at most `num_best` hypotheses, or exactly that many samples. Their tensors are
+        ordinary ones, not inference tensors, so they may be used in training.
 
     Raises:
-        ConfigError: for options or constraints that the search cannot keep.
+        ConfigError: for options or constraints that the search cannot satisfy.
         ShapeError: for outputs or limits of a wrong shape.
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
@@ -103,7 +101,7 @@ def search(
 
 
 def steps_of(request: Request, options: Search) -> Steps:
-    """The steps of a search by beams or of samples."""
+    """The steps of the search that the options select, except minimum Bayes risk."""
     if options.method == "sampling":
         return drawing_steps(request, options, options.num_best)
     if options.keep_finished:

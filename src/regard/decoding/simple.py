@@ -1,4 +1,4 @@
-"""A decoder that is made of two functions."""
+"""A decoder from two functions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.shapes import describe, num_hypotheses
 
 
 class SimpleDecoder:
-    """Makes a decoder for every search from two functions, which need to know nothing about beams.
+    """A decoder for all searches, from two functions that do not depend on beams.
 
-    `init(source)` returns `(memory, state)`, trees of B rows: the memory is constant, the state changes at every step.
-    `step(ids, memory, state)` returns `(log_probabilities, state)`, or `(log_probabilities, state, alignment)` with
-    weights (R, S) or (R, H, S), which appear as "attention". All its arguments have the same number of rows R: this
-    class repeats the sentences for their hypotheses, and the search reorders them.
+    `init(source)` returns `(memory, state)`, trees with B rows: the memory is constant, the state changes at every
+    step. `step(ids, memory, state)` returns `(log_probabilities, state)`, or `(log_probabilities, state, alignment)`
+    with weights (R, S) or (R, H, S), which are named "attention". All its arguments have R rows: this class repeats the
+    sentences for their hypotheses, and the search reorders them.
 
     Args:
         init, step: the functions.
-        expand_memory: whether `step` receives a memory of R rows, a copy at each step. With False it has B rows, for a
-            step that processes the hypotheses of a sentence together (`query.view(B, K, -1)`).
+        expand_memory: whether `step` receives a memory of R rows, copied at each step, or one of B rows, for a step
+            that processes the hypotheses of a sentence together (`query.view(B, K, -1)`).
 
     >>> chain = torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.1, 0.5]]).log()  # row: last token; column: next; 2 ends
     >>> decoder = SimpleDecoder(lambda source: (source, None), lambda ids, memory, _: (chain[ids], None))
@@ -55,7 +55,7 @@ class SimpleDecoder:
     def step(
         self, inputs: Tensor, memory: Tree, state: Tree, *, alignment: bool = False, generator: Generator | None = None
     ) -> tuple[DecoderOutput, Tree]:
-        """One call of the step function; any random numbers come from torch's global generator."""
+        """One call of the step function; `generator` is not used."""
         source = memory[0]
         if self._expand_memory:
             source = _repeat(source, num_hypotheses(len(inputs), tree.rows(memory)))

@@ -1,4 +1,4 @@
-"""Streaming: the symbols of outputs as soon as they are certain."""
+"""Streaming: the tokens of outputs as soon as they are certain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.decoding.constraint import Constraints
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.request import Ended, Request, SearchProgress, Steps
-from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.result import Hypothesis
 from regard.decoding.search import steps_of
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
@@ -26,11 +26,11 @@ class Increment:
     """Further tokens of an output, n of them. Its tensors are ordinary tensors on the CPU.
 
     Args:
-        sentence: the number of the sentence in the batch.
-        tokens: (n,) long; none in a last increment that says only that the output has ended.
+        sentence: the index of the sentence in the batch.
+        tokens: (n,) long; the last increment may have none.
         token_log_probabilities: (n,).
         alignments: by name, (H, n, S), as in `Hypothesis`.
-        hypothesis: the whole output in its last increment, else None.
+        hypothesis: the whole output, in its last increment; else None.
     """
 
     sentence: int
@@ -57,18 +57,18 @@ def stream(
     unk: int | None = None,
     constraints: Sequence[Constraints | None] | None = None,
 ) -> Iterator[Increment]:
-    """The first hypothesis of `search` for every sentence, token by token while the search goes on.
+    """The first hypothesis of `search` for every sentence, token by token while the search runs.
 
-    Greedy search and sampling give a token a step. A beam gives those on which all its hypotheses agree, unfinished
-    ones and the best finished one: whichever wins in the end, they are part of it. So nothing is ever taken back.
+    Greedy search and sampling yield one token per step. A beam search yields the tokens that all unfinished hypotheses
+    and the best finished one have in common, so no token is ever revoked.
 
-    Increments of a sentence are in order; those of several sentences follow each other as they come. A stream that is
-    not read on stops the search.
+    The increments of a sentence are in order; those of different sentences are interleaved. The search runs only while
+    the stream is read.
 
     Args: as in `search`.
 
     Raises:
-        ConfigError: for options with which nothing is certain before the end: method mbr, several outputs, several
+        ConfigError: for options with which no token is certain before the end: method mbr, several outputs, several
             groups.
         ShapeError, RegardError: as in `search`.
 
@@ -80,8 +80,8 @@ def stream(
     [[1], [2]]
     """
     options = Search() if options is None else options
-    if (refused := excluded(options, STREAM_EXCLUSIONS)) is not None:
-        raise ConfigError(refused[1], ("decoding", refused[0]))
+    if (exclusion := excluded(options, STREAM_EXCLUSIONS)) is not None:
+        raise ConfigError(exclusion[1], ("decoding", exclusion[0]))
     request = Request(
         decoder=decoder,
         memory=memory,
@@ -102,21 +102,22 @@ def stream(
 
 
 def _increments(steps: Steps) -> Iterator[Increment]:
-    given: Counter[int] = Counter()
+    num_yielded: Counter[int] = Counter()
     while True:
         with torch.inference_mode():
             event = next(steps, None)
         if event is None:
             return
-        for increment in _certain(event, given) if isinstance(event, SearchProgress) else _rest(event, given):
-            given[increment.sentence] += len(increment.tokens)
+        further = _certain(event, num_yielded) if isinstance(event, SearchProgress) else _rest(event, num_yielded)
+        for increment in further:
+            num_yielded[increment.sentence] += len(increment.tokens)
             yield increment
 
 
-def _certain(event: SearchProgress, given: Counter[int]) -> Iterator[Increment]:
-    """What the hypotheses of each sentence agree on and was not given yet."""
+def _certain(event: SearchProgress, num_yielded: Counter[int]) -> Iterator[Increment]:
+    """The tokens that all hypotheses of a sentence have in common and that have not been yielded yet."""
     sentences = event.sentences.tolist()
-    first = min((given[sentence] for sentence in sentences), default=0)
+    first = min((num_yielded[sentence] for sentence in sentences), default=0)
     path = event.history.path(event.nodes, first)
     tokens = event.history.tokens(path)
     leading = event.possible.int().argmax(1)
@@ -124,16 +125,15 @@ def _certain(event: SearchProgress, given: Counter[int]) -> Iterator[Increment]:
     agreed = ((tokens == tokens[rows, leading][:, None]) & (tokens >= 0)) | ~event.possible[..., None]
     counts = agreed.all(1).int().cumprod(1).sum(1).tolist()
     for m, (sentence, column, count) in enumerate(zip(sentences, leading.tolist(), counts, strict=True)):
-        if first + count > given[sentence]:
-            nodes = path[m, column, given[sentence] - first : count]
-            yield Increment(sentence, *event.history.read_part(nodes, given[sentence]))
+        start = num_yielded[sentence]
+        if first + count > start:
+            yield Increment(sentence, *event.history.read_part(path[m, column, start - first : count], start))
 
 
-def _rest(event: Ended, given: Counter[int]) -> Iterator[Increment]:
-    """What is left of outputs that are whole."""
-    stops: list[StopReason] = ["eos" if ended else "length" for ended in event.ended.tolist()]
-    hypotheses = event.history.read(event.nodes, event.scores.tolist(), stops)
+def _rest(event: Ended, num_yielded: Counter[int]) -> Iterator[Increment]:
+    """The tokens of complete outputs that have not been yielded yet."""
+    hypotheses = event.history.read(event.nodes, event.scores.tolist(), event.ended.tolist())
     for sentence, h in zip(event.sentences.tolist(), hypotheses, strict=True):
-        start = given[sentence]
+        start = num_yielded[sentence]
         alignments = {name: weights[:, start:] for name, weights in h.alignments.items()}
         yield Increment(sentence, h.tokens[start:], h.token_log_probabilities[start:], alignments, h)

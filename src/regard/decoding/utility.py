@@ -1,4 +1,4 @@
-"""Utilities: how good an output is if another one is right, for all pairs of outputs of each sentence at once."""
+"""Utilities of outputs against references, for all pairs of outputs of each sentence in one computation."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Utility = Callable[[Sequence[Output], Sequence[Output]], NDArray[np.float64]]
 """From C candidates and M references of a sentence to the utility of each candidate for each reference, (C, M)."""
 CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4
 WORD = 64
-"""Rows of an edit distance's table that are computed at once, a bit each."""
+"""Rows of an edit distance's table in one machine word, a bit each."""
 MOST_CELLS = 1 << 24
-"""So many entries of a table of n-grams are computed at once."""
+"""The largest number of entries in one table of n-grams."""
 
 
 def utilities(name: UtilityName, sentences: Sequence[Sequence[Output]]) -> list[NDArray[np.float64]]:
-    """For each sentence with U outputs a matrix (U, U): row c, column r is the utility of output c if r is right.
+    """For each sentence with U outputs a matrix (U, U): row c, column r is the utility of output c with reference r.
 
-    - `chrf`: the F-score with β = 2 of the n-grams of an output, n from 1 to 6, from 0 to 1 (Popović 2015); of a text
-      the characters without white space. Orders that one of the two outputs is too short for do not count.
-    - `bleu`: the geometric mean of the shares of its n-grams, n from 1 to 4, that are in r, times the brevity penalty,
-      from 0 to 1 (Papineni 2002). Orders that it is too short for do not count, and the k-th share that is 0 becomes
+    - `chrf`: the F-score with β = 2 of n-grams, n from 1 to 6, between 0 and 1 (Popović 2015); for a text, of its
+      characters without white space. Orders for which one of the two outputs is too short do not count.
+    - `bleu`: the geometric mean of the precisions of n-grams, n from 1 to 4, times the brevity penalty, between 0 and 1
+      (Papineni 2002). Orders for which the output is too short do not count, and the k-th precision that is 0 becomes
       2⁻ᵏ of one n-gram (Chen and Cherry 2014, method 3).
     - `exact_match`: 1 if both are equal, else 0.
     - `edit_distance`: minus the least number of insertions, deletions and substitutions (Levenshtein).
 
-    Two empty outputs are equal; an empty one has chrF and BLEU 0 for any other.
+    Two empty outputs are equal; an empty one has chrF and BLEU 0 against any other.
 
-    Cost: sets of n-grams meet in one matrix product for each n; edit distances are computed for all pairs together, 64
-    rows of their tables at once (Myers 1999, Hyyrö 2003).
+    Cost: n-grams are compared by one matrix product for each n, and edit distances by bit-parallel dynamic programming
+    over 64 rows, for all pairs together (Myers 1999, Hyyrö 2003).
 
     >>> utilities("edit_distance", [["kitten", "sitting", ""]])[0]
     array([[ 0., -3., -6.],
@@ -55,12 +55,11 @@ class _Table:
     """All outputs of all sentences: M rows.
 
     Args:
-        symbols: (M, T), their symbols as numbers; those of a sentence are numbered after those of the one before. -1
-            after the end.
+        symbols: (M, T), numbers of symbols, distinct between sentences and increasing with them; -1 after the end.
         lengths: (M,).
-        sentence: (M,), the sentence of each.
-        place: (M,), its number among the outputs of the sentence.
-        sizes: how many outputs each sentence has.
+        sentence: (M,), the index of each output's sentence.
+        place: (M,), its index among the outputs of the sentence.
+        sizes: the number of outputs of each sentence.
     """
 
     symbols: NDArray[np.int64]
@@ -71,7 +70,6 @@ class _Table:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[Output]]) -> _Table:
-        """Numbers the symbols of outputs."""
         outputs = [output for sentence in sentences for output in sentence]
         sizes = [len(sentence) for sentence in sentences]
         lengths = np.array([len(output) for output in outputs], np.int64)
@@ -85,15 +83,15 @@ class _Table:
         return cls(symbols, lengths, sentence, place, sizes)
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """The (U, U) of each sentence, of (B, U, U) with padding."""
+        """The (U, U) of each sentence from (B, U, U) with padding."""
         return [values[b, :size, :size] for b, size in enumerate(self.sizes)]
 
 
 def _shared(table: _Table, highest: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many n-grams two outputs share, (n, B, U, U), and how many each has, (n, B, U); n from 1 to `highest`.
+    """The numbers of common n-grams of two outputs, (n, B, U, U), and of n-grams of each, (n, B, U); n up to `highest`.
 
-    The k-th occurrence of an n-gram in an output is an item of its own, so that two outputs, as sets of items, share
-    min(count, count) of each n-gram: with x_ci = 1 if output c has item i, that is Σ_i x_ci x_ri.
+    The k-th occurrence of an n-gram in an output is a separate item, so that the sets of items of two outputs have
+    min(count, count) of each n-gram in common: with x_ci = 1 if output c has item i, that is Σ_i x_ci x_ri.
     """
     count, width = len(table.sizes), max(table.sizes, default=0)
     matches = np.zeros((highest, count, width, width))
@@ -138,11 +136,11 @@ def _shared(table: _Table, highest: int) -> tuple[NDArray[np.float64], NDArray[n
 def _chrf(table: _Table) -> list[NDArray[np.float64]]:
     """(1 + β²) P R / (β² P + R), with P and R the means over the orders that both outputs have."""
     matches, totals = _shared(table, CHRF_ORDER)
-    has, wants = totals[..., :, None], totals[..., None, :]
-    both = (has > 0) & (wants > 0)
+    ours, theirs = totals[..., :, None], totals[..., None, :]
+    both = (ours > 0) & (theirs > 0)
     orders = np.maximum(both.sum(0), 1)
-    precision = (np.divide(matches, has, out=np.zeros_like(matches), where=both)).sum(0) / orders
-    recall = (np.divide(matches, wants, out=np.zeros_like(matches), where=both)).sum(0) / orders
+    precision = (np.divide(matches, ours, out=np.zeros_like(matches), where=both)).sum(0) / orders
+    recall = (np.divide(matches, theirs, out=np.zeros_like(matches), where=both)).sum(0) / orders
     denominator = CHRF_BETA**2 * precision + recall
     score = np.divide(
         (1 + CHRF_BETA**2) * precision * recall, denominator, out=np.zeros_like(recall), where=denominator > 0
@@ -192,8 +190,8 @@ def _edit_distance(table: _Table) -> list[NDArray[np.float64]]:
 def _distances(table: _Table, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Edit distances (P,) of pairs of outputs.
 
-    Column j of the table of a pair is computed from column j - 1 by its vertical steps, which are +1, 0 or -1: bits of
-    `rises` and `falls`, WORD rows in each number. `carry` is the step across at the border of two numbers.
+    Column j of the dynamic programming table is computed from column j - 1 by its vertical differences, which are +1
+    (bits of `rises`), 0 or -1 (bits of `falls`), WORD rows in each number.
     """
     rows, longest = table.symbols.shape
     if longest == 0 or not len(first):
@@ -221,7 +219,7 @@ def _distances(table: _Table, first: NDArray[np.int64], second: NDArray[np.int64
         if not running.any():
             break
         symbol = local[second, j]
-        up, down = np.full(len(first), one), np.zeros(len(first), np.uint64)  # the step across above the first row: +1
+        up, down = np.full(len(first), one), np.zeros(len(first), np.uint64)  # +1 above the first row
         for w in range(words):
             equal = occurs[w, first, symbol]
             vertical = equal | falls[w]

@@ -1,18 +1,20 @@
-"""Alignments of words from alignments of their symbols, and links from weights."""
+"""Alignments of words from alignments of symbols, links from weights, and aligned pairs of texts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from regard.decoding.result import DECIMALS
 from regard.errors import RegardError, ShapeError
 from regard.shapes import Bool, Float, Int, describe
 
 Symmetrisation = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-"""How links of two directions become one set."""
+"""The methods that join the links of two directions."""
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -21,8 +23,8 @@ class WordAlignment:
     """The alignment of the words of an output with those of its source.
 
     Args:
-        weights: (..., T, S) with the words as T and S.
-        rest: (..., T), the weight of each word of the output at symbols that belong to no word of the source.
+        weights: (..., T, S) for T output words and S source words.
+        rest: (..., T), the weight of each output word at source symbols outside words.
     """
 
     weights: Tensor
@@ -40,26 +42,25 @@ def merge_words(
 ) -> WordAlignment:
     """Merges the symbols of each word: weights of source symbols are added, those of target symbols averaged.
 
-    So no weight is lost: with a_ts the weight of source symbol s at step t, and I and J the symbols of a word i of the
-    output and of a word j of the source,
+    With a_ts the weight of source symbol s at step t, I the symbols of output word i, and J those of source word j,
 
         weights_ij = (1/|I|) Σ_{t ∈ I} Σ_{s ∈ J} a_ts        rest_i = (1/|I|) Σ_{t ∈ I} Σ_{s in no word} a_ts
 
-    and Σ_j weights_ij + rest_i is the mean sum of the word's steps: 1 for a softmax. The end symbol is a word if it has
-    a number of its own, and adds to the rest if it has -1.
+    so Σ_j weights_ij + rest_i is the mean of the sums of the word's steps: 1 for a softmax. The end symbol is a word if
+    it has an index of its own, and adds to the rest if its index is -1.
 
     Args:
         alignment: (T, S), (H, T, S), (B, T, S) or (B, H, T, S) weights.
-        source_words: (S,) or (B, S) the number of the word of each source symbol; below 0: of no word, and padding.
-        target_words: (T,) or (B, T) likewise; steps of no word are left out.
-        num_source, num_target: how many words there are; one more than the largest number if None.
-        normalise: whether each row is divided by its sum, so that the rest is 0; a row without weight stays as it is.
+        source_words: (S,) or (B, S), the index of each source symbol's word; negative outside words and in padding.
+        target_words: (T,) or (B, T), likewise; steps outside words are left out.
+        num_source, num_target: the numbers of words; one more than the largest index if None.
+        normalise: whether each row is divided by its sum, so that the rest is 0; a row without weight is unchanged.
 
     Returns:
-        Weights of the type of `alignment`; a word without a symbol has weights of 0.
+        Weights of the dtype of `alignment`; a word without symbols has weights of 0.
 
     Raises:
-        ShapeError: for numbers of other positions than those of the alignment, or as large as the number of words.
+        ShapeError: for indices whose shape does not match the alignment, or that exceed the number of words.
 
     Source: Koehn and Knowles 2017, Six Challenges for Neural Machine Translation (arXiv 1706.03872), section 3.5.
 
@@ -90,11 +91,11 @@ def merge_words(
 
 
 def hard_links(alignment: Float[Tensor, "*batch T S"], *, threshold: float | None = None) -> Bool[Tensor, "*batch T S"]:
-    """True at the links of each step: the largest weight of its row (the first of equal ones), or all large ones.
+    """True at the largest weight of each row, the first of equal ones, or at all weights that reach a threshold.
 
     Args:
         alignment: weights; a row of zeros, such as padding, has no link.
-        threshold: if given, links are the weights that are at least as large, several in a row or none.
+        threshold: if given, a row may have several links or none.
 
     Raises:
         RegardError: for a threshold that is not above 0 and at most 1.
@@ -119,16 +120,16 @@ def symmetrise(
 ) -> Bool[Tensor, "T S"]:
     """The links of a pair from those of both directions.
 
-    `grow-diag` begins with the intersection, and adds neighbours, also diagonal ones, that are in the union and
-    join a word without a link, until there are no more. `final` adds, direction by direction, links of which one word
-    has none; `final-and` those of which neither has one.
+    `grow-diag` starts with the intersection and adds neighbours, diagonal ones included, that are in the union and link
+    a word that has no link yet, until there are none. `final` then adds, direction by direction, links of which at
+    least one word has no link; `final-and` those of which neither has one.
 
     Args:
-        links: (T, S) True where a step is linked to a source position.
-        reverse: (S, T) the links of the other direction: a step of its model is a position of the source.
+        links: (T, S), True where a step is linked to a source position.
+        reverse: (S, T), the links of the model of the other direction, whose steps are source positions.
 
     Raises:
-        ShapeError: for other sizes.
+        ShapeError: for sizes that do not match.
         RegardError: for another method.
 
     Source: Och and Ney 2003, section 3.2; Koehn, Och and Marcu 2003, section 4.5, in the order of the program published
@@ -149,19 +150,18 @@ def symmetrise(
     both, either = links & backward, links | backward
     if method in ("intersection", "union"):
         return both if method == "intersection" else either
-    grown = _Growing(both)
-    candidates = {(t, s) for t, s in either.nonzero().tolist()}
-    grown.spread(candidates)
+    growing = _GrowingLinks(both)
+    growing.grow_diagonally({(t, s) for t, s in either.nonzero().tolist()})
     if method != "grow-diag":
-        needed = 2 if method == "grow-diag-final-and" else 1
         for direction in (links, backward):
-            grown.complete(direction, needed)
-    return grown.tensor(links)
+            growing.add_final(direction, num_free=2 if method == "grow-diag-final-and" else 1)
+    result = torch.zeros_like(links)
+    for t, s in growing.links:
+        result[t, s] = True
+    return result
 
 
-class _Growing:
-    """Links that are added to one by one."""
-
+class _GrowingLinks:
     def __init__(self, links: Tensor) -> None:
         self.steps, self.positions = links.shape
         self.links = {(t, s) for t, s in links.nonzero().tolist()}
@@ -169,7 +169,7 @@ class _Growing:
         self.linked_positions = {s for _, s in self.links}
 
     def free(self, t: int, s: int) -> int:
-        """How many of step and position have no link."""
+        """The number of step and position, 0 to 2, that have no link."""
         return (t not in self.linked_steps) + (s not in self.linked_positions)
 
     def add(self, t: int, s: int) -> None:
@@ -177,8 +177,8 @@ class _Growing:
         self.linked_steps.add(t)
         self.linked_positions.add(s)
 
-    def spread(self, candidates: set[tuple[int, int]]) -> None:
-        """Adds neighbours that are candidates, in the order of the cells, until none is left."""
+    def grow_diagonally(self, candidates: set[tuple[int, int]]) -> None:
+        """Adds candidates that are neighbours of links, in the order of the cells, until there are none."""
         is_growing = True
         while is_growing:
             is_growing = False
@@ -191,21 +191,15 @@ class _Growing:
                         self.add(*cell)
                         is_growing = True
 
-    def complete(self, links: Tensor, needed: int) -> None:
-        """Adds links of which so many words have none."""
+    def add_final(self, links: Tensor, num_free: int) -> None:
+        """Adds links of which at least `num_free` words have no link."""
         for t, s in links.nonzero().tolist():
-            if self.free(t, s) >= needed:
+            if self.free(t, s) >= num_free:
                 self.add(t, s)
-
-    def tensor(self, like: Tensor) -> Tensor:
-        result = torch.zeros_like(like)
-        for t, s in self.links:
-            result[t, s] = True
-        return result
 
 
 def _numbers(name: str, letter: str, numbers: Tensor, alignment: Tensor, size: int) -> Tensor:
-    """Numbers of words with the leading axes of the alignment, (..., size)."""
+    """Indices of words with the leading axes of the alignment, (..., size)."""
     batch = alignment.shape[0] if numbers.dim() == 2 and alignment.dim() > 2 else 1
     fits = numbers.shape in ((size,), (batch, size)) and (numbers.dim() == 1 or alignment.dim() > 2)
     if not fits or numbers.is_floating_point() or numbers.dtype == torch.bool:
@@ -222,10 +216,78 @@ def _numbers(name: str, letter: str, numbers: Tensor, alignment: Tensor, size: i
     return numbers.expand(*alignment.shape[:-2], size)
 
 
-def _count(name: str, numbers: Tensor, given: int | None) -> int:
-    """How many words there are."""
+def _count(name: str, numbers: Tensor, count: int | None) -> int:
     largest = int(numbers.max()) if numbers.numel() else -1
-    count = max(largest + 1, 0) if given is None else given
+    count = max(largest + 1, 0) if count is None else count
     if largest >= count:
-        raise ShapeError(f"{name} has the number {largest}, but there are {count} words.")
+        raise ShapeError(f"{name} has the index {largest}, but there are {count} words.")
     return count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlignedPair:
+    """The alignment of a given output with its source, in words or in symbols. It can be plotted like a `Prediction`.
+
+    Args:
+        source_tokens: S strings, the columns of the alignment; the last is "</s>" if `end_symbol`.
+        tokens: T strings, its rows; likewise.
+        text: the output.
+        alignment: (T, S) weights.
+        rest: (T,), the weight of each row at symbols without a column: blanks and the end symbol.
+        log_probability: of the output and its end symbol, given the source; NaN if the pair could not be read.
+        end_symbol: whether the alignment includes the end symbols of both sides.
+        warnings: what the user should know about this pair.
+    """
+
+    source_tokens: list[str]
+    tokens: list[str]
+    text: str
+    alignment: Tensor
+    rest: Tensor
+    log_probability: float
+    end_symbol: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the pair could be read; if not, it has no words and no links."""
+        return not math.isnan(self.log_probability)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.text), f"links {pharaoh(self.links())!r}", f"log_probability={self.log_probability:.4f}"]
+        parts.append(f"alignment {tuple(self.alignment.shape)}")
+        if self.warnings:
+            parts.append(f"warnings={list(self.warnings)}")
+        return f"AlignedPair({', '.join(parts)})"
+
+    def hard(self, *, threshold: float | None = None) -> Tensor:
+        """`hard_links` (T, S) without the end symbol; a row whose largest weight is at the end symbol has no link."""
+        links = hard_links(self.alignment, threshold=threshold)
+        return links[:-1, :-1] if self.end_symbol else links
+
+    def links(self, *, threshold: float | None = None) -> list[tuple[int, int]]:
+        """The links as pairs of source and output indices, by the threshold of `hard_links`."""
+        return pairs_of(self.hard(threshold=threshold))
+
+    def record(self, *, threshold: float | None = None) -> dict[str, Any]:
+        """The pair as a JSON object; weights have six decimals."""
+        return {
+            "text": self.text,
+            "source_tokens": list(self.source_tokens),
+            "tokens": list(self.tokens),
+            "log_probability": self.log_probability,
+            "links": pharaoh(self.links(threshold=threshold)),
+            "alignment": [[round(weight, DECIMALS) for weight in row] for row in self.alignment.tolist()],
+            "rest": [round(weight, DECIMALS) for weight in self.rest.tolist()],
+            "warnings": list(self.warnings),
+        }
+
+
+def pairs_of(links: Tensor) -> list[tuple[int, int]]:
+    """The links of a matrix (T, S) as sorted pairs of source and output indices."""
+    return sorted((source, target) for target, source in links.nonzero().tolist())
+
+
+def pharaoh(links: list[tuple[int, int]]) -> str:
+    """Links as `0-0 1-2`: the index of the source word, then that of the output word."""
+    return " ".join(f"{source}-{target}" for source, target in links)

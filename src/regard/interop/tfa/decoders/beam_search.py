@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.decoding.expansion import accumulated, all_scores, expand
+from regard.decoding.keep_finished import all_scores, expand
+from regard.decoding.live_beam import accumulated
 from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.interop.tfa.arrays import TensorArray
