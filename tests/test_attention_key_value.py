@@ -160,7 +160,7 @@ def test_what_a_decoder_cannot_be_asked_with_is_refused():
 
 def test_a_decoder_that_asks_with_its_states_says_why_it_takes_steps():
     decoder = tiny.recurrent(bahdanau(query_size=8, memory_size=6), cell="lstm", query="state", input_feeding=False)
-    assert decoder.feeds_back == "attention is asked with the states of all layers"
+    assert decoder.feeds_back == "the query is the state of all layers"
 
 
 def test_self_attention_reads_every_position_from_the_rows_of_the_softmax():

@@ -140,7 +140,7 @@ def test_steps_that_feed_back_are_not_exported_for_any_number_and_the_step_is_na
             return self.decoder(inputs, memory).log_probabilities
 
     inputs = torch.randint(tiny.NUM_TOKENS, (tree.rows(memory), 5))
-    with pytest.raises(UnsupportedError, match=r"context goes into the cell\. Export `step` and loop over it"):
+    with pytest.raises(UnsupportedError, match=r"context is an input of the cell\. Export `step` and loop over it"):
         export(Forces(), (inputs,), dynamic_shapes=({1: Dim("T", min=2, max=50)},))
 
 

@@ -221,7 +221,7 @@ def test_the_step_of_a_recurrent_model_serves_all_sizes():
     for sentences, positions, hypotheses in SIZES:
         memory, state = networks.source(*sources(sentences, positions))
         require_equal_steps(networks, program, memory, state, hypotheses)
-    with pytest.raises(UnsupportedError, match="the last attentional output goes into the cell"):
+    with pytest.raises(UnsupportedError, match="the last attentional output is an input of the cell"):
         forced_program(networks)
 
 

@@ -183,10 +183,10 @@ def test_a_deep_readout_of_any_width_is_fed_back():
         ({"readout": "cubic"}, "readout='cubic' must be 'tanh', 'linear', 'context', 'state' or a DeepReadout"),
         ({"input_feeding": "state"}, "input_feeding='state' must be True, False"),
         ({"first_context": "ones"}, "first_context='ones' must be"),
-        ({"readout": "state"}, "order='attend_then_recur' or input_feeding='context'"),
-        ({"readout": "state", "input_feeding": False}, "it has to be fed into the cell"),
+        ({"readout": "state"}, "order='attend_then_recur', or input_feeding='context'"),
+        ({"readout": "state", "input_feeding": False}, "must then be an input of the cell"),
         ({"readout": "context", "order": "attend_then_recur"}, "it is for order='recur_then_attend'"),
-        ({"input_feeding": "context", "order": "attend_then_recur"}, "the context of the same step goes into the cell"),
+        ({"input_feeding": "context", "order": "attend_then_recur"}, "the cell reads the context of the same step"),
         ({"first_context": "zeros"}, "first_context='zeros' is for order='attend_then_recur'"),
         ({"readout": "tanh", "input_feeding": "linear"}, "a decoder has one"),
         ({"readout": "context", "layer_size": 3}, "this decoder has no attention layer"),
@@ -201,16 +201,16 @@ def test_combinations_that_mean_nothing_are_refused(options, message):
 def test_a_stack_of_another_width_is_refused():
     decoder = build("the context")
     parts = decoder.embedding, decoder.stack, decoder.head, decoder.bridge
-    with pytest.raises(ShapeError, match="E=3 features of x and 5 of what is fed back; the stack was built for 9"):
+    with pytest.raises(ShapeError, match="E=3 features of x and 5 that are fed back; the stack has 9"):
         RecurrentDecoder(*parts, attention=decoder.attention, readout="linear", layer_size=5)
     assert isinstance(decoder.bridge, Bridge)
 
 
 def test_without_attention_there_is_no_layer_but_that_of_the_fixed_context():
     for options, message in (
-        ({"input_feeding": "context"}, "without attention there is nothing to feed"),
-        ({"readout": "context"}, "it is for decoders with attention"),
-        ({"readout": "linear"}, "it is for decoders with attention"),
+        ({"input_feeding": "context"}, "there is no attention"),
+        ({"readout": "context"}, "this decoder has no attention"),
+        ({"readout": "linear"}, "this decoder has no attention"),
         ({"layer_size": 3}, "this decoder has no attention layer"),
     ):
         with pytest.raises(UnsupportedError, match=message):
@@ -253,7 +253,7 @@ def test_keys_of_a_configuration_are_the_options(keys, fed, read):
 @pytest.mark.parametrize(
     ("keys", "key", "message"),
     [
-        ({"readout": "state"}, "readout", "it has to be fed into the cell"),
+        ({"readout": "state"}, "readout", "must then be an input of the cell"),
         ({"readout": "linear", "input_feeding": "tanh"}, "input_feeding", "a decoder has one"),
         ({"readout": "context", "layer_size": 3}, "layer_size", "no attention layer"),
         ({"first_context": "zeros"}, "first_context", "is for order='attend_then_recur'"),

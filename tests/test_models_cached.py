@@ -19,11 +19,10 @@ from regard.layers import TokenEmbedding, TokenHead
 from regard.models import (
     Encoded,
     TransformerLanguageModel,
-    language_search,
     transformer_decoder,
     transformer_language_model,
 )
-from regard.models.language_search import PackedLanguageCopy
+from regard.models.transformer_language_model import PackedLanguageCopy
 from regard.models.transformer_layers import DecoderLayer
 from regard.models.transformer_options import TransformerOptions
 from regard.models.transformer_search import PackedCopy
@@ -235,12 +234,8 @@ def test_a_state_is_a_table_of_slots_only():
 def reason(model, rows=4):
     """Why the decoder's own steps are taken, which `for_search` returns then; None if all layers are one call."""
     with torch.inference_mode():
-        if isinstance(model, TransformerLanguageModel):
-            memory = model.prepare(context(2))
-            found = language_search.unsupported_reason(model, memory)
-        else:
-            memory = model.prepare(source(2))
-            found = model._unsupported_in_search(memory)
+        memory = model.prepare(context(2) if isinstance(model, TransformerLanguageModel) else source(2))
+        found = model._unsupported_in_search(memory)
         assert (model.for_search(memory, rows)[0] is model) == (found is not None)
     return found
 
@@ -350,7 +345,7 @@ def test_two_rotations_are_left_to_the_modules():
     cross = Mechanism(
         RotaryDotScore(D, 20, D, num_heads=4, base=100.0), SoftmaxAlignment(), ProjectedSum(20, D, num_heads=4)
     )
-    assert "two rotations" in reason(decoder(num_layers=1, positions="rotary", cross_attention=lambda: cross))
+    assert "different rotations" in reason(decoder(num_layers=1, positions="rotary", cross_attention=lambda: cross))
 
 
 def test_a_mechanism_with_other_parts_is_not_mistaken():

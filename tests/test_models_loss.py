@@ -103,8 +103,8 @@ def test_no_log_probabilities_are_made_and_without_gradients_neither(name, monke
 class Doubtful(RecurrentDecoder):
     """Says everything half as loudly."""
 
-    def say(self, found):
-        said = super().say(found)
+    def head_output(self, features):
+        said = super().head_output(features)
         return type(said)((said.log_probabilities / 2).log_softmax(-1))
 
 

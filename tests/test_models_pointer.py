@@ -465,7 +465,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(UnsupportedError, match="attention over one source"):
             PointerDecoder(RecurrentDecoder(*parts, **options))
     plain = transformer_core(TOKENS)
-    with pytest.raises(UnsupportedError, match=r"'cross.2' is none of the decoder's alignments: cross.0, cross.1\."):
+    with pytest.raises(UnsupportedError, match=r"'cross.2' is not one of its alignments: cross.0, cross.1\."):
         PointerDecoder(plain, alignment="cross.2")
     for head in (2, -1):
         with pytest.raises(UnsupportedError, match=f"there is no head {head}: the attention has 2 heads"):

@@ -263,7 +263,7 @@ def test_grids_and_weights_that_do_not_fit_are_errors_with_the_sizes():
 def test_a_layer_that_reads_weights_of_no_layer_is_refused():
     layers = list(two_dimensional().layers)
     embedding, head = TokenEmbedding(NUM_TOKENS, 4), TokenHead(4, NUM_TOKENS)
-    with pytest.raises(UnsupportedError, match="layer 0 reads the weights of 2 heads, but no layer is before it"):
+    with pytest.raises(UnsupportedError, match="layer 0 reads the weights of 2 heads, but it is the first layer"):
         TransformerDecoder(embedding, layers[1:], head)
 
 

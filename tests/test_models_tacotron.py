@@ -249,7 +249,7 @@ def test_any_logit_above_the_threshold_stops_and_silence_need_not_be_exact():
     assert stop_at_logit()(output).tolist() == [True, False, True]
     assert stop_at_logit(0.6)(output).tolist() == [False, False, True]
     assert stop_at_silence(0.05)(output).tolist() == [True, False, True]
-    with pytest.raises(UnsupportedError, match="no logits of stopping"):
+    with pytest.raises(UnsupportedError, match="no stop logits"):
         stop_at_logit()(said([[0.0]]))
     with pytest.raises(ConfigError, match=r"threshold=1\.0"):
         stop_at_logit(1.0)
@@ -327,13 +327,13 @@ def test_a_decoder_refuses_parts_that_do_not_fit():
     parts = {"prenet": Prenet(2, (3,)), "attention": mechanism, "head": FrameHead(3, 4, 2)}
     with pytest.raises(UnsupportedError, match="query cells, output cells or both"):
         TacotronDecoder(**parts)
-    with pytest.raises(ConfigError, match="query_cells takes 5 features and gets 7"):
+    with pytest.raises(ConfigError, match="query_cells reads 5 features, but its inputs have 7"):
         TacotronDecoder(**parts, query_cells=CellStack(5, 3))
-    with pytest.raises(ConfigError, match="prenet takes 2 features and gets 6"):
+    with pytest.raises(ConfigError, match="prenet reads 2 features, but its inputs have 6"):
         TacotronDecoder(**parts, query_cells=CellStack(7, 3), num_fed_frames=3)
     with pytest.raises(ConfigError, match="num_fed_frames=0"):
         TacotronDecoder(**parts, query_cells=CellStack(7, 3), num_fed_frames=0)
-    with pytest.raises(ConfigError, match="output_cells takes 6 features and gets 7"):
+    with pytest.raises(ConfigError, match="output_cells reads 6 features, but its inputs have 7"):
         TacotronDecoder(**parts, query_cells=CellStack(7, 3), output_cells=CellStack(6, 3))
 
 
@@ -393,7 +393,7 @@ def test_a_second_decoder_pulls_the_first_ones_attention():
     for decoder in (model.decoder, model.coarse):
         assert decoder.attention.score.content.v.grad.abs().sum() > 0
     assert made(num_frames=2).coarse is None
-    with pytest.raises(ConfigError, match="more of them in a step"):
+    with pytest.raises(ConfigError, match="must have the same F and a larger r"):
         made(num_frames=2, coarse_frames=2)
     with pytest.raises(ShapeError, match="coarse must be"):
         alignment_consistency(coarse, coarse[:, :, :1], num_frames=2, coarse_frames=2)

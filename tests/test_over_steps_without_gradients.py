@@ -463,8 +463,8 @@ def test_a_decoder_of_ones_own_is_asked_itself():
     class Certain(RecurrentDecoder):
         """Says what its parent says, but token 7 first."""
 
-        def say(self, found):
-            output = super().say(found)
+        def head_output(self, features):
+            output = super().head_output(features)
             said = torch.full_like(output.log_probabilities, -50.0)
             said[:, 7] = 0
             return type(output)(log_probabilities=said)

@@ -1,4 +1,4 @@
-"""Sequence models: encoders, and decoders that call attention by its interface only."""
+"""Sequence models: encoders and decoders that call attention by its four methods."""
 
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.captioner import captioner
@@ -6,7 +6,6 @@ from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder_decoder import EncoderDecoder, RecurrentEncoder
 from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder, EnsembleEncoderDecoder
-from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.hierarchical import (
     DocumentClassifier,
     DocumentOutput,
@@ -15,6 +14,7 @@ from regard.models.hierarchical import (
     pooled_words,
 )
 from regard.models.language_model import AbstractLanguageModel, LanguageState, negative_log_likelihood
+from regard.models.loop import fed_outputs, feeds_back
 from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.models.pointer import PointerDecoder, PointerMemory
 from regard.models.pooling import Pooled, Pooling

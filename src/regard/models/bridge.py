@@ -17,7 +17,7 @@ from regard.shapes import Float, keep_mask
 BridgeKind = Literal["dense", "copy", "zero", "linear", "tanh", "relu"]
 BridgeLayers = Literal["matched", "top"]
 MAPPED = ("dense", "linear", "tanh")
-"""The kinds with maps."""
+"""The kinds with a linear map for each decoder layer."""
 ContextKind = Literal["last", "mean", "maximum", "learned"]
 
 
@@ -31,17 +31,17 @@ class Bridge(nn.Module):
     Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times. With `layers="top"`
     the states of all layers follow from those of the encoder's top layer.
 
-    With `context_size` x is a fixed context vector instead. Of an encoder without last states, such as a Transformer, x
-    is the mean of the memory over its real positions; `copy` is then refused. With several sources x comes from number
-    `source`.
+    With `context_size` x is a fixed context vector instead. For an encoder without last states, such as a Transformer,
+    x is the mean of the memory over its real positions, and `copy` and `relu` are errors. With several sources x comes
+    from that with the index `source`.
 
     Args:
         encoder: the stack of the encoder, or the width M of the memory of an encoder without last states.
         decoder: the stack of the decoder.
         kind, layers, context_size, source: see above.
 
-    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy; of a
-    mean annotation, h_0 and c_0: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); copy: Sutskever et al. 2014; h_0
+    and c_0 from the mean: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Bridge(nn.Module):
         self.mean: FixedContext | None = None
         if isinstance(encoder, int):
             if kind in ("copy", "relu"):
-                raise ShapeError(f"bridge {kind!r} reads last states, which this encoder does not have; use 'dense'.")
+                raise ShapeError(f"bridge {kind!r} reads last states, and this encoder has none; use 'dense'.")
             self.lower_layers = [0] * decoder.num_layers
             self.mean = FixedContext("mean", encoder)
             width = encoder if context_size is None else context_size
@@ -116,7 +116,6 @@ class Bridge(nn.Module):
 
 
 def _check_copy(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
-    """Refuses to copy states into states of another kind or width."""
     if context_size is not None:
         raise ShapeError("bridge 'copy' copies last states; with a context vector use 'dense'.")
     last, first = (encoder.cell, encoder.output_size), (decoder.cell, decoder.size)
@@ -128,7 +127,6 @@ def _check_copy(encoder: RecurrentStack, decoder: RecurrentStack, context_size: 
 
 
 def _check_same_layers(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
-    """Refuses to map the states of all layers to those of another number of layers, or of other cells."""
     if context_size is not None:
         raise ShapeError("bridge 'relu' maps the last states of all layers; with a context vector use 'dense'.")
     last, first = ((stack.num_layers, stack.num_tensors) for stack in (encoder, decoder))
@@ -140,10 +138,10 @@ def _check_same_layers(encoder: RecurrentStack, decoder: RecurrentStack, context
 
 
 class FixedContext(nn.Module):
-    """The context vector c = q(h_1 … h_S) of a decoder without attention.
+    """The context vector c = q(h_1 … h_S) of a decoder without attention; zeros for a source without positions.
 
-    last: the top layer's last state (of the backward direction its first); mean and maximum: over the real positions;
-    learned: a weighted mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
+    last: the top layer's last state (its first in the backward direction); mean and maximum: over the real positions;
+    learned: a weighted mean with learned weights (`attention.self_pooling`).
 
     Args:
         size: M, the width of the memory and of c.

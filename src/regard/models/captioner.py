@@ -1,4 +1,4 @@
-"""Show, Attend and Tell: decoders that write what they see in an image."""
+"""Show, Attend and Tell: decoders of captions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Gate = Literal["scalar", "vector"]
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerForm:
-    """What decoders of captions differ in.
+    """The variants of decoders of captions.
 
     Args:
         attention: the recipe, called with query_size, memory_size and, if it is gated, size, hard, mix and gate.
-        gate: its gate if none is chosen; None for attention without the options of `show_attend_tell`.
+        gate: the default gate; None for attention without the options of `show_attend_tell`.
         order: of attention and the cell (`RecurrentDecoder`).
-        readout: what the head reads: `deep` output (`DeepReadout`), deep output through tanh, the `state`, or `tanh` of
-            an attention layer.
-        bridge: how the first state follows from the mean of the annotations.
-        zero_start: whether the vector of the token that a caption begins with is 0.
+        readout: the input of the head: `deep` output (`DeepReadout`), deep output through tanh, the `state`, or the
+            `tanh` of an attention layer.
+        bridge: from the mean of the annotations to the first state.
+        zero_start: whether the embedding of the first token is 0.
     """
 
     attention: Callable[..., AbstractAttention] = show_attend_tell
@@ -73,7 +73,7 @@ def captioner(
         c_t = β_t Σ_j α_tj a_j,  s_t = cell([E y_{t-1}; c_t], s_{t-1}),
         p(y_t) = softmax(L_o(E y_{t-1} + L_h s_t + L_z c_t)),
 
-    with α and β of `show_attend_tell`, asked with s_{t-1}; s_0 = tanh(W mean(a) + b), also the memory of an LSTM.
+    with α and β of `show_attend_tell`, whose query is s_{t-1}; s_0 = tanh(W mean(a) + b), and likewise an LSTM's c_0.
 
     `like="bilinear"` is Luong's attention: s_t = cell(E y_{t-1}, s_{t-1}), then c_t by e_j = s_tᵀ W a_j without a gate;
     L_o tanh(W [s_t; c_t]).
@@ -82,13 +82,13 @@ def captioner(
         num_tokens: N.
         memory_size: M, the features of an annotation.
         embedding_size, size, attention_size: E, D and A.
-        attention: another attention, with queries of D features; then no option of attention is read.
-        hard, mix: one annotation is drawn at each step, as in `show_attend_tell`; train it with `losses.reinforce`.
+        attention: another attention, with queries of D features, instead of the options of attention.
+        hard, mix: as in `show_attend_tell`: one annotation is drawn at each step; train it with `losses.reinforce`.
         gate: "scalar", "vector", or None; "default" is that of the paper or of the program.
         cell, num_layers: of the recurrent layers.
-        dropout: on what the head reads, and between layers.
-        padding, unknown: as in `TokenEmbedding`; it is `bos` in forms with a `zero_start`.
-        bos: the token that a caption begins with; only forms with a `zero_start` read it.
+        dropout: on the head's input, and between layers.
+        padding, unknown: as in `TokenEmbedding`; padding is `bos` in variants with a `zero_start`.
+        bos: the first token of a caption, only for variants with a `zero_start`.
         never: as in `TokenHead`.
         like: `bilinear`, or another program (`regard.interop.variants`); the paper's if None.
 
@@ -112,7 +112,7 @@ def captioner(
         attention = _attention(form, size, memory_size, attention_size, hard, mix, gate, like)
     elif hard or mix or gate != "default":
         raise UnsupportedError(
-            "hard, mix and gate are options of the attention that is built here; leave out attention."
+            "hard, mix and gate are options of the default attention; leave them out if attention is given."
         )
     embedding = TokenEmbedding(
         num_tokens, embedding_size, padding=bos if form.zero_start else padding, unknown=min(unknown, num_tokens - 1)

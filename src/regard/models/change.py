@@ -1,4 +1,4 @@
-"""A decoder that says by how much values change."""
+"""A decoder of changes of values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from regard.models.loop import for_search
 
 
 class ChangeDecoder(nn.Module):
-    """A decoder of values around another, whose values are changes: y_t = x_t + core(x_t).
+    """A decoder of values whose core predicts changes: y_t = x_t + core(x_t).
 
-    x_t are the first F of the inputs of step t: the last observation, then the last output or its reference. Inputs
-    beyond them, as known futures, go to the core only. So a core that says 0 repeats the last observation, and a series
-    at a level that training never saw is continued at its level. The `quantiles` of a `QuantileHead` move with the
-    values; other auxiliaries stay as they are. A missing x_t (NaN) has no change: fill it first.
+    x_t are the first F inputs of step t: the last observation, then the last output or its reference. Further inputs,
+    such as known futures, are only inputs of the core. If the core returns 0, the last observation is repeated, so a
+    series continues at its level even if training had no such level. The `quantiles` of a `QuantileHead` are shifted
+    like the values; other auxiliaries are not changed. Missing values (NaN) must be filled before.
 
     Args:
-        core: a decoder of values, with the interface of `Decoder`.
+        core: a decoder of values, with the methods of `Decoder`.
 
     Raises:
-        UnsupportedError: for a core that says of itself that it is not `continuous`.
+        UnsupportedError: for a core whose `continuous` is False.
 
     Source: the residual connection over a recurrent decoder of Martinez, Black & Romero 2017 (arXiv 1705.02445).
     """
@@ -36,7 +36,7 @@ class ChangeDecoder(nn.Module):
     def __init__(self, core: Decoder) -> None:
         super().__init__()
         if not getattr(core, "continuous", True):
-            raise UnsupportedError("Only values change: the core must be continuous.")
+            raise UnsupportedError("The core must be continuous: changes are added to values.")
         self.core = core
         self.continuous = True
         self.main_attention = getattr(core, "main_attention", None)
@@ -63,15 +63,15 @@ class ChangeDecoder(nn.Module):
         return _changed(inputs, self.core.forward(inputs, memory, alignment=alignment, generator=generator))
 
     def for_search(self, memory: Tree, num_rows: int) -> tuple[Any, Tree]:
-        """This decoder around what takes the core's steps in a search of about so many rows, and the memory for it."""
+        """This decoder around the object that takes the core's steps in a search, and its memory."""
         core, memory = for_search(self.core, memory, num_rows)
         return (self if core is self.core else ChangeDecoder(core)), memory
 
 
 def _changed(inputs: Tensor, output: DecoderOutput) -> DecoderOutput:
-    """The output of a core, moved by what it was fed."""
+    """The output of a core, shifted by its last inputs."""
     if output.values is None:
-        raise UnsupportedError("The core returns log-probabilities, not values; only values change.")
+        raise UnsupportedError("The core returns log-probabilities; changes are added to values.")
     last = inputs[..., : output.values.shape[-1]]
     auxiliary = dict(output.auxiliary)
     if QUANTILES in auxiliary:

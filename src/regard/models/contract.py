@@ -1,4 +1,4 @@
-"""What encoders and decoders return, and the interface of a decoder. Search and training need nothing else."""
+"""The outputs of encoders and decoders, and the methods of a decoder, which are all that search and training call."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from regard.attention.contract import Tree as Tree
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An encoded source, which does not depend on the decoder. With several sources the first three are tuples.
+    """An encoded source. With several sources the first three fields are tuples.
 
     Args:
         memory: (B, S, M), the encoder's outputs; zero at padding.
         mask: (B, S) bool, True at real positions, or None.
-        final_state: a tree of B rows, from which a bridge computes the decoder's first state.
+        final_state: a tree with B rows, from which a bridge computes the decoder's first state.
         source_ids: (B, S), extended ids of the source tokens, -1 where nothing can be copied; or None.
-        extension: (B, X) bool, which of the X extended ids each source has; or None.
-        grid: (h, w), if the positions are the cells of an image: s = y·w + x, so that S = h·w; or None. With several
-            sources a tuple with that of each, or None.
+        extension: (B, X) bool, the extended ids that each source has, of X; or None.
+        grid: (h, w), if the positions are the cells of an image: s = y·w + x, S = h·w; or None. A tuple of them with
+            several sources.
     """
 
     memory: Tree
@@ -40,9 +40,9 @@ class DecoderOutput:
     Args:
         log_probabilities: (R, N or N + X) after a step, (B, T, N or N + X) after a sequence; None for values.
         values: (R, F) or (B, T, F) for continuous outputs; None for tokens.
-        alignments: by name, (R, H, S) after a step, (B, H, T, S) after a sequence; empty unless asked for.
-        auxiliary: by name, further outputs: stop logits, gates, quantiles; of hard attention the fields of its `Choice`
-            (`attention.index` and so on), (R, H) or (B, T, H), if alignments are asked for.
+        alignments: by name, (R, H, S) after a step, (B, H, T, S) after a sequence; empty unless requested.
+        auxiliary: by name, further outputs: stop logits, gates, quantiles; with alignments of hard attention, the
+            fields of its `Choice` (`attention.index` and so on), (R, H) or (B, T, H).
     """
 
     log_probabilities: Tensor | None = None
@@ -53,15 +53,15 @@ class DecoderOutput:
 
 @runtime_checkable
 class Decoder(Protocol):
-    """The interface of a decoder; any module that has it can be searched and trained.
+    """The methods of a decoder; any module that has them can be searched and trained.
 
-    `main_attention` names the alignment that a prediction shows; without it the last of `alignments` is shown. A
-    decoder may also have `cross_entropy(inputs, memory, targets, mask=None, *, smoothing=0.0)`, the sums of
-    `losses.cross_entropy` over its teacher-forced outputs, which training then calls instead of `forward`.
+    An attribute `main_attention` may name the alignment that predictions show; without it that is the last one. A
+    method `cross_entropy(inputs, memory, targets, mask=None, *, smoothing=0.0)`, the sums of `losses.cross_entropy`
+    over teacher-forced outputs, replaces `forward` in training.
     """
 
     def prepare(self, encoded: Encoded) -> Tree:
-        """The memory: everything that depends only on the source, B rows in every leaf."""
+        """The memory, which depends only on the source: B rows in every leaf."""
         ...
 
     def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
@@ -77,5 +77,6 @@ class Decoder(Protocol):
     def forward(
         self, inputs: Tensor, memory: Tree, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
-        """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values are [BOS] and the target but its last."""
+        """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values are [BOS] and the target without its
+        last."""
         ...

@@ -1,4 +1,4 @@
-"""Encoders, and a sequence-to-sequence model: an encoder and a decoder."""
+"""The recurrent encoder, and a sequence-to-sequence model of an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from regard.shapes import Bool, Int, keep_mask
 
 
 class RecurrentEncoder(nn.Module):
-    """A recurrent stack over embedded inputs: h_1 … h_S, and every layer's last state.
+    """A recurrent stack over embedded inputs: the memory h_1 … h_S, and every layer's last state.
 
     Batches may be padded and unsorted: the memory is zero at padding, and the final state of each row is that of its
-    last real position (of the backward direction: its first). A row without any position has a state of zeros.
+    last real position (its first in the backward direction), or zero for a row without positions.
 
     Args:
         embedding: from inputs (B, S) ids or (B, S, F) values to (B, S, E); a `PositionedEmbedding` adds positions.
@@ -75,7 +75,7 @@ class EncoderDecoder(nn.Module):
         source_ids: Int[Tensor, "B S"] | None = None,
         extension: Bool[Tensor, "B X"] | None = None,
     ) -> Tree:
-        """The decoder's memory of a batch of sources, which is all that a search needs.
+        """The decoder's memory of a batch of sources, as a search needs it.
 
         Args:
             source, mask: as in `forward`.
@@ -101,7 +101,7 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: (B, S) ids or (B, S, F) values.
-            inputs: (B, T) ids or (B, T, F) values: [BOS] and the target but its last.
+            inputs: (B, T) ids or (B, T, F) values: [BOS] and the target without its last.
             mask: (B, S) bool, True at real source positions.
             source_ids, extension: for copying, as in `Encoded`.
         """

@@ -1,4 +1,4 @@
-"""Several models as one: their predictions averaged at every step."""
+"""Ensembles: the predictions of several models are averaged at every step."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ Averaged = Literal["probabilities", "log_probabilities"]
 
 
 class EnsembleDecoder(nn.Module):
-    """The combined distribution of several decoders: p(y) = Σ_i w_i p_i(y), or p(y) ∝ Π_i p_i(y)^w_i.
+    """The average of several decoders: p(y) = Σ_i w_i p_i(y), or p(y) ∝ Π_i p_i(y)^w_i.
 
-    It has the interface of a decoder, so every search, score and teacher-forced pass takes it. Memory and state are
-    tuples of those of its members, which may be of any kinds. Alignments are those of the members, `0.attention`,
-    `1.cross.0`, and last the main one: `mean`, (R, 1, S), the weighted mean of the members' main alignments (the mean
-    over heads), or the one of the chosen member.
+    It has the methods of a decoder. Memory and state are tuples of those of its members, which may be of any kinds.
+    Alignments are those of the members, `0.attention`, `1.cross.0`, and last the main one: `mean`, (R, 1, S), the
+    weighted mean of the members' main alignments (the mean over heads), or that of the member `main`.
 
-    A member with fewer outputs (a pointer has outputs of the source beside the vocabulary) gives further ones the
-    probability 0.
+    If members have different numbers of outputs (a pointer has outputs of the source besides the vocabulary), missing
+    ones have the probability 0.
 
     Args:
         decoders: two or more, over one vocabulary.
         weights: positive, one for each; they are divided by their sum. Equal if None.
-        average: what is averaged: the probabilities, or their logarithms (the result is normalised again).
-        main: the member whose main alignment is shown; their mean if None.
-        main_attentions: the name of each member's main alignment; its `main_attention` or else its last one if None.
+        average: whether probabilities or their logarithms are averaged (the result is normalised again).
+        main: the member with the main alignment; their mean if None.
+        main_attentions: the name of each member's main alignment; its `main_attention`, or else its last, if None.
 
     Raises:
         ConfigError: for fewer than two decoders, or weights that are not positive numbers, one for each.
-        ShapeError: for outputs of a step that do not have the same rows, or alignments over sources of different
-            lengths, which have no mean.
+        ShapeError: for outputs of a step with different rows, or alignments over sources of different lengths, which
+            have no mean.
         UnsupportedError: for decoders of values.
 
     >>> from regard.decoding import Search, SimpleDecoder, search
@@ -67,16 +66,16 @@ class EnsembleDecoder(nn.Module):
         count = len(decoders)
         if count < 2:
             raise ConfigError(f"An ensemble needs two decoders or more; got {count}.")
-        given = [1.0] * count if weights is None else [float(weight) for weight in weights]
-        if len(given) != count or not all(0 < weight < inf for weight in given):
-            raise ConfigError(f"weights={given}: expected {count} positive numbers, one for each decoder.")
+        positive = [1.0] * count if weights is None else [float(weight) for weight in weights]
+        if len(positive) != count or not all(0 < weight < inf for weight in positive):
+            raise ConfigError(f"weights={positive}: expected {count} positive numbers, one for each decoder.")
         if average not in ("probabilities", "log_probabilities"):
             raise ConfigError(f"average={average!r}: expected probabilities or log_probabilities.")
         if main is not None and not 0 <= main < count:
             raise ConfigError(f"main={main}: expected the number of a member, 0 to {count - 1}, or None for the mean.")
         modules = [decoder for decoder in decoders if isinstance(decoder, nn.Module)]
         self.members: Any = nn.ModuleList(modules) if len(modules) == count else tuple(decoders)
-        self.weights = tuple(weight / sum(given) for weight in given)
+        self.weights = tuple(weight / sum(positive) for weight in positive)
         self.average, self.main = average, main
         named = [getattr(decoder, "main_attention", None) for decoder in decoders]
         self.main_attentions = tuple(named if main_attentions is None else main_attentions)
@@ -85,7 +84,7 @@ class EnsembleDecoder(nn.Module):
         """The members' memories.
 
         Args:
-            encoded: what all members read, or a list of what each reads.
+            encoded: one source for all members, or a list with that of each.
         """
         if isinstance(encoded, list | tuple) and len(encoded) != len(self.members):
             raise ShapeError(f"The ensemble has {len(self.members)} members; got {len(encoded)} encoded sources.")
@@ -106,7 +105,7 @@ class EnsembleDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, tuple[Tree, ...]]:
         """A step of every member from the same inputs (R,) ids."""
-        options = _given(alignment, generator)
+        options = _options(alignment, generator)
         steps = [member.step(inputs, *trees, **options) for member, *trees in zip(self.members, memory, state)]
         return self._together([output for output, _ in steps]), tuple(after for _, after in steps)
 
@@ -114,40 +113,38 @@ class EnsembleDecoder(nn.Module):
         self, inputs: Tensor, memory: tuple[Tree, ...], *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
         """All steps of every member, teacher-forced: inputs (B, T) ids."""
-        options = _given(alignment, generator)
+        options = _options(alignment, generator)
         return self._together([member.forward(inputs, each, **options) for member, each in zip(self.members, memory)])
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[EnsembleDecoder, tuple[Tree, ...]]:
-        """An ensemble of what takes the members' steps in a search of about so many rows, and the memories for them."""
+        """An ensemble of the objects that take the members' steps in a search, and their memories."""
         pairs = [for_search(member, each, num_rows) for member, each in zip(self.members, memory)]
-        members, memories = [taken for taken, _ in pairs], tuple(each for _, each in pairs)
-        if all(taken is member for taken, member in zip(members, self.members)):
+        members, memories = [member for member, _ in pairs], tuple(each for _, each in pairs)
+        if all(replaced is member for replaced, member in zip(members, self.members)):
             return self, memories
         options: dict[str, Any] = {"weights": self.weights, "average": self.average, "main": self.main}
         return EnsembleDecoder(members, **options, main_attentions=self.main_attentions), memories
 
     @property
     def max_length(self) -> int | None:
-        """The most steps that all members take, or None."""
+        """The smallest `max_length` of the members; None without a limit."""
         return _least(self.members)
 
     def _together(self, outputs: Sequence[DecoderOutput]) -> DecoderOutput:
-        """One output of those of the members."""
-        said = [output.log_probabilities for output in outputs]
-        if any(each is None for each in said):
+        members = [output.log_probabilities for output in outputs if output.log_probabilities is not None]
+        if len(members) < len(outputs):
             raise UnsupportedError("A member of the ensemble returns values, not tokens; only tokens can be averaged.")
-        known = [each for each in said if each is not None]
-        if len({each.shape[:-1] for each in known}) > 1:
-            shapes = {f"log_probabilities of member {i}": ("… N", each) for i, each in enumerate(known)}
-            raise ShapeError("Members must return as many rows and steps as each other.\n" + describe(shapes))
+        if len({each.shape[:-1] for each in members}) > 1:
+            shapes = {f"log_probabilities of member {i}": ("… N", each) for i, each in enumerate(members)}
+            raise ShapeError("Members must return the same number of rows and steps.\n" + describe(shapes))
         auxiliary = {f"{i}.{name}": x for i, output in enumerate(outputs) for name, x in output.auxiliary.items()}
-        return DecoderOutput(self._averaged(known), alignments=self._aligned(outputs), auxiliary=auxiliary)
+        return DecoderOutput(self._averaged(members), alignments=self._aligned(outputs), auxiliary=auxiliary)
 
-    def _averaged(self, said: Sequence[Tensor]) -> Tensor:
-        """The mean of log-probabilities (…, N) of each member."""
-        widest = max(each.shape[-1] for each in said)
+    def _averaged(self, members: Sequence[Tensor]) -> Tensor:
+        """The average of the members' log-probabilities (…, N)."""
+        widest = max(each.shape[-1] for each in members)
         wide = [
-            pad(each, (0, widest - each.shape[-1]), value=-inf) if each.shape[-1] < widest else each for each in said
+            pad(each, (0, widest - each.shape[-1]), value=-inf) if each.shape[-1] < widest else each for each in members
         ]
         if self.average == "probabilities":
             return torch.stack([each + log(weight) for each, weight in zip(wide, self.weights)]).logsumexp(0)
@@ -175,14 +172,14 @@ class EnsembleDecoder(nn.Module):
         each = [named[name].mean(1, keepdim=True) * share for name, share in zip(mains.values(), shares)]
         if len({weight.shape for weight in each}) > 1:
             raise ShapeError(
-                "Alignments of members have no mean; choose one with `main`.\n"
+                "Alignments of members with different shapes have no mean; choose one with `main`.\n"
                 + describe({name: ("R H … S", named[name]) for name in mains.values()})
             )
         return {**named, "mean": torch.stack(each).sum(0)}
 
 
 class EnsembleEncoder(nn.Module):
-    """Encoders that read one source, each for a member of an `EnsembleDecoder`.
+    """The encoders of the members of an `EnsembleDecoder`, which read one source.
 
     Args:
         encoders: their `encode` takes a source and its mask.
@@ -193,17 +190,17 @@ class EnsembleEncoder(nn.Module):
         self.members: Any = nn.ModuleList(encoders)
 
     def encode(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> tuple[Any, ...]:
-        """What each encoder makes of a source (B, S) of ids or (B, S, F) of values."""
+        """The result of each encoder for a source (B, S) of ids or (B, S, F) of values."""
         return tuple(member.encode(source, mask) for member in self.members)
 
     @property
     def max_length(self) -> int | None:
-        """The most steps that all members take, or None."""
+        """The smallest `max_length` of the members; None without a limit."""
         return _least(self.members)
 
 
 class EnsembleEncoderDecoder(EncoderDecoder):
-    """Models of encoder and decoder that read one source and write one output together.
+    """An ensemble of models of encoder and decoder that read one source.
 
     Args:
         members: two or more.
@@ -231,11 +228,11 @@ class EnsembleEncoderDecoder(EncoderDecoder):
         return self.decoder.prepare(encoded)
 
 
-def _given(alignment: bool, generator: Generator | None) -> dict[str, Any]:
-    """The options of a step; a generator only if there is one, as not every decoder takes it."""
+def _options(alignment: bool, generator: Generator | None) -> dict[str, Any]:
+    """The options of a step; a generator only if given, as not every decoder has this argument."""
     return {"alignment": alignment} if generator is None else {"alignment": alignment, "generator": generator}
 
 
 def _least(members: Sequence[Any]) -> int | None:
-    """The least `max_length` of those that have one."""
+    """The smallest `max_length` of those that have one."""
     return min((most for member in members if (most := getattr(member, "max_length", None)) is not None), default=None)

@@ -1,4 +1,4 @@
-"""Networks that classify documents: over their sentences of words, or over all their words."""
+"""Classifiers of documents: hierarchical, over sentences of words, or flat, over all words."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from regard.shapes import Bool, Float, Int, describe
 
 @dataclass(frozen=True, slots=True)
 class DocumentOutput:
-    """What a network says of a batch of documents.
+    """The output for a batch of documents.
 
     Args:
-        logits: (B, C), one for each label; for a single label log-softmax, for several labels sigmoid makes
-            probabilities of them.
+        logits: (B, C), one for each label, for a softmax with a single label or a sigmoid with several.
         alignments: by level. `word` (B, H, S, W): in a hierarchy the weights of each sentence's words sum to 1, in a
             flat network those of all words of a document. `sentence` (B, H, S): sums to 1; only in a hierarchy.
             Exactly 0 at padding and at sentences without words. A level that pools without weights is absent.
@@ -41,12 +40,12 @@ class DocumentOutput:
 
     @property
     def sentence_weights(self) -> Float[Tensor, "B S"] | None:
-        """The weights of sentences, the mean of the heads; None if there is no such level, or it has no weights."""
+        """The weights of sentences, the mean of the heads; None without such a level or weights."""
         return self.alignments["sentence"].mean(1) if "sentence" in self.alignments else None
 
 
 class Level(nn.Module):
-    """One level of a hierarchy: sequences of vectors to one vector each, by a recurrent stack and pooling.
+    """One level of a hierarchy: a recurrent stack over each sequence of vectors, pooled to one vector.
 
     Args:
         stack: over the vectors; None pools the vectors themselves.
@@ -83,24 +82,24 @@ class Level(nn.Module):
 class DocumentClassifier(nn.Module):
     """Documents of sentences of words (B, S, W) to logits (B, C).
 
-    With a sentence level it is a hierarchy: the words w_i1 … w_iW of sentence i become its vector s_i, the vectors of
-    the sentences become the document's vector v, each by a recurrent stack and pooling, and the logits are W_c v + b_c:
+    With a sentence level it is a hierarchy: the words w_i1 … w_iW of sentence i become its vector s_i, and the vectors
+    of the sentences the document's vector v, each by a recurrent stack and pooling; the logits are W_c v + b_c:
 
         h_it = stack(E w_i1 … E w_iW)_t,  s_i = Σ_t α_it h_it;   h_i = stack(s_1 … s_S)_i,  v = Σ_i α_i h_i.
 
-    Without one it is flat: the words of all sentences are one sequence, which is pooled to v at once.
+    Without one it is flat: the words of all sentences are one sequence, which is pooled to v.
 
-    Sentences without words are no sentences: a document with some is computed as without them, and their weight is 0. A
-    document without words has zeros as v. Padding may be anywhere; neither it nor the other documents of a batch change
-    a document's result, except by rounding. Only real words are embedded, and only real sentences are encoded.
+    Sentences without words are ignored and have the weight 0. A document without words has v = 0. Padding may be
+    anywhere; neither it nor the other documents of a batch change a document's result, except by rounding. Only real
+    words are embedded, and only real sentences are encoded.
 
     Args:
         embedding: from ids (B, N) to (B, N, E).
         word: the level over words.
         num_labels: C.
         sentence: the level over the sentences' vectors; None for a flat network.
-        dropout: of v, and of s_i before the sentence level, in training. By item (`layers.items.drawing`), a
-            document's masks are the same in any batch.
+        dropout: of v, and of s_i before the sentence level. With draws by item (`layers.items.drawing`), a document's
+            masks are the same in any batch.
 
     Source: Yang et al. 2016, Hierarchical Attention Networks for Document Classification (aclanthology N16-1174),
     section 2.2. Their L sentences of T words are our S and W; the number of labels is our C.
@@ -259,12 +258,12 @@ def pooled_words(
 ) -> DocumentClassifier:
     """A flat network: all words of a document in a bidirectional stack, and their outputs pooled.
 
-    With cell none and pooling mean or maximum it pools the embeddings themselves, as fastText and SWEM do.
+    With cell none and pooling mean or maximum it pools the embeddings, as fastText and SWEM do.
 
     Args:
         num_embeddings: N, ids of words.
         num_labels: C.
-        pooling: last, mean, maximum or attention; with several heads attention is multi-head pooling.
+        pooling: last, mean, maximum or attention.
         size: D, of each direction; without effect if cell is none.
         attention_size: width of the compared vectors of attention, all heads together.
         cell: of the stack; none leaves it out.
@@ -298,18 +297,18 @@ def _leading(lengths: Int[Tensor, " R"]) -> Bool[Tensor, "R N"]:
 
 
 def _scattered(vectors: Float[Tensor, "N D"], mask: Bool[Tensor, "R S"]) -> Float[Tensor, "R S D"]:
-    """Vectors in order at the True positions of a mask, zeros elsewhere."""
+    """Vectors, in order, at the True positions of a mask; zeros elsewhere."""
     return vectors.new_zeros(*mask.shape, vectors.shape[-1]).masked_scatter(mask[..., None], vectors)
 
 
 def _spread(weights: Tensor, dense: Bool[Tensor, "R N"], sparse: Bool[Tensor, "R S"]) -> Float[Tensor, "R H S"]:
-    """Weights (R, H, N) of positions without padding between them, at the places (R, S) that these came from."""
+    """Weights (R, H, N) of packed positions, at their original places (R, S)."""
     packed = weights.transpose(1, 2)[dense]  # (positions, H)
     return _scattered(packed, sparse).transpose(1, 2)
 
 
 def _drawing_sentences(filled: Bool[Tensor, "B S"]) -> AbstractContextManager[None]:
-    """Within the block rows are sentences, whose draws belong to their document and their place in it."""
+    """Inside the context, rows are sentences, and draws belong to their document and place."""
     draws = current()
     if draws is None:
         return drawing(None)

@@ -1,4 +1,4 @@
-"""The interface of language models: that of a decoder whose source is the text before."""
+"""The base of language models: decoders whose source is the preceding text."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class LanguageState:
-    """What a language model knows of the tokens that it has read; R rows in every leaf.
+    """The state of a language model after some tokens; R rows in every leaf.
 
     Args:
-        cache: what its layers keep of them.
-        position: (R,) long, how many they are.
-        pending: (R,) long, the last token of the context, which the next step reads instead of its input; -1 if there
-            is none.
+        cache: of its layers.
+        position: (R,) long, the number of tokens read.
+        pending: (R,) long, the last token of the context, which the next step reads instead of its input; -1 if none.
     """
 
     cache: Tree
@@ -41,16 +40,16 @@ class LanguageState:
 
 
 class AbstractLanguageModel(nn.Module):
-    """p(x_t | x_1 … x_{t-1}), with the interface of a decoder: its source is the text before, the left context.
+    """p(x_t | x_1 … x_{t-1}), with the methods of a decoder whose source is the preceding text, the left context.
 
-    - In training call `cross_entropy(inputs, None, targets, mask)` with windows of text. Each begins with its left
-      context, whose targets the mask leaves out, so nothing is carried from batch to batch.
-    - In generation `prepare` reads a prompt, and every search and `sample` of `regard.decoding` continues it. With a
-      prompt the first input, which a search calls `bos`, is not read: the prompt's last token takes its place.
+    - Training calls `cross_entropy(inputs, None, targets, mask)` with windows of text. Each starts with its left
+      context, whose targets are masked, so no state is carried from batch to batch.
+    - For generation `prepare` reads a prompt, which every search of `regard.decoding` continues. The prompt's last
+      token then replaces the first input, a search's `bos`.
 
-    `forward` and `cross_entropy` take all steps at once, and agree with the loop of `step`. Padding is on the right
-    and, since no token sees those after it, changes nothing before it. The columns of alignments are the positions of
-    the text: those of the context, then those of the inputs; a step has as many as there are tokens up to its own.
+    `forward` and `cross_entropy` compute all steps together and agree with the loop of `step`. Padding is on the right
+    and does not affect the tokens before it. The columns of alignments are positions of the text: those of the context,
+    then those of the inputs; a step has a column for each token up to its own.
 
     Args:
         embedding: from ids to features; has `size`.
@@ -58,8 +57,7 @@ class AbstractLanguageModel(nn.Module):
     """
 
     main_attention: str | None = None
-    """The name of the alignment that a prediction shows, if there is one."""
-    """What may take the steps of a search."""
+    """The name of the alignment that a prediction shows, if any."""
 
     def __init__(self, embedding: Any, head: nn.Module) -> None:
         super().__init__()
@@ -81,12 +79,12 @@ class AbstractLanguageModel(nn.Module):
         keep: bool = True,
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], Tree]:
-        """Reads T tokens at once: features for the head, alignments by name if asked for, and the new cache.
+        """Reads T tokens: features for the head, alignments by name if requested, and the new cache.
 
         Args:
-            position: how many tokens the cache has read; None if none.
-            mask: right-padded; only for the first tokens, of which the features are not used, but the cache.
-            keep: whether the new cache is needed; None is returned in its place otherwise.
+            position: the number of tokens in the cache; None if it is empty.
+            mask: right-padded; only for the first tokens, whose features are not used.
+            keep: whether to return the new cache, else None.
         """
         raise NotImplementedError
 
@@ -103,7 +101,7 @@ class AbstractLanguageModel(nn.Module):
         raise NotImplementedError
 
     def prepare(self, encoded: Encoded | Int[Tensor, "B S"]) -> LanguageState:
-        """Reads the left context, of which there may be none (S = 0 or an empty row).
+        """Reads the left context, which may be empty (S = 0 or an empty row).
 
         Args:
             encoded: ids (B, S), or an `Encoded` whose memory is ids and whose mask is True at the real ones.
@@ -162,7 +160,7 @@ class AbstractLanguageModel(nn.Module):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> DecoderOutput:
-        """All steps at once, teacher-forced: inputs (B, T) ids; without a memory they have no context before them."""
+        """All steps, teacher-forced: inputs (B, T) ids, after the context of the memory if given."""
         features, weights = self._run(inputs, memory, alignment, generator)
         return DecoderOutput(log_probabilities=self.head(features), alignments=weights)
 
@@ -176,11 +174,11 @@ class AbstractLanguageModel(nn.Module):
         smoothing: float = 0.0,
         generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums of `losses.cross_entropy` over all steps, without all log-probabilities where possible.
+        """The sums of `losses.cross_entropy` over all steps, without log-probabilities where possible.
 
         Args:
             inputs: (B, T) ids, the targets shifted by one.
-            memory: of the context before the inputs; None if they contain it, or have none.
+            memory: of the context before the inputs, if any.
             targets, mask, smoothing: as in `losses.cross_entropy`; the mask is True at the targets that are scored.
         """
         if overridden(self, AbstractLanguageModel, "forward"):
@@ -207,12 +205,12 @@ class AbstractLanguageModel(nn.Module):
 
 
 def by_position(weights: Float[Tensor, "R H T S"], position: Int[Tensor, " R"] | None) -> Float[Tensor, "R H T S2"]:
-    """Weights over cached tokens and the T tokens that are read, as weights over all positions of the text.
+    """Weights over all positions of the text, from weights over cached tokens and the T new ones.
 
     Args:
-        weights: their last T columns are the tokens that are read, those before them the cached ones, of which the
-            last is the token at `position` - 1.
-        position: how many tokens were read before; None for 0.
+        weights: the last T columns are the new tokens, those before them the cached ones, ending with the token at
+            `position` - 1.
+        position: the number of tokens read before; None for 0.
 
     >>> by_position(torch.tensor([[[[0.0, 0.3, 0.7, 0.0]]]]), torch.tensor([2]))
     tensor([[[[0.3000, 0.7000, 0.0000]]]])
@@ -231,11 +229,10 @@ def by_position(weights: Float[Tensor, "R H T S"], position: Int[Tensor, " R"] |
 def recorded_by_position(
     position: Int[Tensor, " R"] | None, *, is_left_padded: bool = False
 ) -> AbstractContextManager[None]:
-    """Within it recorded weights have the columns of alignments, those of `by_position`.
+    """Inside the context, recorded weights have the columns of `by_position`.
 
     Args:
-        position: as there.
-        is_left_padded: whether the read tokens are padded on the left, by -`position`; the steps are then moved, too.
+        is_left_padded: whether the new tokens are padded on the left, by -`position`; then steps are shifted, too.
     """
 
     def change(weights: Tensor) -> Tensor:
@@ -251,7 +248,7 @@ def recorded_by_position(
 
 
 def last_positions(leaf: Tensor, count: int, mask: Bool[Tensor, "R T"] | None = None) -> Tensor:
-    """The last `count` real positions of (R, count + T, …), whose last T are right-padded."""
+    """The last `count` real positions of (R, count + T, …), whose last T positions are right-padded."""
     if mask is None:
         return leaf[:, leaf.shape[1] - count :]
     index = mask.sum(1)[:, None] + torch.arange(count, device=leaf.device)
@@ -259,12 +256,10 @@ def last_positions(leaf: Tensor, count: int, mask: Bool[Tensor, "R T"] | None = 
 
 
 def negative_log_likelihood(model: AbstractLanguageModel, batches: Iterable[tuple[Any, Any, Any]]) -> tuple[float, int]:
-    """The negative log-likelihood of all scored tokens in nats, and how many they are.
-
-    The mode of the model is not changed: call `.eval()` first, otherwise its dropout is active.
+    """The negative log-likelihood of all scored tokens in nats, and their number. Call `model.eval()` first.
 
     Args:
-        batches: inputs (B, T), targets (B, T) and the mask of the scored ones, as tensors or arrays.
+        batches: inputs (B, T), targets (B, T) and the mask of the scored targets, as tensors or arrays.
     """
     device = next(model.parameters()).device
     nats, count = 0.0, 0

@@ -1,4 +1,4 @@
-"""The outputs of a decoder: from what its head returned, the names of its alignments, its loss, its error texts."""
+"""Parts that decoders share: outputs from the results of heads, names of alignments, losses, error texts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,8 @@ HeadOutput = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 
 
 def output_of(outputs: HeadOutput, alignments: Mapping[str, Tensor], *, continuous: bool) -> DecoderOutput:
-    """What a decoder says, from what its head returned.
-
-    Args:
-        outputs: log-probabilities; with `continuous` values, or a pair of values and further outputs by name, which
-            become `auxiliary`.
-        alignments: by name.
-    """
+    """A decoder's output from that of its head: log-probabilities; with `continuous` values, or values and
+    `auxiliary`."""
     if not continuous:
         assert isinstance(outputs, Tensor)
         return DecoderOutput(log_probabilities=outputs, alignments=alignments)
@@ -37,19 +32,15 @@ def output_of(outputs: HeadOutput, alignments: Mapping[str, Tensor], *, continuo
 
 
 def require_head(head: nn.Module, *, continuous: bool) -> None:
-    """Refuses a head of tokens in a continuous decoder, and a head of values in another.
-
-    Raises:
-        UnsupportedError: with what to give instead.
-    """
+    """Raises `UnsupportedError` for a head of tokens in a continuous decoder, or a head of values in another."""
     if continuous and isinstance(head, TokenHead):
-        raise UnsupportedError("continuous=True: the outputs are values, but a TokenHead gives log-probabilities.")
+        raise UnsupportedError("continuous=True: the outputs are values, but a TokenHead returns log-probabilities.")
     if not continuous and isinstance(head, ValueHead | QuantileHead):
-        raise UnsupportedError(f"A {type(head).__name__} gives values: the decoder needs continuous=True.")
+        raise UnsupportedError(f"A {type(head).__name__} returns values: the decoder needs continuous=True.")
 
 
 def named(name: str, weights: Tree) -> dict[str, Tensor]:
-    """An alignment by its name; a tuple of those of several memories as name.0, name.1, …; nothing for None.
+    """An alignment by its name; a tuple of several memories as name.0, name.1, …; empty for None.
 
     >>> named("attention", None)
     {}
@@ -76,7 +67,7 @@ def chosen(name: str, auxiliary: Tree) -> dict[str, Tensor]:
 
 
 def main_name(name: str, attention: AbstractAttention | None) -> str:
-    """The name of the alignment that is shown: the only one, or that of the first memory."""
+    """The name of the main alignment: the only one, or that of the first memory."""
     return f"{name}.0" if isinstance(attention, Parallel) else name
 
 
@@ -88,7 +79,7 @@ def cross_entropy_by(
     *,
     smoothing: float,
 ) -> tuple[Tensor, Tensor]:
-    """The sums of `losses.cross_entropy` of what a head makes of features; a `TokenHead` needs no log-probabilities."""
+    """The sums of `losses.cross_entropy` of a head's outputs; a `TokenHead` computes them without log-probabilities."""
     if isinstance(head, TokenHead):
         return head.cross_entropy(features, targets, mask, smoothing=smoothing)
     return cross_entropy(head(features), targets, mask, smoothing=smoothing)
@@ -106,7 +97,7 @@ def cross_entropy_of(
 
 
 def one_step(inputs: Tensor) -> str:
-    """For a call of `step` with a sequence."""
+    """The error text for a call of `step` with a sequence."""
     return (
         f"step takes one input per row: (R,) ids or (R, F) values.\n{_show(inputs)}\n"
         "  For a whole target call the decoder itself (forward); for step t give inputs[:, t]."
@@ -114,7 +105,7 @@ def one_step(inputs: Tensor) -> str:
 
 
 def all_steps(inputs: Tensor) -> str:
-    """For a call of `forward` with one step."""
+    """The error text for a call of `forward` with one step."""
     return (
         f"forward takes the inputs of all steps: (B, T) ids or (B, T, F) values.\n{_show(inputs)}\n"
         "  For one step call step, or give inputs[:, None]."

@@ -1,4 +1,4 @@
-"""How a recurrent language model uses its past outputs, beside the state of its cells."""
+"""The use of past outputs in recurrent language models."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from regard.shapes import Bool, Float
 
 
 class AbstractPast(nn.Module):
-    """Makes the features of a prediction from the present output h_t and some outputs before it.
-
-    It keeps a fixed number of them, so a step costs the same however long the text is.
-    """
+    """Computes the features of a prediction from the present output h_t and a fixed number of outputs before it."""
 
     output_size: int
 
     def begin(self, num_rows: int, like: Tensor) -> Tree:
-        """What is kept before the first step; R rows."""
+        """The cache before the first step; R rows."""
         raise NotImplementedError
 
     def forward(
@@ -38,7 +35,7 @@ class AbstractPast(nn.Module):
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
     ) -> tuple[Float[Tensor, "R T V"], Float[Tensor, "R H T S"] | None, Tree]:
-        """The features of T steps, weights over kept and present outputs (if there are any), and what is kept.
+        """The features of T steps, weights over cached and present outputs (if there are weights), and the new cache.
 
         Args:
             h: outputs of the recurrent stack, 0 at padding.
@@ -50,17 +47,17 @@ class AbstractPast(nn.Module):
 class LookBack(AbstractPast):
     """Attention over the last L outputs: h*_t = tanh(W_r r_t + W_x p_t), r_t = Σ_j α_j v_j over j = t - L … t - 1.
 
-    h_j = [k_j; v_j; p_j] is divided into a key, a value and what predicts; α = softmax(wᵀ tanh(W_Y k_j + W_h k_t))
-    (`key_value_predict`). Before the first step there is nothing to attend to, and r is 0.
+    h_j = [k_j; v_j; p_j] is divided into a key, a value and a predictive part; α = softmax(wᵀ tanh(W_Y k_j + W_h k_t))
+    (`key_value_predict`). At the first step r is 0.
 
     Args:
         size: D, of h.
         num_parts: 3 for key-value-predict, 2 for key-value (p is v), 1 for attention (k, v and p are h).
         reach: L.
-        num_heads: several w, each over its own slice.
+        num_heads: the number of vectors w, each over its own slice.
 
-    Cost: a sequence is cut into blocks of L steps, each of which attends to 2L positions, so that time and memory grow
-    with T·L and not with T². If weights are asked for, all T·(L + T) are computed.
+    Cost: a sequence is divided into blocks of L steps, each of which attends to 2L positions, so that time and memory
+    grow with T·L and not with T². If weights are requested, all T·(L + T) are computed.
 
     Source: Daniluk et al. 2017 (arXiv 1702.04521), sections 2.1 to 2.3, equations 1 to 9 (their Y_t are our keys).
 
@@ -69,7 +66,7 @@ class LookBack(AbstractPast):
     >>> features, weights, _ = past(h, past.begin(1, h), alignment=True)
     >>> features.shape
     torch.Size([1, 4, 2])
-    >>> (weights[0, 0, :, 2:] > 0).int()  # without the two kept outputs, which there are not yet
+    >>> (weights[0, 0, :, 2:] > 0).int()  # without the two cached outputs, which are masked
     tensor([[0, 0, 0, 0],
             [1, 0, 0, 0],
             [1, 1, 0, 0],
@@ -102,7 +99,7 @@ class LookBack(AbstractPast):
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
     ) -> tuple[Float[Tensor, "R T V"], Float[Tensor, "R H T S"] | None, Memory]:
-        """As `AbstractPast.forward`; the weights are over the L kept outputs and the T present ones."""
+        """As `AbstractPast.forward`; the weights are over the L cached outputs and the T present ones."""
         steps, reach = h.shape[1], self.reach
         memory = self.attention.extend(cache, h, mask=mask)
         if alignment or not isinstance(steps, int) or steps <= reach:
@@ -113,7 +110,7 @@ class LookBack(AbstractPast):
         return features, weights, tree.map(lambda leaf: last_positions(leaf, reach, mask), memory)
 
     def _attend(self, h: Tensor, memory: Memory, alignment: bool) -> tuple[Tensor, Tensor | None]:
-        """Contexts (R, T, V) and weights (R, H, T, S): the first step stands after L positions of the memory."""
+        """Contexts (R, T, V) and weights (R, H, T, S); the first step follows L positions of the memory."""
         state = self.attention.initial_state(memory)
         state = replace(state, position=state.position + self.reach)
         attended, _ = self.attention(h, memory, state, alignment=alignment)
@@ -150,7 +147,7 @@ class LookBack(AbstractPast):
 class NgramOutput(AbstractPast):
     """The N-gram recurrent network: h*_t = tanh(W_N [h¹_t; h²_{t-1}; …; h^{N-1}_{t-N+2}]), without attention.
 
-    h_t is divided into N - 1 parts, each of which predicts at another distance; before the first step they are 0.
+    h_t is divided into N - 1 parts, one for each distance; before the first step they are 0.
 
     Args:
         size: D, of h; a multiple of N - 1.

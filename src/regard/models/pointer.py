@@ -1,4 +1,4 @@
-"""The pointer: a decoder that can copy symbols of its source."""
+"""The pointer-generator: a decoder that can copy symbols of its source."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from regard.shapes import Bool, Float, Int, describe, is_readable
 
 @dataclass(frozen=True, slots=True)
 class PointerMemory:
-    """What a pointer knows of its sources, B rows.
+    """A pointer's memory of its sources, B rows.
 
     Args:
         core: the core's memory.
         values: (B, S, M), the encoder's outputs.
         source_ids: (B, S) extended ids; 0 at positions that cannot be copied.
         copyable: (B, S), False at padding and at symbols that cannot be copied.
-        first: (B, S) the first position with the same id.
+        first: (B, S), the first position with the same id.
         is_first: (B, S), True at those positions.
-        extension: (B, X), which of the X extended ids each source has.
+        extension: (B, X), the extended ids that each source has.
     """
 
     core: Tree
@@ -50,13 +50,13 @@ class PointerMemory:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The two ways to an output, in logarithms, of R steps or of (B, T).
+    """The mixture of generating and copying, in logarithms, of R rows or of (B, T).
 
     Args:
-        generate: (..., 1), what the probabilities of the vocabulary are multiplied by: p, and (1 - p) times the weight
-            that lies on nothing that can be copied.
-        copied: (..., S), (1 - p) times the weight of a symbol, at the first position that has it; -∞ at the others.
-        gate: (...), p.
+        generate: (..., 1), the factor of the vocabulary's probabilities: p, plus (1 - p) times the attention weight of
+            positions that cannot be copied.
+        copied: (..., S), (1 - p) times the weight of a symbol, at its first position; -∞ at others.
+        gate: (...), p itself.
     """
 
     generate: Tensor
@@ -72,25 +72,24 @@ class PointerDecoder(nn.Module):
     mean of its heads or one of them.
 
     Source symbols outside the vocabulary of N have extended ids N … N + X - 1, per sentence. Log-probabilities have
-    width N + X and are -∞ for extended ids that a source lacks; as an input an extended id is embedded as unknown. If α
-    sums to less than 1 (an empty support, MoChA), or lies on symbols that cannot be copied (id -1), the rest goes to
-    generation; if it sums to more (GMM), it is divided by its sum. p is `auxiliary["generate"]`.
+    width N + X and are -∞ for extended ids that are not in a source; as inputs extended ids are embedded as unknown. If
+    α sums to less than 1 (an empty support, MoChA), or has weight on symbols that cannot be copied (id -1), the rest
+    goes to generation; if it sums to more (GMM), it is divided by its sum. p is `auxiliary["generate"]`.
 
-    The core is a view of the given decoder, with the same modules but the head, which is the pointer's. Its values are
-    features o, so that whatever runs the steps of that decoder fast runs a pointer's.
+    The core is a view of the given decoder with the same modules, except that it returns the features o in place of the
+    head's outputs; so a pointer's steps use the fast paths of that decoder.
 
     Args:
         core: a `RecurrentDecoder` or `TransformerDecoder` with a `TokenEmbedding` and attention over one source.
-        alignment: the name of the alignment that copies, such as `cross.2`; the core's main one if None. Predictions
-            show it.
+        alignment: the name of the alignment that copies, such as `cross.2`, which becomes the main one; the core's
+            main one if None.
         alignment_head: the head of attention whose weights copy, counted from 0; None for the mean of all.
         memory_size: M; that of the attention's values if None.
-        least_weight: Σ α_j of a source symbol counts as at least so much. If above 0, symbols that attention gives no
-            weight (sparse or hard alignments, windows) stay possible, so that the loss is finite.
+        least_weight: a lower bound of Σ α_j for each source symbol. If above 0, symbols without attention weight
+            (sparse or hard alignments, windows) remain possible, so that the loss is finite.
 
-    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2, where o is the cell's state, here
-    the attentional output that follows from it. From a Transformer's cross-attention: Enarvi et al. 2020
-    (https://aclanthology.org/2020.nlpmc-1.4).
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2, with the attentional output for o in place of the
+    cell's state. From a Transformer's cross-attention: Enarvi et al. 2020 (https://aclanthology.org/2020.nlpmc-1.4).
     """
 
     core: Any
@@ -111,9 +110,9 @@ class PointerDecoder(nn.Module):
         attention = None if core.continuous else _attention(core, name)
         if attention is None or isinstance(attention, Parallel):
             names = ", ".join(_names(core))
-            further = "" if alignment is None else f", and {alignment!r} is none of the decoder's alignments: {names}"
+            further = "" if alignment is None else f"; {alignment!r} is not one of its alignments: {names}"
             raise UnsupportedError(
-                f"A pointer copies tokens by one alignment: it needs attention over one source{further}."
+                f"A pointer copies tokens by an alignment: the decoder needs attention over one source{further}."
             )
         inner = attention.attention if isinstance(attention, Projected) else attention
         count = getattr(getattr(inner, "score", None), "num_heads", None)
@@ -123,7 +122,9 @@ class PointerDecoder(nn.Module):
         if memory_size is None:
             memory_size = getattr(getattr(inner, "read", None), "memory_size", None)
         if memory_size is None:
-            raise UnsupportedError("The attention does not tell the size of the encoder's outputs; give memory_size.")
+            raise UnsupportedError(
+                "The attention does not determine the size of the encoder's outputs; give memory_size."
+            )
         self.head = core.head
         self.core = _features_of(core)
         self.main_attention = name
@@ -146,7 +147,7 @@ class PointerDecoder(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most steps, where the core's positions end; None without a limit."""
+        """The largest number of steps of the core; None without a limit."""
         most: int | None = getattr(self.core, "max_length", None)
         return most
 
@@ -206,14 +207,13 @@ class PointerDecoder(nn.Module):
         return self._output(output, inputs, memory, alignment), state
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[Any, PointerMemory]:
-        """A pointer around what takes the core's steps in a search of about so many rows, and the memory for it."""
+        """A pointer around the object that takes the core's steps in a search, and its memory."""
         core, inner = for_search(self.core, memory.core, num_rows)
         if core is self.core:
             return self, memory
-        copied = object.__new__(type(self))
-        modules = {name: part for name, part in self._modules.items() if name != "core"}
-        copied.__dict__ = {**self.__dict__, "_modules": modules, "core": core, "tokens": self.embedding}
-        return copied, replace(memory, core=inner)
+        view = _view(self, {name: part for name, part in self._modules.items() if name != "core"})
+        view.__dict__.update(core=core, tokens=self.embedding)
+        return view, replace(memory, core=inner)
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -238,7 +238,7 @@ class PointerDecoder(nn.Module):
             targets: (B, T) extended ids.
             mask, smoothing: as in `losses.cross_entropy`.
 
-        Cost: beside the head's log-probabilities (B, T, N), numbers (B, T, S).
+        Cost: numbers (B, T, S) in addition to the head's log-probabilities (B, T, N).
         """
         if overridden(self, PointerDecoder, "forward", "_output"):
             output = self(inputs, memory, generator=generator)
@@ -253,7 +253,6 @@ class PointerDecoder(nn.Module):
         return self.core(inputs, memory.core, alignment=alignment or self.needed, generator=generator)
 
     def _mixture(self, output: DecoderOutput, inputs: Tensor, memory: PointerMemory, dtype: torch.dtype) -> Mixture:
-        """How much is generated, and how much of each source symbol is copied."""
         heads, features = output.alignments[self.main_attention].to(dtype), output.values
         assert features is not None
         weights = heads.mean(1) if self.alignment_head is None else heads[:, self.alignment_head]
@@ -277,7 +276,7 @@ class PointerDecoder(nn.Module):
         )
 
     def _rest(self, weights: Tensor, kept: Tensor) -> Tensor:
-        """The weight (..., 1) that copies nothing: exactly 0 where all of a normalised alignment copies."""
+        """The weight (..., 1) that copies nothing; exactly 0 if a normalised alignment copies everything."""
         lost = (weights - kept).sum(-1, keepdim=True)
         if self.is_normalised:
             return torch.where((weights == 0).all(-1, keepdim=True), 1.0, lost)
@@ -295,7 +294,7 @@ class PointerDecoder(nn.Module):
 
 
 def _attention(core: RecurrentDecoder | TransformerDecoder, name: str) -> AbstractAttention | None:
-    """The attention whose alignment has a name, or None."""
+    """The attention whose alignment has this name, or None."""
     if isinstance(core, RecurrentDecoder):
         return core.attention if name == "attention" or core.main_attention == name else None
     layers = {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
@@ -303,29 +302,30 @@ def _attention(core: RecurrentDecoder | TransformerDecoder, name: str) -> Abstra
 
 
 def _names(core: RecurrentDecoder | TransformerDecoder) -> list[str]:
-    """The names of the alignments that `_attention` knows."""
+    """The names of a decoder's alignments."""
     if isinstance(core, RecurrentDecoder):
         return [] if core.attention is None else [core.main_attention]
     return [f"cross.{index}" for index in range(len(core.layers))]
 
 
 def _features_of(core: Any) -> Any:
-    """A view of a decoder of tokens whose outputs are what its head would read."""
-    view = _shallow(core, {**core._modules, "head": nn.Identity()})
+    """A view of a decoder of tokens whose outputs are the inputs of its head."""
+    view = _view(core, {**core._modules, "head": nn.Identity()})
     view.continuous = True
     return view
 
 
-def _shallow(module: Any, modules: dict[str, Any]) -> Any:
-    copied = object.__new__(type(module))
-    copied.__dict__ = {**module.__dict__, "_modules": modules}
-    return copied
+def _view(module: Any, modules: dict[str, Any]) -> Any:
+    """A copy of a module with other submodules."""
+    view = object.__new__(type(module))
+    view.__dict__ = {**module.__dict__, "_modules": modules}
+    return view
 
 
 def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: PointerMemory) -> Tensor:
     """Log-probabilities (..., N + X) of the mixture.
 
-    Only the entries of source symbols are mixed; of several positions with one symbol the first has all their weight.
+    Only the entries of source symbols are mixed; the first position of a symbol has the weight of all its positions.
     """
     count = len(memory.first)
     lacking = vocabulary.new_full((*vocabulary.shape[:-1], memory.extension.shape[1]), float("-inf"))
@@ -334,14 +334,14 @@ def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: Point
     ids = memory.source_ids[:, None].expand_as(copied)
     generated = _generated(_by_sentence(vocabulary, count), _by_sentence(mixture.generate, count), ids)
     sums = torch.where(memory.is_first[:, None], log_add(generated, copied), 0)
-    # each entry is emptied and then gets one sum, so that gradients count once however often a symbol occurs
+    # each entry is set to 0 before one sum is added, so that gradients count once however often a symbol occurs
     mixed = _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
-    # what is impossible gives no gradient to anything, whatever its own is
+    # impossible entries have no gradients
     return mixed.masked_fill(mixed == float("-inf"), float("-inf")) if torch.is_grad_enabled() else mixed
 
 
 def _generated(vocabulary: Float[Tensor, "B K N"], generate: Tensor, ids: Int[Tensor, "B K C"]) -> Tensor:
-    """Log-probabilities (B, K, C) with which extended ids are generated: -∞ outside the vocabulary."""
+    """Log-probabilities (B, K, C) of generating extended ids: -∞ outside the vocabulary."""
     num_tokens = vocabulary.shape[-1]
     generated = generate + vocabulary.gather(-1, ids.clamp(max=num_tokens - 1))
     return generated.masked_fill(ids >= num_tokens, float("-inf"))
@@ -357,8 +357,8 @@ def _cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """`losses.cross_entropy` of the mixture, from the log-probabilities of the vocabulary.
 
-    log P(y) needs two numbers of each step. The sum of log P over all symbols, of which smoothing takes the mean, is
-    that of generating all of the vocabulary, with the terms of source symbols replaced.
+    log P(y) needs two numbers of each step. For smoothing, the sum of log P over all symbols is that of generating the
+    whole vocabulary, with the terms of source symbols replaced.
     """
     infinity = float("-inf")
     real = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
@@ -366,17 +366,17 @@ def _cross_entropy(
     generate, copied = mixture.generate, mixture.copied
     sources = memory.source_ids[:, None].expand_as(copied)
     # one gather for the targets and the source symbols: its gradient is as large as the vocabulary's
-    asked = torch.cat([targets[..., None], sources], -1) if smoothing else targets[..., None]
-    found = _generated(vocabulary, generate, asked)
+    ids = torch.cat([targets[..., None], sources], -1) if smoothing else targets[..., None]
+    generated = _generated(vocabulary, generate, ids)
     is_target = (sources == targets[..., None]) & memory.is_first[:, None]
     of_target = copied.masked_fill(~is_target, infinity).amax(-1) if copied.shape[-1] else generate[..., 0] + infinity
-    likelihood = -log_add(found[..., 0], of_target).masked_fill(~real, 0).sum()
+    likelihood = -log_add(generated[..., 0], of_target).masked_fill(~real, 0).sum()
     if smoothing == 0.0:
         return likelihood, likelihood.detach()
     possible = vocabulary > infinity
     count = possible.sum(-1)
     total = vocabulary.masked_fill(~possible, 0).sum(-1) + count * generate[..., 0]
-    generated = found[..., 1:]
+    generated = generated[..., 1:]
     mixed = log_add(generated, copied)
     is_counted = (mixed > infinity) & memory.is_first[:, None]
     is_replaced = generated > infinity
@@ -388,15 +388,12 @@ def _cross_entropy(
 
 
 def _by_sentence(rows: Tensor, count: int) -> Tensor:
-    """(R, W) of R = B·K rows as (B, K, W); (B, T, W) as it is."""
+    """(B, K, W) from (R, W), R = B·K rows; (B, T, W) unchanged."""
     return rows if rows.dim() == 3 else rows.view(count, -1 if count else 1, rows.shape[-1])
 
 
 def _first_occurrences(ids: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """The first position of each row that has the same id.
-
-    Equal ids stand side by side after a stable sort, the first of them first.
-    """
+    """The first position of each row that has the same id: the start of its run after a stable sort."""
     ordered, order = ids.sort(dim=1, stable=True)
     positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
     begins = torch.ones_like(ids, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Pooling: one vector of a whole sequence, and the weights by which it was made."""
+"""Pooling of a sequence to one vector, with the weights of its positions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PoolingKind = Literal["last", "mean", "maximum", "attention"]
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """A sequence as one vector.
+    """The pooled vector of a sequence.
 
     Args:
         context: (B, V); zero for a sequence without positions.
-        alignment: (B, H, S), exactly 0 at padding; None for kinds that have no weights.
+        alignment: (B, H, S), exactly 0 at padding; None for kinds without weights.
     """
 
     context: Tensor
@@ -31,11 +31,11 @@ class Pooled:
 
 
 class Pooling(nn.Module):
-    """c = q(h_1 … h_S), with the weights of the positions where q has any.
+    """c = q(h_1 … h_S), with the weights of the positions for the kinds mean and attention.
 
-    last: the top layer's last state (of the backward direction its first); mean: 1/S at each of the S real positions;
-    maximum: of each feature by itself; attention: c = Σ_j α_j h_j with α = softmax(tanh(W h_j + b)ᵀ u)
-    (`attention.self_pooling`), with several heads the concatenation of their c. Last and maximum have no weights.
+    last: the top layer's last state (its first in the backward direction); mean: weights 1/S at the S real positions;
+    maximum: of each feature; attention: c = Σ_j α_j h_j with α = softmax(tanh(W h_j + b)ᵀ u)
+    (`attention.self_pooling`), the concatenation over heads.
 
     Args:
         size: M, the width of h.

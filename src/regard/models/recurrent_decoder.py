@@ -35,8 +35,16 @@ from regard.models.outputs import (
     output_of,
     require_head,
 )
-from regard.models.reading import FirstContext, InputFeeding, Order, Part, Reading, Readout, fed_back
-from regard.models.readout import DeepReadout
+from regard.models.readout import (
+    DeepReadout,
+    FirstContext,
+    InputFeeding,
+    Order,
+    Part,
+    Reading,
+    Readout,
+    fed_back,
+)
 from regard.shapes import Bool, Float, Int
 
 Query = Literal["output", "state"]
@@ -53,12 +61,12 @@ class RecurrentMemory:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """The cell's state, the attention's state, and what is fed to the next step.
+    """The cell's state, the attention's state, and the features that are fed to the next step.
 
     Args:
-        feed: with input feeding what the cell is fed beside x, (R, F); with a first context of zeros, (R, 1): 0 before
-            the first step, 1 afterwards; else None.
-        position: with a `PositionedEmbedding` the number of the next step; else None.
+        feed: with input feeding, the features beside x, (R, F); with a first context of zeros, (R, 1): 0 before the
+            first step and 1 afterwards; else None.
+        position: with a `PositionedEmbedding`, the number of the next step; else None.
     """
 
     cell: CellState
@@ -69,15 +77,15 @@ class RecurrentState:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentFeatures:
-    """Everything before the head, of a step (R, …) or of a sequence (B, T, …).
+    """The features before the head, of a step (R, …) or of a sequence (B, T, …).
 
     Args:
         output: õ, the input of the head.
         cell: s, the top layer's state, D features.
         context: c; None for a fixed context that is only in the first state.
         embedded: x, the embedded input.
-        alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None if it was not asked for.
-        auxiliary: what the mechanism returned beside the alignment, as `Choice`; None if that was not asked for.
+        alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None unless requested.
+        auxiliary: the mechanism's further outputs, such as a `Choice`; None unless alignments are requested.
     """
 
     output: Tensor
@@ -92,33 +100,34 @@ class RecurrentDecoder(nn.Module):
     """A recurrent decoder.
 
     recur_then_attend (Luong):    s_t = cell([x_t; õ_{t-1}], s_{t-1}),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t]);
-    õ_{t-1} only with `input_feeding`; without it `forward` runs all steps at once, unless the query is the whole state.
+    õ_{t-1} only with `input_feeding`; without it `forward` computes all steps in one operation, unless the query is the
+    whole state.
     attend_then_recur (Bahdanau): c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t], s_{t-1}),
     õ_t = tanh(W [s_t; x_t; c_t]).
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]) with `every_step`; otherwise c is only in
     the first state, and õ_t = s_t.
-    x_t is the embedded input; the head computes the output from õ_t. What the head reads (`readout`) and what is fed
-    back (`input_feeding`) may be other than above: `models.reading.Reading` has both tables.
+    x_t is the embedded input; the head computes the output from õ_t. `models.readout.Reading` lists the alternatives
+    for `readout`, the features that the head reads, and `input_feeding`, those that are fed back.
 
     Args:
-        embedding: from inputs to (…, E); has `size`. A `PositionedEmbedding` adds positions to them.
-        stack: one direction, over E features and those that are fed back (`input_size` tells how many).
+        embedding: from inputs to (…, E); has `size`. A `PositionedEmbedding` adds positions.
+        stack: one direction, over the `input_size` features of x and of the features that are fed back.
         head: from (…, D) to log-probabilities; with `continuous` to values, or to a pair of values and further outputs
-            by name, which are `auxiliary`.
+            by name, which become `auxiliary`.
         bridge: computes the first state from the encoder's last states.
         attention: a `Mechanism` or `Parallel`; None for a fixed context.
         context: the fixed context vector, if there is no attention.
-        query: attention's query, of s_t or s_{t-1}: the top layer's `output`, or the whole `state`: h of all layers
-            and, for an LSTM, c, concatenated (`query_size` tells how many features).
+        query: attention's query, from s_t or s_{t-1}: the top layer's `output`, or the whole `state`: h of all layers
+            and, for an LSTM, c, concatenated (`query_size` features).
         every_step: whether the fixed context is an input of every step; otherwise it is only in the first state.
-        input_feeding: of recur_then_attend: what is fed back.
+        input_feeding: with recur_then_attend, the features that are fed back.
         dropout: on õ before the head.
         continuous: whether outputs are `values`.
-        readout: what the head reads.
+        readout: the features that the head reads.
         layer_size: the features of the attention layer; D if None.
         layer_bias: whether the attention layer has a bias.
-        first_context: of attend_then_recur: `zeros` are fed in the first step in place of what is attended to with s_0;
-            attention begins with the second step, and the alignment of the first is zeros.
+        first_context: with attend_then_recur: `zeros` replace the context of s_0 in the first step, whose alignment is
+            zeros; attention starts with the second step.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh instead of their maxout); Luong, Pham &
     Manning 2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; the whole
@@ -194,7 +203,6 @@ class RecurrentDecoder(nn.Module):
         self._check_sizes()
 
     def _check_sizes(self) -> None:
-        """Refuses a readout or a stack that does not fit the decoder's parts."""
         if self.attention is None:
             return
         if isinstance(self.readout, DeepReadout):
@@ -202,9 +210,9 @@ class RecurrentDecoder(nn.Module):
         takes = getattr(self.stack.layers[0], "input_size", None) if type(self.stack) is RecurrentStack else None
         if self.input_feeding and takes is not None and takes != self.embedding.size + self.fed_size:
             raise ShapeError(
-                f"The cell is fed E={self.embedding.size} features of x and {self.fed_size} of what is fed back; the "
-                f"stack was built for {takes}. RecurrentDecoder.input_size(..., readout=..., layer_size=...) tells how "
-                "many, or use input_feeding=False."
+                f"The cell reads E={self.embedding.size} features of x and {self.fed_size} that are fed back; "
+                f"the stack has {takes}. Build it for RecurrentDecoder.input_size(..., readout=..., layer_size=...), "
+                "or use input_feeding=False."
             )
 
     @property
@@ -214,12 +222,12 @@ class RecurrentDecoder(nn.Module):
 
     @property
     def input_feeding(self) -> bool:
-        """Whether something of a step is fed to the next one, where the cell comes first."""
+        """Whether features of a step are fed to the next one, with recur_then_attend."""
         return self.reading.fed is not None
 
     @property
     def fed_size(self) -> int:
-        """F, the features of what is fed back; 0 without input feeding."""
+        """F, the number of features that are fed back; 0 without input feeding."""
         return 0 if self.reading.fed is None else self.widths[self.reading.fed]
 
     @staticmethod
@@ -278,7 +286,7 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[DecoderOutput, RecurrentState]:
         """One output step from inputs (R,) ids or (R, F) values."""
         features, state = self.advance(inputs, memory, state, alignment=alignment, generator=generator)
-        return self.say(features), state
+        return self.head_output(features), state
 
     def forward(
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -286,7 +294,7 @@ class RecurrentDecoder(nn.Module):
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         if overridden(self, RecurrentDecoder, "step") is not None:
             return outputs_of_steps(self, inputs, memory, alignment=alignment, generator=generator)
-        return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
+        return self.head_output(self.run(inputs, memory, alignment=alignment, generator=generator))
 
     def cross_entropy(
         self,
@@ -300,13 +308,13 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        Where a subclass computes other outputs, `forward` is called.
+        If a subclass overrides an output method, `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
-        if self.continuous or overridden(self, RecurrentDecoder, "forward", "step", "say"):
+        if self.continuous or overridden(self, RecurrentDecoder, "forward", "step", "head_output"):
             return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
         features = self.dropout(self.run(inputs, memory, generator=generator).output)
         return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
@@ -343,15 +351,14 @@ class RecurrentDecoder(nn.Module):
             raise ShapeError(all_steps(inputs))
         state = self.initial_state(memory)
         if self.feeds_back or overridden(self, RecurrentDecoder, "advance", "_advance", "_query"):
-            return self._in_order(inputs, embedded, memory, state, alignment, generator)
-        return self._at_once(embedded, memory, state, alignment, generator)
+            return self._run_steps(inputs, embedded, memory, state, alignment, generator)
+        return self._run_whole(embedded, memory, state, alignment, generator)
 
     def _embedded(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
-        """The embedded inputs, at these positions if they count."""
         embedded: Tensor = self.embedding(inputs) if positions is None else self.embedding(inputs, positions)
         return embedded
 
-    def _in_order(
+    def _run_steps(
         self,
         inputs: Tensor,
         embedded: Tensor,
@@ -360,10 +367,10 @@ class RecurrentDecoder(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> RecurrentFeatures:
-        """Takes the steps one by one, since something is fed back."""
+        """`run` by a loop of steps, for decoders with feedback."""
         if not isinstance(embedded.shape[1], int):
             raise UnsupportedError(
-                f"torch.export cannot loop over any number of steps T, and here {self.feeds_back}. Export `step` and "
+                f"torch.export cannot loop over a variable number of steps T, and {self.feeds_back}. Export `step` and "
                 "loop over it, or export forward for a fixed T."
             )
         if overridden(self, RecurrentDecoder, "advance") is not None:
@@ -371,8 +378,8 @@ class RecurrentDecoder(nn.Module):
             return take_steps(lambda x, state: self.advance(x, memory, state, **options), state, inputs)
         return take_steps(lambda x, state: self._advance(x, memory, state, alignment, generator), state, embedded)
 
-    def say(self, features: RecurrentFeatures) -> DecoderOutput:
-        """The output of the head."""
+    def head_output(self, features: RecurrentFeatures) -> DecoderOutput:
+        """The decoder's output from the features of `advance` or `run`."""
         outputs = self.head(self.dropout(features.output))
         alignments, choices = named("attention", features.alignment), chosen("attention", features.auxiliary)
         output = output_of(outputs, alignments, continuous=self.continuous)
@@ -380,15 +387,15 @@ class RecurrentDecoder(nn.Module):
 
     @property
     def feeds_back(self) -> str | None:
-        """Why steps are taken one by one, or None if all run at once."""
+        """Why steps are computed one by one; None if all are one operation."""
         if self.attention is None:
             return None
         if self.order == "attend_then_recur":
-            return "the context goes into the cell"
+            return "the context is an input of the cell"
         if self.input_feeding:
-            what = "context" if self.reading.fed == "context" else "attentional output"
-            return f"the last {what} goes into the cell"
-        return "attention is asked with the states of all layers" if self.query == "state" else None
+            part = "context" if self.reading.fed == "context" else "attentional output"
+            return f"the last {part} is an input of the cell"
+        return "the query is the state of all layers" if self.query == "state" else None
 
     def _advance(
         self,
@@ -413,13 +420,13 @@ class RecurrentDecoder(nn.Module):
             if state.feed is None:
                 attended, attention = attend(query, memory.attention, state.attention)
             else:
-                # rows that have not begun see zeros, and their attention stays where it is
+                # at its first step a row reads zeros, and its attention keeps its first state
                 zeroed = partial(_only_where, state.feed > 0)
                 with recorders.changed(zeroed):
                     attended, attention = attend(query, memory.attention, state.attention)
-                seen = tree.map(zeroed, attended.alignment)
-                attended = replace(attended, context=zeroed(attended.context), alignment=seen)
-                attention = tree.map(partial(_only_where, state.feed > 0), attention, state.attention)
+                weights = tree.map(zeroed, attended.alignment)
+                attended = replace(attended, context=zeroed(attended.context), alignment=weights)
+                attention = tree.map(zeroed, attention, state.attention)
                 feed = torch.ones_like(state.feed)
             output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
         else:
@@ -436,10 +443,9 @@ class RecurrentDecoder(nn.Module):
         return features, RecurrentState(cell, attention, feed)
 
     def _query(self, output: Tensor, cell: CellState) -> Tensor:
-        """Attention's query: the top layer's output, or the states of all layers."""
         return output if self.query == "output" else torch.cat([part for layer in cell for part in layer], -1)
 
-    def _at_once(
+    def _run_whole(
         self,
         embedded: Tensor,
         memory: RecurrentMemory,
@@ -447,7 +453,7 @@ class RecurrentDecoder(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> RecurrentFeatures:
-        """Runs the cell over the whole target and attends to all steps at once, since nothing is fed back."""
+        """`run` without feedback: the cell over the whole target, then attention of all steps in one operation."""
         context, cell_input = memory.context, embedded
         if context is not None:
             context = context[:, None].expand(-1, embedded.shape[1], -1)
@@ -464,12 +470,11 @@ class RecurrentDecoder(nn.Module):
     def _read_out(
         self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Tree = None
     ) -> RecurrentFeatures:
-        """What the head reads, and what it was computed from."""
+        """The features of a step or a sequence, with the part that the head reads."""
         output = self._part(self.reading.head, cell, context, embedded)
         return RecurrentFeatures(output, cell, context, embedded, alignment)
 
     def _part(self, part: Part, cell: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
-        """A part of a step: s, c, or the readout's output."""
         if part == "state":
             return cell
         assert context is not None

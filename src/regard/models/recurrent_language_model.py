@@ -17,27 +17,28 @@ from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.shapes import Bool, Float, Int
 
 Past = Literal["state", "attention", "key_value", "key_value_predict", "ngram"]
-"""How a recurrent language model uses its past: the state of its cells only, or this and past outputs."""
+"""How a recurrent language model uses its past: the state of its cells only, or past outputs as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrentCache:
-    """The state of the cells, and what is kept of past outputs; R rows, and of a fixed size."""
+    """The state of the cells and the cache of past outputs; R rows, of a fixed size."""
 
     cells: CellState
     past: Tree
 
 
 class RecurrentLanguageModel(AbstractLanguageModel):
-    """log softmax(W* h*_t + b), where h*_t is made by `past` from the outputs h of a recurrent stack, or is h_t.
+    """log softmax(W* h*_t + b), where `past` computes h*_t from the outputs h of a recurrent stack; without it h*_t =
+    h_t.
 
-    The alignment of attention over past outputs is called `past`.
+    The alignment of attention over past outputs is named `past`.
 
     Args:
         embedding: from ids to the stack's inputs.
         stack: one direction.
         head: from the features of `past`, or of the stack, to log-probabilities.
-        past: how past outputs are used; None for a plain recurrent model.
+        past: the use of past outputs; None for a plain recurrent model.
         dropout: of the head's features.
     """
 
@@ -59,7 +60,7 @@ class RecurrentLanguageModel(AbstractLanguageModel):
         self.main_attention = "past" if isinstance(past, LookBack) else None
 
     def begin(self, num_rows: int, like: Tensor) -> RecurrentCache:
-        """States of zeros, and no past outputs."""
+        """Zero states and no past outputs."""
         past = None if self.past is None else self.past.begin(num_rows, like)
         return RecurrentCache(self.stack.zero_state(num_rows, like), past)
 
@@ -126,23 +127,23 @@ def recurrent_language_model(
     tied_weights: bool = False,
     never: tuple[int, ...] = (),
 ) -> RecurrentLanguageModel:
-    """A recurrent language model by the name of what it does with its past.
+    """A recurrent language model, by the name of its use of past outputs.
 
-    - `state`: the state of its cells only.
-    - `attention`: attention over the last outputs, which are keys, values and predict (`LookBack`, one part).
-    - `key_value`: outputs are divided into keys and values, which also predict (two parts).
-    - `key_value_predict`: outputs are divided into keys, values and what predicts (three parts).
+    - `state`: none; the state of its cells only.
+    - `attention`: attention over the last outputs, which are keys, values and predictive features (`LookBack`).
+    - `key_value`: outputs are divided into keys, and values that are also the predictive features.
+    - `key_value_predict`: outputs are divided into keys, values and predictive features.
     - `ngram`: outputs are divided into parts that predict at distances 0 … N - 2 (`NgramOutput`).
 
     Args:
         num_tokens: N, the vocabulary.
         size: D, the state size of each layer; a multiple of the number of parts.
         embedding_size: D if None.
-        reach, num_heads: how many outputs are attended to, and the number of heads; only for attention.
+        reach, num_heads: the number of outputs that are attended to, and of heads; only for attention.
         order: of the n-grams; only for `ngram`.
         dropout: of embeddings, between layers, and of the head's features.
-        tied_weights: whether the output layer shares the embedding's matrix; a linear map brings the features to its
-            width if they have another.
+        tied_weights: whether the output layer shares the embedding's matrix, after a linear map to its width if
+            necessary.
         never: ids that are never predicted, such as padding.
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521).

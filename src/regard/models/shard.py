@@ -1,4 +1,4 @@
-"""Models whose weights are divided among processes (FSDP2): each of their methods gathers the weights that it needs."""
+"""Models with weights sharded among processes (FSDP2): all their methods gather the weights that they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENTRY_POINTS = (
     "cross_entropy",
     "advance",
     "run",
-    "say",
+    "head_output",
     "pool",
     "initial",
     "observe",
@@ -37,21 +37,21 @@ ENTRY_POINTS = (
     "read",
     "take",
 )
-"""The methods by which modules call each other; those that a module has are its entry points."""
+"""The methods by which modules call each other."""
 _INSIDE: ContextVar[frozenset[int]] = ContextVar("regard_inside", default=frozenset())
-"""The ids of the sharded modules that are inside one of their entry points, so that their weights are gathered."""
+"""The ids of the sharded modules whose weights are gathered, inside one of their entry points."""
 
 
 def register_entry_points(model: nn.Module) -> nn.Module:
-    """Makes every entry point of a model that `fully_shard` has divided gather the weights, as `forward` does.
+    """Makes all methods of a model that `fully_shard` has sharded gather the weights, as `forward` does.
 
-    FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here are also entered
-    by `encode` and `prepare` once per source, `step` in searches, `cross_entropy` in training. Call this once, after
-    the last `fully_shard`; then training steps and searches work as in one process, whether the model, its encoder and
-    decoder, or each layer was sharded. Modules are then called one by one, without the fast paths that read weights.
+    FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here have more methods:
+    `encode` and `prepare` once per source, `step` in searches, `cross_entropy` in training. Call this once, after the
+    last `fully_shard`; training steps and searches then work as in one process, whether the model, its encoder and
+    decoder, or each layer was sharded. Fast paths that read the weights of other modules are off.
 
-    All processes gather weights together, so all must take the same steps: the same number of batches, and searches of
-    the same sentences. Otherwise search within `FSDPModule.unshard` of the whole model.
+    All processes gather weights together, so all must make the same calls: the same number of batches, and searches of
+    the same sentences. Otherwise search inside `FSDPModule.unshard` of the whole model.
 
     Returns:
         The model.
@@ -77,7 +77,7 @@ def register_entry_points(model: nn.Module) -> nn.Module:
 
 
 def _managed(owner: nn.Module) -> list[nn.Module]:
-    """A sharded module and the modules inside it, except those inside a further sharded module."""
+    """A sharded module and its submodules, except those inside another sharded module."""
     from torch.distributed.fsdp import FSDPModule
 
     managed, todo = [owner], list(owner.children())
@@ -90,7 +90,7 @@ def _managed(owner: nn.Module) -> list[nn.Module]:
 
 
 def _entry(owner: nn.Module, direct: Callable[..., Any], gathering: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, which first gathers the owner's weights, and then frees them, unless they are gathered already."""
+    """The method, between gathering and freeing the owner's weights unless they are gathered already."""
 
     @wraps(direct)
     def enter(*args: Any, **kwargs: Any) -> Any:
@@ -111,7 +111,7 @@ def _entry(owner: nn.Module, direct: Callable[..., Any], gathering: Callable[...
 
 
 def _flat(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method with tensors as separate arguments and results, since FSDP does not find those in dataclasses."""
+    """The method with tensors as separate arguments and results, because FSDP does not find tensors in dataclasses."""
 
     def call(form: Any, *tensors: Tensor) -> tuple[Any, ...]:
         args, kwargs = _unite(form, tensors)
@@ -123,18 +123,14 @@ def _flat(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Place:
-    """The place of a tensor in a form; not a dataclass, since FSDP would search one for tensors.
-
-    Args:
-        index: of the tensor in the list.
-    """
+    """The index of a tensor in the list; no dataclass, because FSDP would search it for tensors."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 def _divide(value: Any, tensors: list[Tensor]) -> Any:
-    """The form of a value: each tensor is replaced by its place, and appended to the list."""
+    """The value with each tensor replaced by its place in the list, to which it is appended."""
 
     def take(tensor: Tensor) -> _Place:
         tensors.append(tensor)
@@ -144,7 +140,7 @@ def _divide(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def _unite(form: Any, tensors: Sequence[Tensor]) -> Any:
-    """The value of a form: each place is replaced by its tensor."""
+    """The value with each place replaced by its tensor."""
     return _mapped(form, _Place, lambda place: tensors[place.index])
 
 

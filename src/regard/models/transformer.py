@@ -45,21 +45,19 @@ from regard.shapes import Bool, Int, keep_mask
 
 @dataclass(frozen=True, slots=True)
 class TransformerState:
-    """What persists from step to step: a `LayerState` for each layer, and the number of steps taken, (R,) long."""
+    """The state between steps: a `LayerState` for each layer, and the number of steps taken, (R,) long."""
 
     layers: tuple[LayerState, ...]
     position: Int[Tensor, " R"]
 
 
 class TransformerEncoder(nn.Module):
-    """Layers of self-attention over embedded inputs. There is no final state: a recurrent decoder starts from zeros.
-
-    Padding is never attended to, and its outputs are zero.
+    """Layers of self-attention over embedded inputs, without a final state. Outputs at padding are zero.
 
     Args:
         embedding: from inputs (B, S) ids or (B, S, F) values to D features; has `size`.
         layers: at least one.
-        positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
+        positions: added to embeddings (`PositionedEmbedding`); None if only the layers use positions.
         norm, norm_epsilon: as in the layers.
         final_norm: whether a layer norm follows them; if None, with `pre`.
         scaled_embeddings: whether embeddings are multiplied by √D.
@@ -92,7 +90,7 @@ class TransformerEncoder(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most positions of a source, or None where there is no limit."""
+        """The largest number of positions of a source; None without a limit."""
         return self.embedding.max_length
 
     def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
@@ -114,10 +112,10 @@ class TransformerEncoder(nn.Module):
 class TransformerDecoder(nn.Module):
     """Layers that attend to the steps so far and to the source.
 
-    The memory of the source (a tuple with one entry per layer) is prepared once, has B rows and is shared by the
-    hypotheses of a beam. The memory of the steps so far is part of the state, has R rows and grows. The alignments of
-    cross-attention are called cross.0, cross.1, …, and that of the last layer is the main one; those of self-attention
-    are not returned, since their width grows from step to step. With a name as `alignment` only that one is computed.
+    The memory of the source (a tuple with one entry per layer) has B rows and is shared by the hypotheses of a beam.
+    The memory of the steps so far is part of the state, has R rows and grows. The alignments of cross-attention are
+    named cross.0, cross.1, …, and that of the last layer is the main one; those of self-attention, whose width grows,
+    are not returned. With a name as `alignment` only that one is computed.
 
     Args:
         embedding: from inputs to D features; has `size`.
@@ -161,7 +159,7 @@ class TransformerDecoder(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most steps, or None where there is no limit."""
+        """The largest number of steps; None without a limit."""
         return self.embedding.max_length
 
     def prepare(self, encoded: Encoded) -> tuple[Tree, ...]:
@@ -205,12 +203,12 @@ class TransformerDecoder(nn.Module):
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
-        """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
+        """The packed copy that takes the steps of a search if it can, else the decoder; and its memory."""
         memory = widened(memory, next(self.layers.parameters()))
         if self._unsupported_in_search(memory) is not None:
             return self, memory
-        cached = transformer_search.PackedCopy(self, memory, num_rows)
-        return cached, cached.begin()
+        packed = transformer_search.PackedCopy(self, memory)
+        return packed, packed.memory
 
     def forward(
         self,
@@ -235,7 +233,7 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        Where a subclass computes other outputs, `forward` is called.
+        If a subclass overrides an output method, `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
@@ -247,7 +245,7 @@ class TransformerDecoder(nn.Module):
         return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
     def _unsupported_in_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
-        """Why searches take `step` and not all layers at once, or None."""
+        """Why searches call `step` and not one operation for all layers, or None."""
         reason = module_reason(self, "the decoder", TransformerDecoder)
         return reason or transformer_search.unsupported_reason(self, DecoderLayer, memory)
 
@@ -259,10 +257,10 @@ class TransformerDecoder(nn.Module):
         generator: Generator | None,
         real: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Tensor, list[Tree]]:
-        """The last layer's outputs of all steps, before the final norm, and the alignments that are asked for.
+        """The last layer's outputs of all steps, before the final norm, and the requested alignments.
 
         Args:
-            real: False at steps whose outputs nobody reads.
+            real: False at steps of padding.
         """
         if inputs.dim() < (3 if inputs.is_floating_point() else 2):
             raise ShapeError(all_steps(inputs))
@@ -279,12 +277,12 @@ class TransformerDecoder(nn.Module):
         return x, weights
 
     def _check_previous(self, index: int) -> None:
-        """Refuses a layer that reads the weights of another number of heads than the layer before it has."""
+        """Raises an error if a layer reads the weights of more or fewer heads than the layer before it has."""
         if not (heads := _previous_heads(self.layers[index])):
             return
         have = getattr(self.layers[index - 1].cross_attention, "num_heads", None) if index else None
         if have != heads:
-            before = f"the one before it has {have or 'none of its own'}" if index else "no layer is before it"
+            before = f"the layer before it has {have or 'none'}" if index else "it is the first layer"
             raise UnsupportedError(
                 f"The cross-attention of layer {index} reads the weights of {heads} heads, but {before}."
             )
@@ -302,12 +300,12 @@ class TransformerDecoder(nn.Module):
 
 
 def _previous_heads(layer: Any) -> int:
-    """How many maps of the previous layer's cross-attention a layer reads."""
+    """The number of weight maps of the previous layer's cross-attention that a layer reads."""
     return layer.cross_attention.previous_heads if isinstance(layer.cross_attention, Refined) else 0
 
 
 def _is_shown(alignment: bool | str, index: int) -> bool:
-    """Whether the alignment of a layer is asked for."""
+    """Whether the alignment of a layer is requested."""
     return alignment in (f"cross.{index}", f"cross.{index}.0") if isinstance(alignment, str) else alignment
 
 
@@ -328,14 +326,14 @@ def transformer_encoder(
     """An encoder of multi-head self-attention; the published one has D = 512 and `norm="post"`.
 
     Args:
-        num_key_value_heads: how many heads the keys and values of self-attention have; all if None.
-        positions: `sinusoidal`, `half_sinusoidal` or `blocked_sinusoidal` (all sines before all cosines, as Marian or
-            fairseq has them), `scaled_sinusoidal` (times a learned number) or `learned` vectors are added to the
-            embeddings. `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the
-            self-attention (`multi_head`), and nothing is added; each layer has its own weights for them (T5 shares the
-            biases of its buckets between layers). None: the encoder does not know the order of its inputs.
+        num_key_value_heads: the number of heads of keys and values in self-attention; all if None.
+        positions: `sinusoidal`, `half_sinusoidal` or `blocked_sinusoidal` (all sines before all cosines, as in Marian
+            or fairseq), `scaled_sinusoidal` (times a learned number) and `learned` vectors are added to the embeddings.
+            `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the self-attention
+            (`multi_head`), with weights of each layer (T5 shares the biases of its buckets between layers). With None
+            the encoder does not depend on the order of its inputs.
         max_length: the number of positions, only with `learned`.
-        attention: makes the self-attention of a layer in place of `multi_head`, whose options have no effect then.
+        attention: builds the self-attention of a layer in place of `multi_head`, whose options then have no effect.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
@@ -376,13 +374,13 @@ def transformer_decoder(
 
     Args:
         memory_size: M, the width of the encoder's outputs.
-        num_key_value_heads: how many heads the keys and values of self- and cross-attention have; all if None.
-        positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
-            positions. With None only the number of positions that are attended to depends on the order.
+        num_key_value_heads: the number of heads of keys and values in self- and cross-attention; all if None.
+        positions, max_length: as in `transformer_encoder`, for the causal self-attention; cross-attention has no
+            positions.
         continuous: whether outputs are `values`.
-        attention, cross_attention: make the self-attention and the cross-attention of a layer in place of `multi_head`,
-            whose options have no effect then.
-        refinement: how the cross-attention is corrected by what earlier steps attended to; None: it is not.
+        attention, cross_attention: build the self-attention and the cross-attention of a layer in place of
+            `multi_head`, whose options then have no effect.
+        refinement: the correction of cross-attention by the coverage of earlier steps, if any.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762); refinement: Zhao & Gao 2022
     (arXiv 2207.04410).
@@ -406,7 +404,7 @@ def transformer_decoder(
         )
     if refinement is not None and num_layers < 2:
         raise UnsupportedError(
-            f"A refinement corrects every layer but the first, so it needs at least two; num_layers is {num_layers}."
+            f"A refinement corrects all layers but the first and needs at least two; num_layers is {num_layers}."
         )
     initialise(layers, size, options.initialisation)
     return TransformerDecoder(

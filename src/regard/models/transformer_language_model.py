@@ -14,8 +14,17 @@ from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
 from regard.errors import UnsupportedError
-from regard.layers import Activation, FeedForward, Norm, PositionedEmbedding
-from regard.models.language_model import AbstractLanguageModel, LanguageState, by_position, recorded_by_position
+from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
+from regard.layers.eligibility import module_reason
+from regard.models import transformer_search
+from regard.models.contract import DecoderOutput
+from regard.models.language_model import (
+    NOTHING,
+    AbstractLanguageModel,
+    LanguageState,
+    by_position,
+    recorded_by_position,
+)
 from regard.models.transformer_layers import last_norm, residuals
 from regard.models.transformer_options import (
     DEFAULT_OPTIONS,
@@ -24,16 +33,17 @@ from regard.models.transformer_options import (
     divide_positions,
     initialise,
 )
+from regard.models.transformer_search import SearchMemory, TransformerSteps
 from regard.shapes import Bool, Float, Int
 
 
 @dataclass(frozen=True, slots=True)
 class CausalCache:
-    """What a causal layer keeps of the tokens so far; R rows, the last token last.
+    """A causal layer's cache of the tokens so far; R rows, the last token last.
 
     Args:
         memory: the self-attention's memory, its padding on the left.
-        inputs: (R, S, D) from which it was prepared, if the window is bounded; else None.
+        inputs: (R, S, D), from which it was prepared, if the window is bounded; else None.
     """
 
     memory: Memory
@@ -43,15 +53,15 @@ class CausalCache:
 class CausalLayer(nn.Module):
     """Self-attention over the tokens so far, then feed-forward, each in a residual connection.
 
-    With a `reach` a token attends to itself and the reach - 1 tokens before it. Then at most 2·reach are cached: when
-    they are full, the memory is prepared again from the last reach - 1, which costs a step as much as a constant number
-    of further projections. For this the attention may know distances only, and no positions from the beginning.
+    With a `reach` a token attends to itself and the reach - 1 tokens before it, and fewer than 2·reach tokens are
+    cached: when the cache is full, the memory is prepared again from the last reach - 1, on average a constant number
+    of projections per step. Positions inside the attention must therefore be relative.
 
     Args:
         size: D, of input and output.
         attention: a causal mechanism that is not recurrent, whose queries, memory and context have D features.
         feed_forward_size: the width inside the feed-forward sublayer.
-        reach: how many tokens the attention's window allows; None for all.
+        reach: the number of tokens in the attention's window; None for all.
         norm, norm_epsilon, dropout, activation, activation_dropout: as in `EncoderLayer`.
 
     Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3: a decoder's layer without cross-attention.
@@ -81,7 +91,7 @@ class CausalLayer(nn.Module):
         self.residuals = residuals(2, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def begin(self, num_rows: int, like: Tensor) -> CausalCache:
-        """A cache of no tokens."""
+        """An empty cache."""
         nothing = like.new_zeros(num_rows, 0, self.size)
         return CausalCache(self.attention.prepare(nothing), None if self.reach is None else nothing)
 
@@ -95,11 +105,11 @@ class CausalLayer(nn.Module):
         keep: bool = True,
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R H T S"] | None, CausalCache | None]:
-        """T tokens at once: the outputs, the weights over cached and present tokens if asked for, and the new cache.
+        """T tokens: the outputs, the weights over cached and present tokens if requested, and the new cache.
 
         Args:
             mask: padded on the left; only for the first tokens.
-            keep: whether the new cache is needed; None is returned in its place otherwise.
+            keep: whether to return the new cache, else None.
         """
         around_attention, around_feed_forward = self.residuals
         filled = cache.memory.filled
@@ -118,7 +128,7 @@ class CausalLayer(nn.Module):
         return x, attended.alignment, self._kept(memory, cache, inner) if keep else None
 
     def _kept(self, memory: Memory, cache: CausalCache, inner: Tensor) -> CausalCache:
-        """The memory, or that of the last tokens only if it has become too long."""
+        """The new cache, reduced to the last tokens if it is full."""
         if self.reach is None or cache.inputs is None:
             return CausalCache(memory, None)
         inputs = torch.cat([cache.inputs.to(inner.dtype), inner], 1)
@@ -131,13 +141,13 @@ class CausalLayer(nn.Module):
 
 
 class TransformerLanguageModel(AbstractLanguageModel):
-    """Causal layers over embedded tokens. The alignments of the layers are called self.0, self.1, …; the last is shown.
+    """Causal layers over embedded tokens. The layers' alignments are named self.0, self.1, …; the last is the main one.
 
     Args:
         embedding: from ids to D features; has `size`.
         layers: at least one.
         head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
-        positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
+        positions: added to embeddings (`PositionedEmbedding`); None if only the layers use positions.
         norm, norm_epsilon: as in the layers.
         final_norm: whether a layer norm follows them; if None, with `pre`.
         scaled_embeddings: whether embeddings are multiplied by √D.
@@ -183,7 +193,7 @@ class TransformerLanguageModel(AbstractLanguageModel):
         rows, steps = inputs.shape
         columns = torch.arange(steps, device=inputs.device)
         if mask is not None and not bool(mask.all()):
-            # caches end together: the tokens move to the right, so that distances between columns are those in the text
+            # right-aligned tokens: caches end in one column, and distances between columns are those in the text
             positions = columns - (steps - mask.sum(1))[:, None]
             mask, position = positions >= 0, positions[:, 0]
             inputs = inputs.gather(1, positions.clamp(min=0))
@@ -197,14 +207,17 @@ class TransformerLanguageModel(AbstractLanguageModel):
         return self._through(x, cache, position, mask, alignment, generator, keep)
 
     def for_search(self, memory: LanguageState, num_rows: int) -> tuple[Any, Any]:
-        """What takes the steps of a search of about so many rows, with a cache if it can, and the memory for it."""
-        from regard.models import language_search  # which reads this module
-
+        """The packed copy that takes the steps of a search if it can, else the model; and its memory."""
         memory = widened(memory, next(self.parameters()))
-        if language_search.unsupported_reason(self, memory) is not None:
+        if self._unsupported_in_search(memory) is not None:
             return self, memory
-        cached = language_search.PackedLanguageCopy(self, memory, num_rows)
-        return cached, cached.begin()
+        packed = PackedLanguageCopy(self, memory)
+        return packed, packed.memory
+
+    def _unsupported_in_search(self, memory: LanguageState | None = None) -> str | None:
+        """Why searches call `step` and not one operation for all layers, or None."""
+        reason = module_reason(self, "the model", TransformerLanguageModel)
+        return reason or transformer_search.unsupported_reason(self, CausalLayer, memory)
 
     def take(
         self,
@@ -258,11 +271,11 @@ def transformer_language_model(
     """A decoder-only Transformer of multi-head attention.
 
     Args:
-        num_key_value_heads: how many heads keys and values have; all if None.
+        num_key_value_heads: the number of heads of keys and values; all if None.
         positions: as in `transformer_encoder`.
         max_length: the number of positions, only with `learned`: the longest text, context included.
-        reach: how many tokens a token attends to, itself included, so that the cache is bounded; all before it if None.
-            The positions must then not be `learned` if a text may be longer than `max_length`.
+        reach: the number of tokens that a token attends to, including itself, which bounds the cache; all if None.
+            Learned positions limit texts to `max_length` even so.
 
     Source: Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences (arXiv 1801.10198), section 4.2.3.
 
@@ -275,7 +288,7 @@ def transformer_language_model(
     torch.Size([2, 7, 10])
     """
     if reach is not None and reach < 1:
-        raise UnsupportedError(f"reach={reach}: a token attends to itself at least; give 1 or more, or None.")
+        raise UnsupportedError(f"reach={reach}: a token attends at least to itself; give 1 or more, or None.")
     size: int = embedding.size
     added, inside = divide_positions(positions, size, max_length)
     heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, **options.of_attention}
@@ -302,3 +315,67 @@ def transformer_language_model(
     ]
     initialise(layers, size, options.initialisation)
     return TransformerLanguageModel(embedding, layers, head, positions=added, **around, **options.of_stack)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageSearchState:
+    """The slots of the tokens of hypotheses.
+
+    Args:
+        slots: (R, T) int32; a row's tokens are its last `position` columns, after padding.
+        position: (R,) long, the number of tokens that each row has read.
+        pending: as in `LanguageState`.
+    """
+
+    slots: Tensor
+    position: Tensor
+    pending: Tensor
+
+
+class PackedLanguageCopy:
+    """The steps of a `TransformerLanguageModel` in one search (`transformer_search`); the cached context is copied
+    once.
+
+    Args:
+        model: a `TransformerLanguageModel`.
+        memory: the `LanguageState` that it prepared.
+    """
+
+    def __init__(self, model: Any, memory: Any) -> None:
+        self.steps = TransformerSteps(model, CausalLayer, None)
+        caches = [cache.memory for cache in memory.cache]
+        self.slots = self.steps.layers.fill(
+            tuple(cache.score for cache in caches), tuple(cache.read for cache in caches)
+        )
+        self.first = memory
+        self.memory = SearchMemory(torch.arange(len(self.slots)))
+
+    def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> LanguageSearchState:
+        """As of the model."""
+        rows = memory.sentences.repeat_interleave(num_hypotheses)
+        return LanguageSearchState(self.slots[rows], self.first.position[rows], self.first.pending[rows])
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: SearchMemory,
+        state: LanguageSearchState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, LanguageSearchState]:
+        """As of the model."""
+        position, steps = state.position, state.slots.shape[1]
+        ids = torch.where(state.pending == NOTHING, inputs, state.pending)
+        x = self.steps.embed(ids, steps, position)
+        # a row attends to the columns of its own tokens within the window
+        reach = steps + 1 if self.steps.reach is None else self.steps.reach
+        begins = steps + 1 - (position + 1).clamp(max=min(reach, steps + 1))
+        slots, weights = self.steps.run(x, state.slots, begins, position, "self" if alignment else None)
+        alignments = {
+            f"self.{index}": by_position(layer[:, :, None], position)[:, :, 0]
+            for index, layer in enumerate(() if weights is None else weights)
+        }
+        log_probabilities = self.steps.head(self.steps.norm(x))
+        after = LanguageSearchState(slots, position + 1, torch.full_like(state.pending, NOTHING))
+        return DecoderOutput(log_probabilities=log_probabilities, alignments=alignments), after

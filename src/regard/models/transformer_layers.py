@@ -39,7 +39,7 @@ class EncoderLayer(nn.Module):
         attention: a mechanism whose queries, memory and context have D features.
         feed_forward_size: the width inside the feed-forward sublayer.
         norm: where the layer norm is, before a sublayer (`pre`) or after the sum (`post`).
-        norm_epsilon: is added to the variance in layer norms.
+        norm_epsilon: added to the variance in layer norms.
         dropout: on the sublayers' outputs.
         activation: of the feed-forward sublayer.
         activation_dropout: inside the feed-forward sublayer; as `dropout` if None.
@@ -103,8 +103,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         if attention.is_recurrent:
             raise UnsupportedError(
-                "Self-attention attends to a memory that grows, so it must not be recurrent: a recurrent mechanism's "
-                "state is tied to the positions it began with. Use it as cross_attention."
+                "Self-attention has a growing memory, so it must not be recurrent: the state of a recurrent mechanism "
+                "belongs to a fixed number of positions. Use it as cross_attention."
             )
         self.size = size
         self.attention = attention
@@ -118,7 +118,7 @@ class DecoderLayer(nn.Module):
 
         Args:
             memory: the cross-attention's.
-            nothing: the steps so far, of which there are none.
+            nothing: zero steps, with the dtype and device of the state.
         """
         steps = self.attention.prepare(nothing)
         return LayerState(
@@ -135,10 +135,10 @@ class DecoderLayer(nn.Module):
         generator: Generator | None = None,
         previous: Float[Tensor, "R G S"] | None = None,
     ) -> tuple[Float[Tensor, "R D"], Tree, LayerState]:
-        """One step: the output, the cross-attention's alignment if asked for, and the new state.
+        """One step: the output, the cross-attention's alignment if requested, and the new state.
 
         Args:
-            previous: the weights of the previous layer's cross-attention, for one that reads them (`Refined`).
+            previous: the weights of the previous layer's cross-attention, for a `Refined` cross-attention.
         """
         around_attention, around_cross_attention, _ = self.residuals
         inner = around_attention.enter(x)
@@ -166,7 +166,7 @@ class DecoderLayer(nn.Module):
         previous: Float[Tensor, "B G T S"] | None = None,
         real: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], Tree]:
-        """All steps at once: the outputs, and the cross-attention's alignment if asked for.
+        """All steps in one operation: the outputs, and the cross-attention's alignment if requested.
 
         Args:
             previous: as in `step`.
@@ -206,7 +206,7 @@ def last_norm(
     norm_epsilon: float = 1e-5,
     final_norm: bool | None = None,
 ) -> nn.Module:
-    """What follows the last layer: a layer norm or nothing; if `final_norm` is None, a layer norm with `pre`.
+    """The module after the last layer: a layer norm or the identity; if `final_norm` is None, a layer norm with `pre`.
 
     Raises:
         UnsupportedError: if there is no layer.

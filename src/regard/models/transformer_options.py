@@ -1,4 +1,4 @@
-"""What Transformers differ in besides their sizes, and their positions: added vectors, or an option of attention."""
+"""Options of Transformers besides their sizes: norms, initialisation, positions, refinement of cross-attention."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class TransformerOptions:
         activation: of the feed-forward sublayers (`layers.FeedForward`).
         activation_dropout: after the activation; the dropout of the layers if None.
         attention_dropout: on the weights of attention.
-        norm_epsilon: is added to the variance in layer norms.
+        norm_epsilon: added to the variance in layer norms.
         final_norm: whether a layer norm follows the last layer; if None, with `norm="pre"`.
         scaled_embeddings: whether embeddings are multiplied by √D.
-        query_key_norm: whether queries and keys have length 1 (`attention.scores.NormalisedDotScore`).
+        query_key_norm: whether queries and keys are normalised to length 1 (`attention.scores.NormalisedDotScore`).
         projection_bias: whether the projections of attention have biases.
         initialisation: of the linear maps of the layers (`initialise`).
     """
@@ -78,10 +78,10 @@ DEFAULT_OPTIONS = TransformerOptions()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefinementOptions:
-    """How the cross-attention of a Transformer decoder is corrected by coverage (`attention.Refined`).
+    """The correction of a Transformer decoder's cross-attention by coverage (`attention.Refined`).
 
-    Every layer but the first is refined, as in the authors' code, where the layers share the weights of corrections;
-    here each has its own.
+    All layers but the first are refined, as in the authors' code, whose layers share the weights of corrections; here
+    each has its own.
 
     Args:
         own: whether a layer reads the coverage of its own attention (self-coverage).
@@ -98,44 +98,35 @@ class RefinementOptions:
     dimensions: Literal[1, 2] = 2
     norm: RefinementNorm = "none"
 
-    @property
-    def of_correction(self) -> dict[str, Any]:
-        """Arguments of `attention.Refined` that do not depend on the layers."""
-        return {
-            "own": self.own,
-            "size": self.size,
-            "kernel_size": self.kernel_size,
-            "dimensions": self.dimensions,
-            "norm": self.norm,
-        }
-
     def refined(self, attention: AbstractAttention, before: AbstractAttention) -> Refined:
-        """The refined cross-attention of a layer.
-
-        Args:
-            attention: the cross-attention.
-            before: that of the layer before it.
+        """The refined cross-attention of a layer, where `before` is that of the previous layer.
 
         Raises:
             UnsupportedError: if one of them is no `Mechanism`, or cannot be refined.
         """
         heads = getattr(before, "num_heads", 0) if self.previous else 0
-        return Refined(cast(Mechanism, attention), previous_heads=heads, **self.of_correction)
+        return Refined(
+            cast(Mechanism, attention),
+            previous_heads=heads,
+            own=self.own,
+            size=self.size,
+            kernel_size=self.kernel_size,
+            dimensions=self.dimensions,
+            norm=self.norm,
+        )
 
 
 def initialise(layers: Sequence[nn.Module], size: int, initialisation: Initialisation) -> None:
     """Draws the weights of all linear maps W (out, in) of the layers; their biases become 0.
 
-    default: nothing is drawn again.
-    xavier: uniform between ±√(6 / (in + out)), which the authors of the Transformer have in their code.
-    small: normal with variance 2 / (5·D), as if every matrix were one of D and 4·D features.
-    depth_scaled: as xavier, in layer l (from 1) divided by √l, so that deep models with layer norms after the sublayers
-    train.
+    default: the weights stay as they are.
+    xavier: uniform between ±√(6 / (in + out)), as in the code of the Transformer's authors.
+    small: normal with variance 2 / (5·D), that of a matrix of D by 4·D features.
+    depth_scaled: as xavier, in layer l (from 1) divided by √l, for deep models with layer norms after the sublayers.
 
     Args:
         layers: in order.
         size: D.
-        initialisation: see above.
 
     Source: Glorot & Bengio 2010, equation 16; small: Nguyen & Salazar 2019 (arXiv 1910.05895), section 2.2;
     depth_scaled: Zhang, Titov & Sennrich 2019 (arXiv 1908.11365), equation 8 with α = 1.
@@ -171,12 +162,11 @@ Positions = Added | InsideAttention
 def divide_positions(
     positions: Positions | None, size: int, max_length: int | None
 ) -> tuple[nn.Module | None, InsideAttention | None]:
-    """The module that is added to embeddings, and the option of self-attention; at least one of the two is None.
+    """The module whose vectors are added to embeddings, or the option of self-attention; the other is None.
 
     Args:
-        positions: their name, or None.
         size: D.
-        max_length: the number of positions that `learned` has; None for all others.
+        max_length: the number of `learned` positions; None for all others.
     """
     if (positions == "learned") != (max_length is not None):
         raise UnsupportedError(

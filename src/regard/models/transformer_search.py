@@ -1,9 +1,8 @@
-"""A Transformer decoder's step in a search: keys and values stay where they were written.
+"""A Transformer decoder's step in a search, in which keys and values are written once and never moved.
 
-The packed copy of a decoder owns the buffers of one search. Its state has only a table of slots, the place in the
-buffers of each step of each hypothesis, so a beam reorders a few numbers and never keys and values. The source's keys
-and values have one row for each sentence, which its hypotheses share. `regard.ops.transformer_step` computes all layers
-in one call.
+The packed copy of a decoder owns the buffers of one search. Its state is a table of slots, the places of the steps of
+each hypothesis in the buffers, so a beam reorders slots and not keys and values. The source's keys and values have one
+row per sentence, which its hypotheses share. `regard.ops.transformer_step` computes all layers in one call.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ from regard.attention import (
     SlidingWindow,
     SoftmaxAlignment,
 )
-from regard.layers import (
-    FeedForward,
-    Residual,
-)
+from regard.layers import FeedForward, GatedFeedForward, Residual
 from regard.layers.dropout import Dropout, drops
 from regard.layers.eligibility import module_reason
 from regard.layers.positions import position_angles
@@ -57,31 +53,27 @@ MODULE = "regard.ops.kernels.transformer_step"
 
 @dataclass(frozen=True, slots=True)
 class SearchMemory:
-    """Which of the first sentences those are that remain, (B,); the packed copy keeps the rest."""
+    """The sentences that remain, (B,) indices of the packed copy's rows of the source."""
 
     sentences: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class TransformerSearchState:
-    """Where the steps of hypotheses stand.
-
-    Args:
-        slots: (R, T) of 32 bits, the slot of every step in the buffers.
-    """
+    """The slots of the steps of hypotheses in the buffers, (R, T) int32."""
 
     slots: Tensor
 
 
 class Ineligible(Exception):
-    """Why a layer has to be called."""
+    """Why a layer cannot be computed by `ops.transformer_step`."""
 
 
 def unsupported_reason(decoder: Any, layer: type, memory: Any = None) -> str | None:
-    """Why a decoder's searches have no such step, or None; without a memory, whether they ever can.
+    """Why a decoder's searches cannot use the packed copy, or None; without a memory, whatever the memory.
 
     Args:
-        layer: the kind of its layers.
+        layer: the class of its layers.
     """
     weights = tuple(decoder.parameters())
     if (reason := kernel_reason() or autocast_reason()) is not None:
@@ -89,45 +81,47 @@ def unsupported_reason(decoder: Any, layer: type, memory: Any = None) -> str | N
     if (reason := device_reason("cpu", *weights) or type_reason(*weights)) is not None:
         return reason
     if memory is not None and torch.is_grad_enabled():
-        return "gradients may be asked for"
+        return "gradients are enabled"
     if (reason := numba_reason(MODULE)) is not None:
         return reason
     try:
         described(decoder, layer)
     except Ineligible as error:
         return str(error)
-    # keys and values are read where they stand, as numbers of the weights' type
+    # keys and values are read in place, in the dtype of the weights
     prepared = memory if isinstance(memory, tuple) else ()
     return type_reason(*weights[:1], *(tensor for part in prepared for tensor in (part.score, part.read)))
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the step needs to know of a decoder's layers.
+    """A decoder's layers, as `ops.transformer_step` reads them.
 
     Args:
-        rotation: the number of features that are rotated, and the base; None without.
-        windows: of each layer, those that prefer distances.
+        rotation: the number of rotated features and the base; None without rotation.
+        windows: the windows of each layer with biases that depend on distances.
+        reach: the number of steps that a row attends to, including its own; None for all.
     """
 
     layers: tuple[LayerWeights, ...]
     layout: Layout
     rotation: tuple[int, float] | None
     windows: tuple[tuple[Any, ...], ...]
+    reach: int | None
 
 
 def described(decoder: Any, layer: type) -> Described:
-    """The weights of a decoder's layers of one kind, and what the layers have in common.
+    """The weights of a decoder's layers of one class, and the layout that the layers have in common.
 
     Raises:
-        Ineligible: if a module inside has to be called, or is of a kind that the step does not know.
+        Ineligible: if a module inside has hooks or the like, or is of a class that the operation does not support.
     """
     parts = [_layer(module, layer, f"layers.{index}") for index, module in enumerate(decoder.layers)]
-    reach_of(decoder)
+    reach = _reach(decoder)
     layers, layouts, rotations, windows = zip(*parts, strict=True)
     if len(set(layouts)) > 1 or len(set(rotations)) > 1 or len({_shapes(layer) for layer in layers}) > 1:
         raise Ineligible("the layers differ in more than their weights")
-    return Described(layers, layouts[0], rotations[0], windows)
+    return Described(layers, layouts[0], rotations[0], windows, reach)
 
 
 def _shapes(layer: LayerWeights) -> tuple[Any, ...]:
@@ -166,7 +160,7 @@ def _norm(residual: Any, name: str) -> tuple[NormWeights, bool]:
 
 
 def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tuple[int, float] | None, tuple[Any, ...]]:
-    """The weights of one layer, its layout, its rotation, and the windows that prefer distances."""
+    """The weights of one layer, its layout, its rotation, and the windows with biases."""
     _require(layer, name, (kind,))
     norms = [_norm(residual, f"{name}.residuals.{index}") for index, residual in enumerate(layer.residuals)]
     attention, heads, rotation, interleaved, windows = _attention(layer.attention, f"{name}.attention", causal=True)
@@ -176,7 +170,7 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
             layer.cross_attention, f"{name}.cross_attention", causal=False
         )
         if turned is not None and rotation is not None and (turned, pairs) != (rotation, interleaved):
-            raise Ineligible("the step does not know two rotations")
+            raise Ineligible("self- and cross-attention have different rotations")
         interleaved = interleaved if turned is None else pairs
     inner, outer, gate, activation = _feed_forward(layer.feed_forward, f"{name}.feed_forward")
     weights = LayerWeights(tuple(norm for norm, _ in norms), attention, cross, inner, outer, gate)
@@ -192,7 +186,7 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
         cross_rotated=turned is not None,
     )
     if any(first != layout.is_pre for _, first in norms):
-        raise Ineligible("some norms are before the sublayers and others after them")
+        raise Ineligible("some layer norms precede their sublayers and others follow them")
     return weights, layout, rotation or turned, windows
 
 
@@ -228,7 +222,7 @@ def _attention(
     _require(mechanism.alignment, f"{name}.alignment", (SoftmaxAlignment,))
     _require(read, f"{name}.read", (ProjectedSum,))
     if (read.num_heads, read.num_key_value_heads) != (score.num_heads, score.num_key_value_heads):
-        raise Ineligible(f"{name} has other heads in its score than in its read")
+        raise Ineligible(f"{name} has different heads in its score and its read")
     maps = [
         _affine(module, f"{name}.{part}")
         for module, part in (
@@ -248,7 +242,7 @@ def _attention(
 
 
 def _windows(window: Any, name: str, *, causal: bool) -> Iterable[Any]:
-    """The windows that prefer distances, if all others allow what the step attends to."""
+    """The windows with biases, if the others allow exactly the steps that the operation attends to."""
     if not causal:
         _require(window, name, (FullWindow,))
         return
@@ -267,12 +261,7 @@ def _windows(window: Any, name: str, *, causal: bool) -> Iterable[Any]:
         raise Ineligible(f"{name} does not end at the step")
 
 
-def reach_of(decoder: Any) -> int | None:
-    """How many steps a row attends to, its own included; None for all.
-
-    Raises:
-        Ineligible: if the layers differ.
-    """
+def _reach(decoder: Any) -> int | None:
     backs = set()
     for layer in decoder.layers:
         window = layer.attention.window
@@ -285,25 +274,24 @@ def reach_of(decoder: Any) -> int | None:
 
 
 class TransformerSteps:
-    """The layers' steps in one search, and what depends on the number of the step.
+    """The steps of a decoder's layers in one search, with tables that depend on the number of the step.
 
     Args:
         decoder: with `embedding`, `layers`, `norm` and `head`.
-        layer: the kind of its layers.
-        sources: what cross-attention reads, or None.
-        rows: as many as there will be, about.
+        layer: the class of its layers.
+        sources: the memory of cross-attention, or None.
     """
 
-    def __init__(self, decoder: Any, layer: type, sources: Sources | None, rows: int) -> None:
+    def __init__(self, decoder: Any, layer: type, sources: Sources | None) -> None:
         self.described = described(decoder, layer)
         self.layers = steps_for("transformer_step", "cpu").LayerSteps(
             self.described.layers, self.described.layout, sources
         )
-        self.reach = reach_of(decoder)
+        self.reach = self.described.reach
         self.embedding, self.norm = decoder.embedding, decoder.norm
         self.head = decoder.head
         self.like = next(decoder.layers.parameters())
-        # of the first steps: the cosines and sines of rotations, the windows' biases
+        # the cosines and sines of rotations and the biases of windows, for the first steps
         self.tables: dict[str, Tensor] = {}
 
     def embed(self, inputs: Tensor, step: int, position: Tensor | None = None) -> Tensor:
@@ -312,7 +300,8 @@ class TransformerSteps:
         return self.embedding(inputs, at).clone(memory_format=torch.contiguous_format)
 
     def run(self, x: Tensor, slots: Tensor, begins: Tensor, sentences: Tensor, weights: Any) -> tuple[Tensor, ...]:
-        """Takes x (R, D) through the layers: the slots (R, T + 1) with those of this step, and weights if asked for."""
+        """Computes the layers from x (R, D), in place: the slots (R, T + 1) including this step, and requested
+        weights."""
         rows, step = slots.shape
         first = self.layers.reserve(rows)
         added = torch.arange(first, first + rows, dtype=torch.int32)[:, None]
@@ -341,29 +330,24 @@ class TransformerSteps:
 
 
 class PackedCopy:
-    """Takes a `TransformerDecoder`'s steps for one search, where nothing is in the way (`unsupported_reason`).
+    """The steps of a `TransformerDecoder` in one search, if `unsupported_reason` is None.
 
-    Slots are written once, so a state remains valid whatever steps are taken after it.
+    Slots are written once, so a state remains valid whatever steps follow it.
 
     Args:
         decoder: a `TransformerDecoder`.
-        memory: what it prepared.
-        rows: as many as there will be, about.
+        memory: the memory that it prepared.
     """
 
-    def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
+    def __init__(self, decoder: Any, memory: Any) -> None:
         sources = Sources(tuple(part.score for part in memory), tuple(part.read for part in memory), memory[0].mask)
-        self.steps = TransformerSteps(decoder, DecoderLayer, sources, rows)
+        self.steps = TransformerSteps(decoder, DecoderLayer, sources)
         self.continuous = decoder.continuous
-        self.count = len(memory[0].read)
+        self.memory = SearchMemory(torch.arange(len(memory[0].read)))
         self.last: list[Tensor] = []
 
-    def begin(self) -> SearchMemory:
-        """The memory that the steps read."""
-        return SearchMemory(torch.arange(self.count))
-
     def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> TransformerSearchState:
-        """As the decoder's."""
+        """As of the decoder."""
         return TransformerSearchState(torch.empty(len(memory.sentences) * num_hypotheses, 0, dtype=torch.int32))
 
     def step(
@@ -375,7 +359,7 @@ class PackedCopy:
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, TransformerSearchState]:
-        """As the decoder's."""
+        """As of the decoder."""
         rows = len(inputs)
         x = self.steps.embed(inputs, state.slots.shape[1])
         sentences, begins = self._rows(memory, rows)
@@ -387,7 +371,7 @@ class PackedCopy:
         return outputs, TransformerSearchState(slots)
 
     def _rows(self, memory: SearchMemory, rows: int) -> tuple[Tensor, Tensor]:
-        """The sentence of each row, and where it begins to attend: the same as long as no sentence leaves."""
+        """The sentence of each row, and the first step that it attends to; kept until a sentence leaves."""
         if not self.last or self.last[0] is not memory.sentences or len(self.last[1]) != rows:
             sentences = memory.sentences.repeat_interleave(rows // max(len(memory.sentences), 1))
             self.last[:] = memory.sentences, sentences, torch.zeros_like(sentences)

@@ -1,4 +1,4 @@
-"""The decoder of Tacotron 1 and 2: frames of speech, r in a step, with any attention."""
+"""The decoder of Tacotron 1 and 2: r frames of speech per step, with any attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from regard.shapes import Float, Int, describe, num_hypotheses
 
 @dataclass(frozen=True, slots=True)
 class TacotronMemory:
-    """Everything that depends only on the source: attention's memory, and the seed (B,) of each sentence's prenet."""
+    """The memory of attention, and the seed (B,) of each sentence's prenet."""
 
     attention: Tree
     seeds: Int[Tensor, " B"]
@@ -32,13 +32,13 @@ class TacotronMemory:
 
 @dataclass(frozen=True, slots=True)
 class TacotronState:
-    """What persists from step to step.
+    """The state between steps.
 
     Args:
         query, output: the cells' states, or None.
         attention: attention's state.
         context: (R, V), the last context; zeros at first.
-        frames: (R, n·F), the last n frames; None if the prenet sees only the last one.
+        frames: (R, n·F), the last n frames; None if n is 1.
         position: (R,) long, the number of steps taken.
     """
 
@@ -52,12 +52,12 @@ class TacotronState:
 
 @dataclass(frozen=True, slots=True)
 class TacotronFeatures:
-    """Everything before the head, of a step (R, …) or of a sequence (B, T, …).
+    """The features before the head, of a step (R, …) or of a sequence (B, T, …).
 
     Args:
         output: d, D features.
         context: c, V features.
-        alignment, auxiliary: what attention returned if alignments were asked for.
+        alignment, auxiliary: of attention, if alignments are requested.
     """
 
     output: Tensor
@@ -67,7 +67,7 @@ class TacotronFeatures:
 
 
 class TacotronDecoder(nn.Module):
-    """A decoder of frames, which is fed the frames that it said.
+    """An autoregressive decoder of frames.
 
     p_i = prenet(the last n frames before step i; zeros before the first), then
 
@@ -75,30 +75,32 @@ class TacotronDecoder(nn.Module):
       d_i = s_i without output cells;
     - without query cells: c_i = attend(h_{i-1}), h the first output cell's state,  d_i = output_cells([p_i; c_i]);
 
-    and the head says r frames and the logits of stopping from [d_i; c_i]. So Tacotron 1 has a GRU for its query and two
-    residual GRUs for its output, NVIDIA's Tacotron 2 an LSTM for each; Rayhane Mamah's has two LSTMs for its query and
-    none for its output; ESPnet's has two LSTMs for its output and asks with the old state of the first.
+    and the head computes r frames and the stop logits from [d_i; c_i]. Tacotron 1 has a query GRU and two residual
+    output GRUs, NVIDIA's Tacotron 2 an LSTM for each; Rayhane Mamah's has two query LSTMs and no output cells; ESPnet's
+    has two output LSTMs, and its query is the old state of the first.
 
-    Inputs and values of a step are r frames side by side, (R, r·F): what it says is what the next step is fed, and the
-    decoder itself takes from it what the prenet sees. r is told by the width of the inputs, and may be any number up to
-    the head's, in every call another ("gradual r"): `free_run(decoder, memory, decoder.first_inputs(memory, r), …)`.
+    Inputs and values of a step are r consecutive frames, (R, r·F): the values of a step are the inputs of the next one,
+    from which the decoder takes the frames for the prenet. The width of the inputs determines r, which may be any
+    number up to the head's and may change between calls ("gradual r"):
+    `free_run(decoder, memory, decoder.first_inputs(memory, r), …)`.
 
     Args:
         prenet: over n·F features, n = `num_fed_frames`.
-        query_cells: over the prenet's and the context's features; None to ask with the old state of the output cells.
-        attention: a `Mechanism` or `Parallel`, whose queries are the query cells' output (`query_size` tells how wide).
-            Its `inputs` are the fed frames (n·F), for transition agents.
-        output_cells: over [s; c], or over [p; c] without query cells; None to say frames from the query.
-        head: over the output of the cells, and the context if it reads it.
-        num_fed_frames: n: 1 for the last frame only, as most; r for all frames of the last step, as NVIDIA's; more for
-            a memory queue of the last n frames, oldest first.
+        query_cells: over the prenet's and the context's features; if None, the query is the old state of the output
+            cells.
+        attention: a `Mechanism` or `Parallel`, whose queries are the query cells' outputs. Its `inputs` are the n·F fed
+            features, for transition agents.
+        output_cells: over [s; c], or over [p; c] without query cells; if None, the query is the output.
+        head: over the output of the cells, and optionally the context.
+        num_fed_frames: n: 1 for the last frame, which is usual; r for all frames of the last step, as NVIDIA's; more
+            for a memory queue of the last n frames, oldest first.
 
     Raises:
         UnsupportedError: without any cells.
         ConfigError: for widths that do not fit together.
 
-    Numerics: with a prenet that drops in synthesis, results depend on the seeds that `prepare` is given, and on nothing
-    else: not on the batch (`Prenet`).
+    Numerics: with a prenet that drops in synthesis, results depend on the seeds of `prepare` but not on the batch
+    (`Prenet`).
 
     Source: Wang et al. 2017, Tacotron (arXiv 1703.10135), section 3.3; Shen et al. 2018, Natural TTS Synthesis by
     Conditioning WaveNet on Mel Spectrogram Predictions (arXiv 1712.05884), section 2.2.
@@ -119,9 +121,9 @@ class TacotronDecoder(nn.Module):
     ) -> None:
         super().__init__()
         if query_cells is None and output_cells is None:
-            raise UnsupportedError("A decoder has query cells, output cells or both; got neither.")
+            raise UnsupportedError("A decoder needs query cells, output cells or both; got neither.")
         if num_fed_frames < 1:
-            raise ConfigError(f"num_fed_frames={num_fed_frames}: the prenet sees at least the last frame.")
+            raise ConfigError(f"num_fed_frames={num_fed_frames}: the prenet reads at least one frame.")
         self.prenet = prenet
         self.query_cells = query_cells
         self.attention = attention
@@ -144,19 +146,19 @@ class TacotronDecoder(nn.Module):
 
     @property
     def _like(self) -> Tensor:
-        """A tensor of the type and on the device of the head's weights, whatever its linear maps are."""
+        """A tensor with the dtype and device of the head's weights."""
         return next(self.head.parameters(), torch.zeros(()))
 
     @property
     def feeds_back(self) -> str:
-        """Why steps are taken one by one."""
-        return "the last context goes into the cells"
+        """Why steps are computed one by one."""
+        return "the last context is an input of the cells"
 
     def prepare(self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None) -> TacotronMemory:
-        """Everything that depends only on the source, B rows.
+        """The memory, which depends only on the source, B rows.
 
         Args:
-            seeds: (B,) whole numbers from 0, by which a prenet that drops in synthesis draws; 0 for all if None.
+            seeds: (B,) whole numbers from 0, for the draws of a prenet that drops in synthesis; 0 for all if None.
         """
         memory = prepare_memory(self.attention, encoded.memory, encoded.mask, encoded.grid)
         batch = tree.rows(encoded.memory)
@@ -184,7 +186,7 @@ class TacotronDecoder(nn.Module):
         )
 
     def first_inputs(self, memory: TacotronMemory, num_frames: int | None = None) -> Float[Tensor, "B rF"]:
-        """What the first step is fed: r frames of zeros, (B, r·F); the largest r if `num_frames` is None."""
+        """The inputs of the first step: r frames of zeros, (B, r·F); the largest r if `num_frames` is None."""
         count = self.num_frames if num_frames is None else num_frames
         return self._like.new_zeros(len(memory.seeds), count * self.num_features)
 
@@ -208,7 +210,7 @@ class TacotronDecoder(nn.Module):
         seeds = memory.seeds.repeat_interleave(num_hypotheses(len(inputs), len(memory.seeds)))
         features = self.prenet(fed, seeds=seeds, start=state.position)
         outcome, state = self._advance(features, fed, memory, state, alignment, generator)
-        return self.say(outcome, num_frames), state
+        return self.head_output(outcome, num_frames), state
 
     def forward(
         self,
@@ -223,7 +225,8 @@ class TacotronDecoder(nn.Module):
             raise ShapeError(all_steps(inputs))
         if overridden(self, TacotronDecoder, "step") is not None:
             return outputs_of_steps(self, inputs, memory, alignment=alignment, generator=generator)
-        return self.say(self.run(inputs, memory, alignment=alignment, generator=generator), self._num_frames(inputs))
+        features = self.run(inputs, memory, alignment=alignment, generator=generator)
+        return self.head_output(features, self._num_frames(inputs))
 
     def run(
         self,
@@ -233,7 +236,7 @@ class TacotronDecoder(nn.Module):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> TacotronFeatures:
-        """`forward` without the head: the prenet takes all steps at once, then the cells one after the other."""
+        """`forward` without the head: the prenet over all steps, then a loop of the cells."""
         self._num_frames(inputs)
         fed = self._fed_frames(inputs)
         features = self.prenet(fed, seeds=memory.seeds)
@@ -244,8 +247,8 @@ class TacotronDecoder(nn.Module):
             fed,
         )
 
-    def say(self, features: TacotronFeatures, num_frames: int) -> DecoderOutput:
-        """The output of the head, r frames a step."""
+    def head_output(self, features: TacotronFeatures, num_frames: int) -> DecoderOutput:
+        """The decoder's output of r frames per step from the features of `run`."""
         values, further = self.head(features.output, features.context, num_frames)
         alignments = named("attention", features.alignment)
         return DecoderOutput(
@@ -277,8 +280,8 @@ class TacotronDecoder(nn.Module):
         output = query
         if self.output_cells is not None:
             assert output_state is not None
-            beside = features if self.query_cells is None else query
-            output, output_state = self.output_cells.step(torch.cat([beside, attended.context], -1), output_state)
+            first = features if self.query_cells is None else query
+            output, output_state = self.output_cells.step(torch.cat([first, attended.context], -1), output_state)
         state = replace(
             state,
             query=query_state,
@@ -287,8 +290,8 @@ class TacotronDecoder(nn.Module):
             context=attended.context,
             position=state.position + 1,
         )
-        asked = (attended.alignment, attended.auxiliary) if alignment else (None, None)
-        return TacotronFeatures(output, attended.context, *asked), state
+        requested = (attended.alignment, attended.auxiliary) if alignment else (None, None)
+        return TacotronFeatures(output, attended.context, *requested), state
 
     def _fed_frames(self, inputs: Float[Tensor, "B T rF"]) -> Float[Tensor, "B T nF"]:
         """The last n frames before each step."""
@@ -298,24 +301,22 @@ class TacotronDecoder(nn.Module):
         frames = inputs.reshape(batch, -1, self.num_features)
         zeros = frames.new_zeros(batch, self.num_fed_frames, self.num_features)
         each = width // self.num_features
-        # windows (B, ·, F, n) that end with each frame; of each step the one that ends with its last frame
+        # windows (B, ·, F, n) that end with each frame, of which every r-th ends a step
         windows = torch.cat([zeros, frames], 1).unfold(1, self.num_fed_frames, 1)[:, each::each]
         return windows.transpose(2, 3).reshape(batch, steps, -1)
 
     def _num_frames(self, inputs: Tensor) -> int:
-        """r, from the width of the inputs."""
         count, rest = divmod(inputs.shape[-1], self.num_features)
         if rest or not 1 <= count <= self.num_frames:
             letters = "B T rF" if inputs.dim() == 3 else "R rF"
             raise ShapeError(
-                f"inputs must be r frames of F={self.num_features} features side by side, r from 1 to "
+                f"inputs must be r consecutive frames of F={self.num_features} features, r from 1 to "
                 f"{self.num_frames}.\n{describe({'inputs': (letters, inputs)})}\n"
-                "  Frames (B, T, F) become steps by `group_frames`; features must be the last axis, not (B, F, T)."
+                "  Use `group_frames` for frames (B, T, F); features must be the last axis, not (B, F, T)."
             )
         return count
 
     def _check_widths(self) -> None:
-        """Refuses parts whose widths do not fit together."""
         context, fed = self.attention.context_size, self.num_fed_frames * self.num_features
         first = self.prenet.layers[0].in_features if isinstance(self.prenet, Prenet) else fed
         wanted = {"prenet": (first, fed, "num_fed_frames · F")}
@@ -324,7 +325,7 @@ class TacotronDecoder(nn.Module):
             wanted["query_cells"] = (self.query_cells.input_size, after, "the prenet's and the context's features")
             after = self.query_cells.output_size + context
         if self.output_cells is not None:
-            wanted["output_cells"] = (self.output_cells.input_size, after, "what stands before them and the context")
-        for name, (given, expected, what) in wanted.items():
-            if given != expected:
-                raise ConfigError(f"{name} takes {given} features and gets {expected}: {what}.")
+            wanted["output_cells"] = (self.output_cells.input_size, after, "the preceding features and the context")
+        for name, (size, expected, source) in wanted.items():
+            if size != expected:
+                raise ConfigError(f"{name} reads {size} features, but its inputs have {expected}: {source}.")

@@ -15,8 +15,7 @@ from regard.shapes import Bool, Float, Int, keep_right_padding
 class ConvolutionalEncoder(nn.Module):
     """Tacotron 2's encoder: embedding, convolutions, and a recurrent layer in both directions.
 
-    Padding counts nowhere: a sentence has the same memory alone and in any batch (in training, up to the statistics of
-    batch normalisation).
+    Padding has no effect: a sentence has the same memory in any batch (in training, up to batch statistics).
 
     Args:
         embedding: from ids (B, S) to (B, S, E).
@@ -60,7 +59,7 @@ class ConvolutionalEncoder(nn.Module):
 
 
 class CbhgEncoder(nn.Module):
-    """Tacotron 1's encoder: embedding, prenet and CBHG. Padding counts nowhere.
+    """Tacotron 1's encoder: embedding, prenet and CBHG. Padding has no effect.
 
     Args:
         embedding: from ids (B, S) to (B, S, E).
@@ -129,19 +128,19 @@ class BidirectionalCells(nn.Module):
         Args:
             mask: right-padded, True at real positions; all if None.
         """
-        onward, last = self.forward_cells(inputs, mask=mask)
+        forward, last = self.forward_cells(inputs, mask=mask)
         order = _reversed(inputs, mask)
-        backward, first = self.backward_cells(_taken(inputs, order), mask=mask)
-        return torch.cat([onward, _taken(backward, order)], -1), (last, first)
+        backward, first = self.backward_cells(_gathered(inputs, order), mask=mask)
+        return torch.cat([forward, _gathered(backward, order)], -1), (last, first)
 
 
 def _reversed(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "B S"]:
-    """For each position the one at the same distance from its sentence's other end; padding stays where it is."""
+    """The positions of each sentence in reverse order; padding stays in place."""
     positions = torch.arange(inputs.shape[1], device=inputs.device).expand(inputs.shape[:2])
     if mask is None:
         return positions.flip(1)
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - positions, positions)
 
 
-def _taken(x: Tensor, order: Tensor) -> Tensor:
+def _gathered(x: Tensor, order: Tensor) -> Tensor:
     return x.gather(1, order[..., None].expand_as(x))

@@ -1,4 +1,4 @@
-"""Frames in steps: a decoder of speech says r frames in every step."""
+"""Frames grouped into decoder steps of r frames, with masks and stop targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def group_frames(
 
     Args:
         num_frames: r.
-        silence: a silent frame, or the number that all its features are.
+        silence: a silent frame, or one number for all its features.
 
     >>> group_frames(torch.arange(5.0).view(1, 5, 1), 2, silence=9.0).tolist()
     [[[0.0, 1.0], [2.0, 3.0], [4.0, 9.0]]]
@@ -30,7 +30,7 @@ def group_frames(
 
 
 def silent_frame(silence: float | Float[Tensor, " F"], frames: Float[Tensor, "B T F"]) -> Float[Tensor, "*F"]:
-    """Silence in the type and on the device of frames; a number is filled in there."""
+    """Silence with the dtype and device of frames."""
     return silence.to(frames) if isinstance(silence, Tensor) else frames.new_full((), silence)
 
 
@@ -49,7 +49,7 @@ def ungroup_frames(values: Float[Tensor, "B N rF"], num_features: int) -> Float[
 
 
 def group_mask(mask: Bool[Tensor, "B T"], num_frames: int) -> Bool[Tensor, "B N r"]:
-    """Which frames of each step are real, (B, N, r), from the mask of frames (B, T).
+    """The mask of the frames of each step, (B, N, r), from that of frames (B, T).
 
     >>> group_mask(torch.tensor([[True, True, True]]), 2).tolist()
     [[[True, True], [True, False]]]
@@ -59,15 +59,14 @@ def group_mask(mask: Bool[Tensor, "B T"], num_frames: int) -> Bool[Tensor, "B N 
 
 
 def step_mask(mask: Bool[Tensor, "B T"], num_frames: int) -> Bool[Tensor, "B N"]:
-    """Which steps have a real frame, (B, N): the mask of steps that losses on alignments take."""
+    """The mask of steps, (B, N): True for steps with a real frame."""
     return group_mask(mask, num_frames).any(2)
 
 
 def stop_targets(mask: Bool[Tensor, "B T"], num_frames: int) -> Float[Tensor, "B N r"]:
     """1 for all r frames of each sentence's last step, else 0, (B, N, r).
 
-    Synthesis can stop only after a step, and any of its r logits stops it. So a 1 at the last frame only would leave
-    the logits before it in that step to say the opposite.
+    Synthesis stops after a step if any of its r logits is high, so all frames of the last step have the same target.
 
     >>> stop_targets(torch.tensor([[True, True, True, False, False]]), 2).tolist()
     [[[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]]
@@ -78,7 +77,7 @@ def stop_targets(mask: Bool[Tensor, "B T"], num_frames: int) -> Float[Tensor, "B
 
 
 def decoder_inputs(grouped: Float[Tensor, "B N rF"]) -> Float[Tensor, "B N rF"]:
-    """What the decoder is fed with teacher forcing: zeros, then the reference without its last step.
+    """The decoder's inputs for teacher forcing: zeros, then the reference without its last step.
 
     >>> decoder_inputs(torch.ones(1, 3, 1)).flatten().tolist()
     [0.0, 1.0, 1.0]
@@ -88,7 +87,7 @@ def decoder_inputs(grouped: Float[Tensor, "B N rF"]) -> Float[Tensor, "B N rF"]:
 
 def _checked(frames: Tensor, num_frames: int) -> Tensor:
     if num_frames < 1:
-        raise ConfigError(f"num_frames={num_frames}: a step says at least one frame.")
+        raise ConfigError(f"num_frames={num_frames}: a step has at least one frame.")
     if frames.dim() != 3:
         raise ShapeError("frames must be (B, T, F), a frame in each row.\n" + describe({"frames": ("B T F", frames)}))
     return frames

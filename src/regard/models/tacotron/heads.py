@@ -1,4 +1,4 @@
-"""What a decoder of speech says from its state: r frames, and whether it stops."""
+"""The heads of decoders of speech: r frames and stop logits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from regard.layers.linear import Linear
 from regard.shapes import Float
 
 STOP = "stop"
-"""The name of the logits of stopping among a decoder's further outputs."""
+"""The name of the stop logits among a decoder's auxiliary outputs."""
 FrameActivation = Literal["sigmoid", "tanh", "relu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}
 
 
 class StopHead(nn.Module):
@@ -49,10 +45,9 @@ class StopHead(nn.Module):
 
 
 class FrameHead(nn.Module):
-    """r frames, W [d; c] + b, and the logits of stopping.
+    """r frames, W [d; c] + b, and the stop logits.
 
-    The projection is as wide as the largest r, so that a model whose r falls in training ("gradual r") keeps its
-    weights: with a smaller r the first r·F of its outputs are used.
+    The projection is as wide as the largest r; with a smaller r ("gradual r") the first r·F outputs are used.
 
     Args:
         size: D, the width of the decoder's output d.
@@ -61,8 +56,8 @@ class FrameHead(nn.Module):
         num_frames: the largest r.
         bias: whether there is b.
         activation: of the frames; none if None.
-        stop: a module like `StopHead`, called with d, c, all frames that the projection gives, and r; None for a
-            decoder that does not say when it stops.
+        stop: a module like `StopHead`, called with d, c, all frames of the projection, and r; None for a decoder
+            without stop logits.
 
     Source: Wang et al. 2017 (arXiv 1703.10135), section 3.3; stop token: Shen et al. 2018 (arXiv 1712.05884).
 
@@ -87,7 +82,7 @@ class FrameHead(nn.Module):
     ) -> None:
         super().__init__()
         if num_frames < 1:
-            raise ConfigError(f"num_frames={num_frames}: a step says at least one frame.")
+            raise ConfigError(f"num_frames={num_frames}: a step has at least one frame.")
         if activation is not None and activation not in ACTIVATIONS:
             raise ConfigError(f"activation={activation!r} must be one of {', '.join(ACTIVATIONS)}, or None.")
         self.num_features = num_features

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.contract import DecoderOutput, Encoded
-from regard.models.feedback import fed_outputs, feeds_back
+from regard.models.loop import fed_outputs, feeds_back
 from regard.models.tacotron.decoder import TacotronDecoder
 from regard.models.tacotron.frames import decoder_inputs, group_frames, silent_frame, ungroup_frames
 from regard.models.tacotron.heads import STOP
@@ -20,14 +20,14 @@ from regard.shapes import Bool, Float, Int, describe, is_readable, keep_right_pa
 
 @dataclass(frozen=True, slots=True)
 class TacotronOutput:
-    """What a teacher-forced pass over T frames says, in N = ⌈T / r⌉ steps.
+    """The output of a pass over T frames in N = ⌈T / r⌉ steps.
 
     Args:
-        frames: (B, T, F), the decoder's.
-        refined: by the name of each postnet, what it makes of them: (B, T, F), or a spectrogram (B, T, ·).
-        stop: (B, N, r) logits, or (B, N, 1); None of a decoder that does not say when it stops.
+        frames: (B, T, F), of the decoder.
+        refined: the outputs of the postnets by name: frames (B, T, F) or spectrograms (B, T, ·).
+        stop: (B, N, r) logits, or (B, N, 1); None for a decoder without them.
         alignments: by name, (B, H, N, S).
-        coarse: the output of the second decoder, which makes more frames in a step; None without one.
+        coarse: the output of the second decoder, with more frames per step; None without one.
     """
 
     frames: Float[Tensor, "B T F"]
@@ -42,13 +42,13 @@ class Tacotron(nn.Module):
 
     Args:
         encoder: with `encode(inputs, mask) -> Encoded`.
-        decoder: says frames.
-        postnets: by name, modules over (frames, mask); `mel` refines frames, `linear` makes a linear spectrogram.
-        coarse: a second decoder with a larger r, for double-decoder consistency: it is trained beside the first, whose
-            alignments shall be like its own (`losses.alignment_consistency`), and is not used in synthesis.
+        decoder: of frames.
+        postnets: by name, modules over (frames, mask); `mel` refines frames, `linear` computes a linear spectrogram.
+        coarse: a second decoder with a larger r, for double-decoder consistency: it is trained with the first, and a
+            loss compares their alignments (`losses.alignment_consistency`); synthesis does not use it.
 
     Raises:
-        ConfigError: for decoders that disagree on the features of a frame, or a second one that is not coarser.
+        ConfigError: for decoders with different features of a frame, or a second one that is not coarser.
 
     Source: Wang et al. 2017 (arXiv 1703.10135); Shen et al. 2018 (arXiv 1712.05884); double-decoder consistency:
     Gölge 2020.
@@ -69,9 +69,9 @@ class Tacotron(nn.Module):
             coarse.num_features != decoder.num_features or coarse.num_frames <= decoder.num_frames
         ):
             raise ConfigError(
-                "The second decoder says the same frames, more of them in a step; got F="
-                f"{coarse.num_features} with r={coarse.num_frames} beside F={decoder.num_features} with "
-                f"r={decoder.num_frames}."
+                "The second decoder must have the same F and a larger r; got F="
+                f"{coarse.num_features}, r={coarse.num_frames} and F={decoder.num_features}, r={decoder.num_frames} of "
+                "the first."
             )
         self.encoder = encoder
         self.decoder = decoder
@@ -90,24 +90,21 @@ class Tacotron(nn.Module):
         feedback: Bool[Tensor, "B N"] | None = None,
         generator: Generator | None = None,
     ) -> TacotronOutput:
-        """A pass over the reference: teacher-forced, or fed its own frames where `feedback` is True.
-
-        A second decoder is always teacher-forced: it says what an alignment with the reference looks like.
+        """A pass over the reference, teacher-forced except where `feedback` is True. A second decoder always is.
 
         Args:
             inputs, mask: texts and their real symbols, right-padded.
             frames, frame_mask: the reference and its real frames, right-padded.
             num_frames: r; the decoder's largest if None.
-            silence: a silent frame, or the number that all its features are: what follows the end of a sentence,
-                also in its last step, if r does not divide its frames.
-            feedback: (B, N) for N = ⌈T / r⌉ steps, True where the decoder is fed the r frames that it said in the step
-                before, with their gradient, in place of the reference's; its first column has no effect. Then steps are
-                taken one by one; without a True, all in one pass.
+            silence: a silent frame, or one number for all its features, which follows the end of a sentence, also in
+                its last step if r does not divide its frames.
+            feedback: (B, N) for N = ⌈T / r⌉ steps, True where the decoder's own r frames of the step before, with their
+                gradient, replace the reference's; its first column has no effect. With any True, steps are a loop.
             generator: for attention that draws random numbers.
 
         Raises:
             DataError: for a text without symbols.
-            ShapeError: for frames that are not (B, T, F), or feedback that is not of these steps.
+            ShapeError: for frames that are not (B, T, F), or feedback that does not match these steps.
         """
         if frames.dim() != 3 or frames.shape[2] != self.decoder.num_features:
             raise ShapeError(
@@ -121,16 +118,16 @@ class Tacotron(nn.Module):
         count = self.decoder.num_frames if num_frames is None else num_frames
         output = forced(self.decoder, encoded, frames, count, silence=silence, feedback=feedback, generator=generator)
         assert output.values is not None
-        said = ungroup_frames(output.values, self.decoder.num_features)[:, : frames.shape[1]]
+        predicted = ungroup_frames(output.values, self.decoder.num_features)[:, : frames.shape[1]]
         coarse = None
         if self.coarse is not None:
             coarse = forced(self.coarse, encoded, frames, self.coarse.num_frames, silence=silence, generator=generator)
         return TacotronOutput(
-            said, self.refine(said, frame_mask), output.auxiliary.get(STOP), output.alignments, coarse
+            predicted, self.refine(predicted, frame_mask), output.auxiliary.get(STOP), output.alignments, coarse
         )
 
     def encode(self, inputs: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
-        """What the encoder makes of texts, none of which may be empty.
+        """The encoded texts, none of which may be empty.
 
         Raises:
             DataError: for a text without symbols; the error names the rows.
@@ -138,16 +135,16 @@ class Tacotron(nn.Module):
         """
         mask = keep_right_padding(inputs, mask, name="inputs")
         if inputs.shape[1] == 0 and len(inputs):
-            raise DataError("The texts have no symbols (S=0): there is nothing to read aloud.")
+            raise DataError("The texts have no symbols (S=0).")
         if mask is not None and is_readable(mask) and not bool(mask[:, :1].all()):
             rows = (~mask[:, 0]).nonzero()[:, 0].tolist()
             named = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
-            raise DataError(f"Row {named} of the batch has no symbols: there is nothing to read aloud. Leave it out.")
+            raise DataError(f"Row {named} of the batch has no symbols. Leave it out.")
         encoded: Encoded = self.encoder.encode(inputs, mask)
         return encoded
 
     def refine(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Mapping[str, Tensor]:
-        """What each postnet makes of frames, by its name; after synthesis the mask is that of the frames said."""
+        """The outputs of the postnets by name; after synthesis the mask is that of the predicted frames."""
         return {name: postnet(frames, mask) for name, postnet in self.postnets.items()}
 
 
@@ -169,7 +166,7 @@ def forced(
         feedback: as in `Tacotron.forward`.
 
     Raises:
-        ShapeError: for feedback that is not of these steps.
+        ShapeError: for feedback that does not match these steps.
     """
     inputs = decoder_inputs(group_frames(frames, num_frames, silence=silence))
     if feedback is not None and (feedback.shape != inputs.shape[:2] or feedback.dtype != torch.bool):

@@ -1,4 +1,4 @@
-"""Postnets: what makes better frames, or a linear spectrogram, of a whole sentence's frames."""
+"""Postnets: from the frames of a sentence to refined frames or a linear spectrogram."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ConvolutionalPostnet(nn.Module):
         )
 
     def forward(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Tensor:
-        """Better frames (B, T, F); at padding those of the decoder, which nothing reads.
+        """Refined frames (B, T, F); arbitrary at padding.
 
         Args:
             mask: True at real frames; all if None.
@@ -68,7 +68,7 @@ class ConvolutionalPostnet(nn.Module):
 
 
 class CbhgPostnet(nn.Module):
-    """Tacotron 1's: a CBHG over the frames, then W x + b, a linear spectrogram of N frequencies.
+    """Tacotron 1's postnet: a CBHG over the frames, then W x + b, a linear spectrogram of N frequencies.
 
     Args:
         cbhg: over F features.
@@ -88,7 +88,7 @@ class CbhgPostnet(nn.Module):
         self.projection = Linear(cbhg.output_size, num_outputs)
 
     def forward(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Tensor:
-        """The spectrogram (B, T, N); b at padding, which nothing reads.
+        """The spectrogram (B, T, N); arbitrary at padding.
 
         Args:
             mask: right-padded, True at real frames; all if None.

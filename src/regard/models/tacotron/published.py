@@ -28,18 +28,18 @@ from regard.models.tacotron.postnets import CbhgPostnet, ConvolutionalPostnet
 Attend = Callable[..., AbstractAttention]
 """A recipe, or a function that calls one, with the keyword arguments query_size and memory_size."""
 QueryState = Literal["new", "top", "old"]
-"""Which state asks: the new one of cells of its own, that of all cells, or the old one of the output cells."""
+"""The query: the new state of separate cells, that of all cells, or the old state of the output cells."""
 
 
 P = ParamSpec("P")
 
 
 def imitable(build: Callable[P, Tacotron]) -> Callable[P, Tacotron]:
-    """The function; with the option `like` it builds the model as another program has it (`regard.interop.variants`).
+    """Adds the option `like`, which builds the variant of another program (`regard.interop.variants`).
 
     Raises:
-        UnsupportedError: for a program that is not known.
-        ConfigError: for an option that it does not have.
+        UnsupportedError: for an unknown program.
+        ConfigError: for an option that its variant does not have.
     """
 
     @wraps(build)
@@ -65,19 +65,19 @@ def imitable(build: Callable[P, Tacotron]) -> Callable[P, Tacotron]:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderSizes:
-    """What the decoders of both Tacotrons have in common.
+    """Sizes and options of the decoders of both Tacotrons.
 
     Args:
         num_features: F, of a frame.
         num_frames: the largest r.
         coarse_frames: r of a second decoder, for double-decoder consistency; None for none.
-        num_fed_frames: how many frames the prenet sees (`TacotronDecoder`); r or fewer, or a queue of more.
+        num_fed_frames: the number of frames that the prenet reads (`TacotronDecoder`).
         prenet_sizes: of the layers of the prenet.
-        prenet_drops: whether it drops in `training` only or `always`.
+        prenet_drops: whether the prenet drops in `training` only or `always`.
         size: D, of each cell.
-        query: which state asks.
+        query: the state that is attention's query.
         dropout, zoneout: of the cells' states (`CellStack`); one of them.
-        stops: whether there are logits of stopping.
+        stops: whether there are stop logits.
     """
 
     num_features: int = 80
@@ -116,12 +116,12 @@ def tacotron2(
     Args:
         num_symbols: the vocabulary.
         attention: called with query_size and memory_size: a recipe, or `partial(forward_attention, …)`.
-        embedding_size, num_convolutions, kernel_size, encoder_size, encoder_dropout: of the encoder; its size is that
+        embedding_size, num_convolutions, kernel_size, encoder_size, encoder_dropout: of the encoder; the size is that
             of both directions together.
         postnet_size, postnet_layers, postnet_dropout: of the postnet; no layers for none.
         momentum: of batch normalisation (`MaskedBatchNorm`).
         padding: the id whose embedding is zero; None for none.
-        like: another program (`regard.interop.variants`), whose sizes are the defaults then.
+        like: another program (`regard.interop.variants`), whose sizes are then the defaults.
         decoder: fields of `DecoderSizes`; its dropout is 0.1 if no zoneout is given.
 
     Raises:
@@ -184,14 +184,14 @@ def tacotron1(
         num_linear: N, the frequencies of the linear spectrogram; None for no postnet.
         momentum: of batch normalisation; 0.01 is TensorFlow's 0.99.
         padding: the id whose embedding is zero; None for none.
-        like: another program (`regard.interop.variants`), whose sizes are the defaults then.
+        like: another program (`regard.interop.variants`), whose sizes are then the defaults.
         decoder: fields of `DecoderSizes`; here r is 5, cells are 256, the prenet is 256 and 128 and drops in training.
 
     Raises:
         ConfigError: for sizes that do not fit together, or an option that the other implementation does not have.
 
-    Source: Wang et al. 2017, Tacotron: Towards End-to-End Speech Synthesis (arXiv 1703.10135); with logits of stopping,
-    which the paper does not have (stops=False leaves them out).
+    Source: Wang et al. 2017, Tacotron: Towards End-to-End Speech Synthesis (arXiv 1703.10135); with stop logits, which
+    the paper does not have (stops=False leaves them out).
 
     >>> model = tacotron1(30, num_features=4, size=8, num_linear=9, num_filters=2, bank_size=3, encoder_size=6)
     >>> model.decoder.num_frames, list(model.postnets)
@@ -236,7 +236,7 @@ def _assembled(
     *,
     residual: bool,
 ) -> Tacotron:
-    """The model, with a second decoder if there is to be one."""
+    """The model, with a second decoder if `coarse_frames` is given."""
     decoder = _decoder(attention, encoder.output_size, sizes, sizes.num_frames, cell, residual=residual)
     coarse = None
     if sizes.coarse_frames is not None:
@@ -247,7 +247,7 @@ def _assembled(
 def _decoder(
     attention: Attend, memory_size: int, sizes: DecoderSizes, num_frames: int, cell: Cell, *, residual: bool
 ) -> TacotronDecoder:
-    """A decoder with one query cell and one output cell (two if they are residual), or as `sizes.query` says."""
+    """A decoder with one query cell and one output cell (two if residual), or the cells of `sizes.query`."""
     size, features = sizes.size, sizes.num_features
     mechanism = attention(query_size=size, memory_size=memory_size)
     prenet = Prenet(sizes.num_fed_frames * features, sizes.prenet_sizes, drops=sizes.prenet_drops)
@@ -275,19 +275,17 @@ def _decoder(
     )
 
 
-# First weights, as NVIDIA's implementation draws them.
-
 GAINS = {"none": 1.0, "relu": calculate_gain("relu"), "tanh": calculate_gain("tanh")}
-"""Of the activations after a convolution."""
+"""Gains of the activations after a convolution."""
 
 
 def initialise_tacotron(model: nn.Module) -> None:
-    """Draws the weights of a model anew, as NVIDIA's Tacotron 2 does.
+    """Initialises the weights of a model as NVIDIA's Tacotron 2.
 
-    Matrices and filters are Xavier-uniform with the gain of the function that follows: tanh for the layers of attention
-    and the postnet, ReLU for the encoder's convolutions, σ for the stop logits, 1 for all others, the prenet's too.
-    Embeddings of V symbols and E features lie between ±√(6 / (V + E)). Recurrent layers are torch's. Biases stay, as do
-    the weights of other parts of attention than the additive and the location score.
+    Matrices and filters are Xavier-uniform with the gain of the following function: tanh for the layers of attention
+    and the postnet, ReLU for the encoder's convolutions, σ for the stop logits, 1 for all others, including the prenet.
+    Embeddings of V symbols and E features lie between ±√(6 / (V + E)). Recurrent layers are as in torch. Biases, and
+    parts of attention other than additive and location scores, are not changed.
 
     Source: NVIDIA/tacotron2, `layers.py` and `model.py`.
     """
@@ -315,7 +313,7 @@ def initialise_tacotron(model: nn.Module) -> None:
 
 
 def _draw_score(score: AdditiveScore | LocationScore) -> None:
-    """The layers of attention, whose sum goes through tanh; the filters and v have a gain of 1."""
+    """Draws the layers of a score with the gain of tanh, the filters and v with a gain of 1."""
     gain = calculate_gain("tanh")
     if isinstance(score, LocationScore):
         for head in score.location_projection:

@@ -1,4 +1,4 @@
-"""What a backbone is: images to features of their cells."""
+"""The base of backbones: from images to features of their cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Window = tuple[int, int]
 class AbstractBackbone(nn.Module, ABC):
     """A convolutional network from images (B, C, H, W) to features (B, F, ⌈H / stride⌉, ⌈W / stride⌉).
 
-    It computes in the type of the images. A subclass sets the attributes and has `layers` and `windows`.
+    It computes in the dtype of the images. A subclass sets the attributes and implements `features` and `windows`.
     """
 
     channels: int
@@ -31,11 +31,11 @@ class AbstractBackbone(nn.Module, ABC):
 
     @abstractmethod
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
-        """The features of images that are zero at padding, zero at padding, and their mask."""
+        """The features, zero at padding, and their mask, from images that are zero at padding."""
 
     @abstractmethod
     def windows(self) -> Iterable[Window]:
-        """The windows of the layers, from images to features, where several paths join those of the longest."""
+        """The windows of the layers, from images to features, on the longest path."""
 
     @property
     def receptive_field(self) -> int:
@@ -48,9 +48,9 @@ class AbstractBackbone(nn.Module, ABC):
 
     @property
     def shift(self) -> float:
-        """How many pixels to the right and down of a cell's middle the middle of what its features depend on lies.
+        """The offset, in pixels to the right and down, of the centre of the receptive field from that of its cell.
 
-        Windows that do not overlap are their cells; others have their middle at the first pixel of their cell.
+        Windows that do not overlap coincide with their cells; others are centred on the first pixel of their cell.
         """
         middle, jump = 0.0, 1
         for size, stride in self.windows():
@@ -62,7 +62,7 @@ class AbstractBackbone(nn.Module, ABC):
         """The features, zero at padding, and their mask (B, h, w); None if no mask is given.
 
         Args:
-            images: whatever at padding, which is to the right and below.
+            images: any values at padding, which is to the right and below.
             mask: True at real pixels; all if None.
 
         Raises:
@@ -73,8 +73,7 @@ class AbstractBackbone(nn.Module, ABC):
 
 
 def positive(**sizes: int) -> None:
-    """Refuses sizes below 1."""
-
+    """Raises `ConfigError` for sizes below 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ConfigError(f"{name}={size} must be at least 1.")

@@ -1,8 +1,8 @@
 """The cells of an image: squares of its pixels, with a mask of those that cover any real pixel.
 
 With a stride s a side of H pixels has ⌈H / s⌉ cells. Cell i covers the pixels s·i … s·i + s - 1, and is real if any of
-them is. So an image alone and the same image with padding to the right of it and below it have the same real cells, and
-as strides are applied one after the other, ⌈⌈H / s⌉ / s'⌉ = ⌈H / (s s')⌉, those of each layer follow from those before.
+them is. So padding to the right of an image and below it does not change its real cells, also after several strides:
+⌈⌈H / s⌉ / s'⌉ = ⌈H / (s s')⌉.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.shapes import Bool, Float, describe
 
 
 def cell_mask(mask: Bool[Tensor, "B H W"] | None, stride: int) -> Bool[Tensor, "B h w"] | None:
-    """Which cells of a stride cover any real pixel.
+    """The mask of the cells of a stride: True if they cover any real pixel.
 
     >>> import torch
     >>> cell_mask(torch.tensor([[[True, True, True, False, False]]]), 2)
@@ -31,7 +31,7 @@ def cell_mask(mask: Bool[Tensor, "B H W"] | None, stride: int) -> Bool[Tensor, "
 
 
 def without_padding(x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Float[Tensor, "B C H W"]:
-    """Zeros at padding, whatever stands there."""
+    """x with zeros at padding."""
     return x if mask is None else x.masked_fill(~mask[:, None], 0)
 
 
@@ -39,8 +39,8 @@ def keep_image_mask(images: Tensor, mask: Tensor | None, channels: int) -> Bool[
     """The mask of images, True at real pixels.
 
     Raises:
-        ShapeError: for images that are not (B, C, H, W) with this many channels or have no pixels, or a mask of another
-            shape or type; the text shows the right call.
+        ShapeError: for images that are not (B, C, H, W) with these channels or have no pixels, or a mask of another
+            shape or type.
     """
     if images.dim() != 4 or images.shape[1] != channels or not images.is_floating_point():
         raise ShapeError(
@@ -58,11 +58,11 @@ def keep_image_mask(images: Tensor, mask: Tensor | None, channels: int) -> Bool[
 
 
 COLUMN_BITS = 10
-"""Cells are counted by y · 2^10 + x, which does not depend on the batch's width as y · w + x does."""
+"""Cells are numbered y · 2^10 + x, independently of the width of the batch."""
 
 
 def drop_cells(dropout: nn.Module, x: Float[Tensor, "B F h w"]) -> Float[Tensor, "B F h w"]:
-    """Drops features of cells; by item (`layers.items.drawing`) an image's masks are the same in any batch."""
+    """Dropout of features of cells; with draws by item (`layers.items.drawing`) independent of the batch."""
     if not drops(dropout):
         return x
     (batch, _, height, width), device = x.shape, x.device

@@ -1,4 +1,4 @@
-"""DenseNet, as WAP and its successors encode formulas."""
+"""DenseNet, the encoder of formulas in WAP and its successors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from regard.errors import ConfigError
 from regard.layers import Dropout
 from regard.models.vision.backbone import AbstractBackbone, Window, positive
 from regard.models.vision.cells import drop_cells
-from regard.models.vision.convolution import ImageConvolution, Plane
+from regard.models.vision.convolution import ImageConvolution, MaximumPool, MeanPool, Plane
 from regard.models.vision.norms import NormName
-from regard.models.vision.pools import MaximumPool, MeanPool
 from regard.ops.eligibility import kernel_reason
 from regard.shapes import Bool, Float
 
@@ -22,15 +21,15 @@ from regard.shapes import Bool, Float
 class DenseBlock(nn.Module):
     """[x, g_1, …, g_L] with g_l = relu(norm(V_l ∗ relu(norm(W_l [x, g_1, …, g_{l-1}])))): 1 × 1 and 3 × 3 filters.
 
-    The features of all layers stand in one array, of which each layer reads the first ones and writes the next: none is
-    copied, and for the backward pass each is kept once.
+    The features of all layers are in one array, of which each layer reads the first and writes the next ones: nothing
+    is copied, and autograd saves each once.
 
     Args:
         input_size: channels of x.
         growth: channels of each g_l; each W_l has four times as many.
         depth: L.
         norm: none, batch, group or layer.
-        dropout: of both convolutions' results, in training.
+        dropout: of the results of both convolutions, in training.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class DenseBlock(nn.Module):
 
 
 class _First(torch.autograd.Function):
-    """Writes the first features of an array."""
+    """Writes the first features into an array."""
 
     @staticmethod
     def forward(ctx: Any, first: Tensor, array: Tensor) -> Tensor:
-        # `data` counts no changes: what earlier layers have kept of the array is never written again
+        # `data` hides changes from autograd: parts that earlier layers saved are never written again
         part = array.data[..., : first.shape[-1]]
         return part.copy_(first)
 
@@ -76,7 +75,7 @@ class _First(torch.autograd.Function):
 
 
 class _Appended(torch.autograd.Function):
-    """Writes further features behind the first ones of an array."""
+    """Writes further features after the first ones of an array."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, further: Tensor, array: Tensor) -> Tensor:
@@ -93,8 +92,8 @@ class _Appended(torch.autograd.Function):
 class DenseBackbone(AbstractBackbone):
     """A 7 × 7 convolution and a maximum, both with stride 2, and dense blocks with transitions between them.
 
-    A transition is a 1 × 1 convolution to `compression` times as many channels and a mean over 2 × 2 cells, so that the
-    stride is 2 to (number of blocks + 1): 16 of three. The first convolution has twice `growth` filters.
+    A transition is a 1 × 1 convolution to `compression` times as many channels and a mean over 2 × 2 cells. The stride
+    is 2 to the power of (num_blocks + 1). The first convolution has 2 · `growth` filters.
 
     Args:
         channels: of the images.
@@ -102,10 +101,10 @@ class DenseBackbone(AbstractBackbone):
         depth: layers of a block.
         compression: the share of the channels that a transition keeps.
         norm: none, batch, group or layer.
-        dropout: after every convolution but the first, in training.
+        dropout: after every convolution except the first, in training.
 
     Raises:
-        ConfigError: for sizes below 1, a compression outside of (0, 1], or an unknown norm.
+        ConfigError: for sizes below 1, a compression outside (0, 1], or an unknown norm.
 
     Source: Huang et al. 2017 (arXiv 1608.06993); Zhang et al. 2018 (arXiv 1801.03530), section 3.1, whose layers
     normalise after the convolutions as here, and which CoMER (arXiv 2207.04410) follows.
@@ -129,7 +128,7 @@ class DenseBackbone(AbstractBackbone):
         super().__init__()
         positive(channels=channels, growth=growth, depth=depth, num_blocks=num_blocks)
         if not 0 < compression <= 1:
-            raise ConfigError(f"compression={compression} is the share of channels that is kept: from above 0 to 1.")
+            raise ConfigError(f"compression={compression}, the share of channels that is kept, must be in (0, 1].")
         self.channels = channels
         self.stride = 2 ** (num_blocks + 1)
         self.depth = depth

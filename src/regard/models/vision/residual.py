@@ -8,16 +8,15 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.models.vision.backbone import AbstractBackbone, Window, positive
-from regard.models.vision.convolution import ImageConvolution, Plane
+from regard.models.vision.convolution import ImageConvolution, MaximumPool, Plane
 from regard.models.vision.norms import NormName
-from regard.models.vision.pools import MaximumPool
 from regard.shapes import Bool, Float
 
 
 class ResidualBlock(nn.Module):
     """relu(norm(W_2 ∗ relu(norm(W_1 ∗ x))) + s(x)), with 3 × 3 filters, the first with the block's stride.
 
-    s is the identity where sizes and stride allow it, and a 1 × 1 convolution with a norm otherwise.
+    s is the identity if sizes and stride allow it, else a 1 × 1 convolution with a norm.
 
     Args:
         input_size: channels of x.
@@ -46,7 +45,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualBackbone(AbstractBackbone):
-    """A 3 × 3 convolution with stride 2 and stages of basic blocks, all but the first of which halve the sides.
+    """A 3 × 3 convolution with stride 2, and stages of basic blocks, of which all but the first halve the sides.
 
     The stride is 2 to the number of stages. With `pool`, a maximum over 3 × 3 cells halves the sides after the first
     convolution too, and the stride is twice that.
@@ -55,12 +54,12 @@ class ResidualBackbone(AbstractBackbone):
         channels: of the images.
         widths: of the stages.
         depths: blocks of each stage.
-        stem_kernel: the side of the filters of the first convolution.
+        stem_kernel: the filter size of the first convolution.
         pool: whether a maximum follows it.
         norm: none, batch, group or layer.
 
     Raises:
-        ConfigError: for sizes below 1, no stage, an unknown norm, or widths and depths of different numbers.
+        ConfigError: for sizes below 1, no stage, an unknown norm, or widths and depths of different lengths.
 
     Source: He et al. 2016 (arXiv 1512.03385).
 

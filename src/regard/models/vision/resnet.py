@@ -1,4 +1,4 @@
-"""ResNet 18, 34 and 50, which read published weights by name."""
+"""ResNet 18, 34 and 50, with published weights."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.models.vision.backbone import AbstractBackbone, Window, positive
-from regard.models.vision.convolution import ImageConvolution, Plane
-from regard.models.vision.pools import MaximumPool
+from regard.models.vision.convolution import ImageConvolution, MaximumPool, Plane
 from regard.models.vision.published import convolution_names, load_published, read_safetensors
 from regard.models.vision.residual import ResidualBlock
 from regard.shapes import Bool, Float
@@ -20,7 +19,7 @@ DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 STRIDES = {8: 2, 16: 3, 32: 4}
 """The number of stages by stride."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of the colours of ImageNet's training images, which published weights suppose."""
+"""Of the colours of ImageNet's training images, as published weights assume."""
 
 
 class BottleneckBlock(nn.Module):
@@ -57,15 +56,14 @@ class ResNet(AbstractBackbone):
 
     Args:
         depth: 18, 34 or 50 layers.
-        channels: of the images, whose values are from 0 to 1; with three, they are standardised first as published
-            weights suppose.
+        channels: of the images, with values from 0 to 1; three channels are standardised as published weights assume.
         stride: 32 for all four stages, 16 or 8 for the first three or two.
-        weights: a safetensors file of weights with the names of torchvision; None draws them. Filters over colours are
-            summed if there is one channel.
+        weights: a safetensors file with the names of torchvision, or None, for random weights. Filters over colours are
+            summed for one channel.
 
     Raises:
         ConfigError: for another depth or stride, or no channels.
-        DataError: for a file that is missing or damaged or lacks a weight.
+        DataError: for a missing or damaged file, or a missing weight.
 
     Source: He et al. 2016 (arXiv 1512.03385).
     """
@@ -128,7 +126,7 @@ class ResNet(AbstractBackbone):
                 yield from ((layer.kernel_size, layer.stride) for layer in (block.first, block.second, *last))
 
     def published_names(self) -> dict[str, str]:
-        """The names of the weights in torchvision, by those here."""
+        """The names of the weights in torchvision, by the names here."""
         names = convolution_names("stem", "conv1", "bn1")
         for i, stage in enumerate(self.stages):
             assert isinstance(stage, nn.ModuleList)
