@@ -26,10 +26,10 @@ from regard.runs.fingerprints import fingerprint
 from regard.runs.store import save
 from regard.runs.training import summary
 from regard.tasks import load, train
-from regard.training import Outcome, Validation, archive
+from regard.training import Outcome, Validation
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
-from regard.training.manifest import Manifest
+from regard.training.manifest import Manifest, set_aside
 from test_training_resume import identical, state
 
 ONCE: dict[str, Any] = {"warmup_steps": 0, "validate_every": None, "schedule": "constant", "samples": 0}
@@ -159,7 +159,7 @@ def test_a_kill_at_any_moment_of_setting_a_run_aside_leaves_a_model(tmp_path: Pa
         child = os.fork()
         if child == 0:
             die_at(moment)
-            archive.set_aside(tmp_path / "copy")
+            set_aside(tmp_path / "copy")
             os._exit(0)
         finished = os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 0
         places = [place for place in (tmp_path / "copy", tmp_path / "copy/.replaced") if (place / MODEL[0]).exists()]
@@ -168,7 +168,7 @@ def test_a_kill_at_any_moment_of_setting_a_run_aside_leaves_a_model(tmp_path: Pa
         assert (places[0] / "model.safetensors").read_bytes() == weights
         if moment % 10 == 0:
             load(places[0])
-        archive.set_aside(tmp_path / "copy")
+        set_aside(tmp_path / "copy")
         left = contents(tmp_path / "copy")
         assert {name for name in left if not name.startswith(".")} == {*users, "run.json"}, moment
         assert all((tmp_path / "copy/.replaced" / name).exists() for name in MODEL), moment
@@ -196,7 +196,7 @@ def test_a_file_of_the_user_under_a_name_of_the_run_is_not_replaced(tmp_path: Pa
     trained(tmp_path)
     Manifest(tmp_path / "new").claim(["metrics.jsonl"])
     (tmp_path / "new/source.json").write_text("mine")
-    with pytest.raises(RegardError, match=r"files of yours under names that the run writes: source\.json"):
+    with pytest.raises(RegardError, match=r"already has files that the run would write: source\.json"):
         train(configuration(tmp_path), tmp_path / "new")
     assert (tmp_path / "new/source.json").read_text() == "mine"
 

@@ -516,7 +516,7 @@ def test_which_frames_are_its_own_is_drawn_for_each_sentence(settings: list[str]
 def test_validations_are_teacher_forced_and_training_takes_its_steps_one_by_one(data: Path) -> None:
     fed, plain = (made(data, *settings, "training.validation_sentences=1") for settings in (FEEDING, []))
     assert fed.validate().metrics == plain.validate().metrics
-    assert "one by one: the last context goes into the cells" in explain(fed.model)
+    assert "one by one: the last context is an input of the cells" in explain(fed.model)
 
 
 class Killed(BaseException):

@@ -211,7 +211,7 @@ def test_prefetching_leaves_no_thread() -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:0", "CUDA", ""])
 def test_an_unknown_device_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"it can be auto, cpu, cuda") as info:
+    with pytest.raises(ConfigError, match=r"use auto, cpu, cuda") as info:
         choose(name)
     assert info.value.path == ("training", "device")
 

@@ -128,7 +128,7 @@ def test_one_process_continues_what_two_began_and_says_so(resumed, folder, capsy
     (continued / "outcome.json").unlink()
     earlier, changes = (["training.validate_every=3", f"training.max_steps={steps}"] for steps in (5, 8))
     run(folder, continued.name, changes)
-    assert "Begun by 2 processes, the run continues with 1 process" in capsys.readouterr().err
+    assert "The run was started by 2 processes and continues with 1 process" in capsys.readouterr().err
     run(folder, "alone", earlier)
     (folder / "alone" / "outcome.json").unlink()
     run(folder, "alone", changes)

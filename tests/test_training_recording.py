@@ -221,7 +221,7 @@ def test_after_a_step_that_is_not_finite_no_weight_changes_and_the_step_is_named
     kept = {name: p.clone() for name, p in trainee.module.named_parameters()}
     with torch.no_grad():
         weight[:] = float("nan")
-    with pytest.raises(RegardError, match=r"at step 5; the weights are those from before it") as error:
+    with pytest.raises(RegardError, match=r"at step 5; the weights are those before it") as error:
         made(stepper, trainee, range(4, 8))
     assert "train.tsv:" in str(error.value)
     for name, p in trainee.module.named_parameters():

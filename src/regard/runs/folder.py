@@ -16,9 +16,9 @@ from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.runs.trained_items import ITEMS
-from regard.training import Outcome, archive, lock, read_state
+from regard.training import Outcome, lock, read_state
 from regard.training.checkpoint import Checkpoints
-from regard.training.manifest import Manifest, is_run
+from regard.training.manifest import REPLACED, Manifest, is_run, set_aside
 from regard.training.outcome import reopen
 from regard.training.progress import say
 
@@ -120,7 +120,7 @@ def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
     A replaced run is moved to `.replaced/` until the new one has a model.
     """
     if decision.replaces:
-        archive.set_aside(folder)
+        set_aside(folder)
     if decision.extended:
         _announce(decision, folder)
         reopen(folder)
@@ -150,7 +150,7 @@ def _check_empty(folder: Path) -> None:
     if not folder.is_dir() and folder.exists():
         raise ConfigError(f"{folder} is a file; choose a folder with --output")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if others := [name for name in names if name not in (lock.NAME, archive.NAME) and not name.endswith(SUFFIX)]:
+    if others := [name for name in names if name not in (lock.NAME, REPLACED) and not name.endswith(SUFFIX)]:
         shown = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
         raise ConfigError(f"{folder} has files but no run ({shown}); choose another folder with --output")
 

@@ -1,7 +1,4 @@
-"""Training: a loop in plain torch that validates by decoding, saves only whole files and resumes bit for bit.
-
-A task is a `Trainee`; `train` trains it in a folder.
-"""
+"""Training: `train` trains a `Trainee` in a folder, validates it by decoding, and resumes bit for bit."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The batches of a run, in order, as many as each optimiser step accumulates the gradients of."""
+"""The batches of a run, in order, grouped into those whose gradients one optimiser step accumulates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class LocalBatch:
     """The part of a batch that one process computes.
 
     Args:
-        description: of its rows.
-        weight: 1, or 0 for a process for which no rows are left. As all processes have to make the same calls, that
-            process computes the rows of another, which then does not count.
+        description: of its rows (`Trainee.descriptions`).
+        weight: 1, or 0 for a process without rows. Because all processes have to make the same calls, it computes the
+            rows of another process, which then do not count.
     """
 
     description: Any
@@ -31,7 +31,7 @@ class Accumulation:
 
     Args:
         batches: this process's part of each.
-        end: the number of batches of the epoch that are used after this step.
+        end: the number of batches of the epoch used up to and including this step.
         size: the number of batches of the epoch.
     """
 
@@ -42,9 +42,9 @@ class Accumulation:
 
 
 def accumulations(trainee: Trainee, *, epoch: int, batch: int, epochs: int, count: int) -> Iterator[Accumulation]:
-    """The steps from a position (epoch, and batches of it that are used) to the end of the last epoch.
+    """The steps from a position (the epoch and its number of used batches) to the end of the last epoch.
 
-    A step never extends into the next epoch: the last one of an epoch may have fewer batches than `count`.
+    The last step of an epoch may have fewer batches than `count`.
     """
     for current in range(epoch, epochs):
         descriptions = trainee.descriptions(current)

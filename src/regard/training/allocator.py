@@ -1,7 +1,7 @@
-"""Keeps freed memory for the next tensors instead of returning it to the system.
+"""Freed memory is kept for the next tensors instead of being returned to the system.
 
-glibc returns large blocks as soon as they are freed, so every training step touches fresh pages, which the system has
-to clear first.
+glibc returns large blocks when they are freed, so every training step would use fresh pages, which the system clears
+first.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import os
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Numbers of the settings in glibc's malloc.h."""
+"""Numbers of settings in glibc's malloc.h."""
 MMAP_BYTES = 1 << 30
-"""Blocks from this number of bytes on are still mapped separately, and returned when they are freed."""
+"""The size from which blocks are still mapped separately, and returned when freed."""
 TRIM_BYTES = (1 << 31) - 1
-"""Free bytes at the end of the heap above which memory is returned: the largest number that glibc accepts."""
+"""The free bytes at the end of the heap above which memory is returned; the largest that glibc accepts."""
 SETTINGS = ("mmap_threshold", "trim_threshold", "top_pad", "mmap_max")
-"""Settings that a user may have made: MALLOC_TOP_PAD_ in the environment, or glibc.malloc.top_pad in GLIBC_TUNABLES."""
+"""Settings of users, such as MALLOC_TOP_PAD_ in the environment or glibc.malloc.top_pad in GLIBC_TUNABLES."""
 
 
 def keep_memory() -> bool:
-    """Makes glibc's allocator keep freed memory, for the whole process and until it ends.
+    """Makes glibc's allocator keep freed memory until the process ends; returns whether it does.
 
-    Does nothing and returns False if the allocator is another one (musl, macOS, Windows; jemalloc or tcmalloc in
-    LD_PRELOAD) or the environment has such a setting already: `MALLOC_TRIM_THRESHOLD_=131072 regard train …` trains
-    with glibc's usual behaviour.
+    Does nothing with another allocator (musl, macOS, Windows; jemalloc or tcmalloc in LD_PRELOAD) or if the environment
+    has such a setting: `MALLOC_TRIM_THRESHOLD_=131072 regard train …` trains with glibc's usual behaviour.
     """
     tunables = os.environ.get("GLIBC_TUNABLES", "")
     is_set = any(f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}=" in tunables for name in SETTINGS)

@@ -5,12 +5,12 @@
     latest                          the name of the newest checkpoint, one line of text
     best                            the name of the best validated weights, one line of text
     config.yaml                     the configuration that the run began with (`regard.tasks`)
-    step-00001200/                  the last two are kept; the last one once the run has ended
+    step-00001200/                  the last two; after the end of the run the last one
       model.safetensors             the weights
       trainer_state.pt              everything else: tensors and plain containers, read with weights_only=True
       progress.json                 step and epoch, for people and programs; checksums of the two other files
-    weights/step-00001000.safetensors   validated weights: the best, and, until the run has ended, those to be averaged
-    weights/mean.safetensors        their mean, once the run has ended with it
+    weights/step-00001000.safetensors   validated weights: the best, and until the end of the run those to be averaged
+    weights/mean.safetensors        their mean, if it is the final model
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Checkpoints:
 
     @property
     def latest(self) -> int | None:
-        """The step of the checkpoint that `latest` names, else of the newest checkpoint; None if there is none."""
+        """The step of the checkpoint in `latest`, else of the newest one; None if there is none."""
         steps = self._steps()
         name = _text(self._latest)
         return next((step for step in steps if step_name(step) == name), steps[-1] if steps else None)
@@ -51,10 +51,10 @@ class Checkpoints:
     def sound(self, warn: Callable[[str], object]) -> int | None:
         """The step of the newest undamaged checkpoint, `latest` or an older one; None if there is no checkpoint.
 
-        An older checkpoint becomes the latest: a run that resumes from it repeats the same steps after it.
+        An older checkpoint becomes the latest, and the run repeats the steps after it.
 
         Args:
-            warn: called with a text about each damaged checkpoint.
+            warn: called with a text for each damaged checkpoint.
         """
         latest = self.latest
         if latest is None:
@@ -66,12 +66,12 @@ class Checkpoints:
                     replace_text(self._latest, f"{step_name(step)}\n")
                 return step
             older = [other for other in steps if other < step]
-            remedy = f"The run resumes from step {older[-1]:,} instead; nothing else is lost." if older else ""
+            remedy = f"The run resumes from step {older[-1]:,} and repeats the steps after it." if older else ""
             warn(f"{damage}\n  {remedy}".rstrip())
         raise DataError(
             f"{self._folder}: every checkpoint is damaged: {self._damage(steps[-1])}\n"
-            "  Restore the files to continue the run, or begin anew with --overwrite. The model that is saved in the "
-            "run folder is not affected."
+            "  Restore the files to continue the run, or start again with --overwrite. The model in the run folder is "
+            "not affected."
         )
 
     def progress(self, step: int) -> dict[str, Any]:
@@ -91,18 +91,18 @@ class Checkpoints:
         return dict(progress)
 
     def save(self, module: nn.Module, state: dict[str, Any], *, step: int, epoch: int, needed: Collection[int]) -> None:
-        """Writes a checkpoint and removes old ones; does nothing if the latest is of the same step.
+        """Writes a checkpoint, unless the latest is of the same step, and removes old ones.
 
         Args:
             state: tensors and plain containers.
-            needed: steps whose validated weights a run that resumes here needs.
+            needed: steps whose validated weights are needed after resuming here.
         """
         if step != self.latest:
             copies = weights.snapshot(module)
 
             def write(folder: Path) -> None:
                 weights.write(copies, folder / WEIGHTS)
-                stream = io.BytesIO()  # if the disk is full, torch.save names no path
+                stream = io.BytesIO()  # torch.save names no path in its error for a full disk
                 torch.save({"version": VERSION, **state}, stream)
                 (folder / STATE).write_bytes(stream.getbuffer())
                 sums = {name: checksum(folder / name) for name in (WEIGHTS, STATE)}
@@ -125,7 +125,7 @@ class Checkpoints:
         except Exception as error:
             raise DataError(
                 f"{path}: the state cannot be read ({str(error).splitlines()[0]}).\n"
-                f"  To resume from an older checkpoint of the folder, write its name into {self._latest}."
+                f"  To resume from an older checkpoint, write its name into {self._latest}."
             ) from error
         if state["version"] > VERSION:
             raise newer_format(path, state["version"], VERSION)
@@ -139,7 +139,7 @@ class Checkpoints:
             replace_text(self._folder / "best", f"{step_name(step)}\n")
 
     def load_weights(self, steps: Collection[int]) -> dict[str, Tensor]:
-        """The mean of the validated weights of some steps, which may be a single step."""
+        """The mean of the validated weights of one or more steps."""
         paths = [self._weights(step) for step in sorted(steps)]
         if len(paths) > 1 and self._mean.is_file() and not all(path.is_file() for path in paths):
             paths = [self._mean]
@@ -149,18 +149,17 @@ class Checkpoints:
         """Removes validated weights that neither the run nor a checkpoint needs."""
         names = {self._weights(step) for step in needed}
         for step in self._steps():
-            with suppress(DataError):  # no run resumes from a damaged checkpoint
+            with suppress(DataError):  # damaged, so no run resumes from it
                 names |= {self._weights(other) for other in self.progress(step)["weights"]}
         for path in set(self._folder.glob("weights/step-*")) - names:
             path.unlink()
 
     def close(self, module: nn.Module, *, best: int, final: Collection[int]) -> None:
-        """Removes what a finished run no longer needs: all but the newest checkpoint, the best weights and the final
-        ones, of which a mean becomes a file of its own.
+        """Keeps of a finished run the newest checkpoint, the best weights, and the final weights if they are a mean.
 
         Args:
             best: the step of the best validation.
-            final: the steps of the validations whose mean the final weights are.
+            final: the steps of the validations whose mean is the final model.
         """
         if len(final) > 1:
             weights.save(weights.snapshot(module), self._mean)
@@ -178,7 +177,7 @@ class Checkpoints:
             remove_folder(self._checkpoint(step))
         for path in (self._latest, self._folder / "best", *self._folder.glob("weights/*.safetensors")):
             path.unlink(missing_ok=True)
-        with suppress(OSError):  # a file of the user's is there, or no folder
+        with suppress(OSError):  # it has a user's file, or does not exist
             (self._folder / "weights").rmdir()
 
     def has_weights(self, step: int) -> bool:
@@ -186,7 +185,7 @@ class Checkpoints:
         return self._weights(step).is_file()
 
     def _damage(self, step: int) -> str | None:
-        """What is wrong with the files of a checkpoint, or None."""
+        """The damage of a checkpoint's files, or None."""
         folder = self._checkpoint(step)
         try:
             progress = self.progress(step)
@@ -216,7 +215,7 @@ class Checkpoints:
 
 
 def step_name(step: int) -> str:
-    """The name of files and folders of a step.
+    """The name of a step in files and folders.
 
     >>> step_name(1200)
     'step-00001200'

@@ -15,13 +15,13 @@ from regard.training.processes import local_device, num_started
 
 
 def choose(name: str) -> torch.device:
-    """The device of a name: auto (a GPU if there is one), cpu, cuda or cuda:1."""
+    """The device by its name: auto (a GPU if there is one), cpu, cuda or cuda:1."""
     if name == "auto":
         return local_device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
         raise ConfigError(
-            f"training.device is {name!r}; it can be auto, cpu, cuda, or cuda:1 for the second GPU.",
+            f"training.device is {name!r}; use auto, cpu, cuda, or cuda:1 for the second GPU.",
             ("training", "device"),
         )
     num_gpus = torch.cuda.device_count() if kind == "cuda" else 0
@@ -41,7 +41,7 @@ def choose(name: str) -> torch.device:
 
 
 def move(batch: Any, device: torch.device) -> Any:
-    """A batch on the device: by its method `to` if it has one, else leaf by leaf."""
+    """A batch on the device, by its method `to` or leaf by leaf."""
     if hasattr(batch, "to") and not isinstance(batch, Tensor):
         return batch.to(device)
     return tree.to(batch, device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Warnings about a training that goes wrong, from the metrics of its validations, with advice."""
+"""Warnings about failing trainings, from the metrics of validations, with advice."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from regard.training.selection import TIE_BREAKERS
 from regard.training.trainee import Milestone
 
 PATIENCE = 5
-"""Validations after the first one by which an alignment should have begun to form."""
+"""Validations after the first by which an alignment should have started to form."""
 FALL = 0.8
 """A loss below this share of the loss at the first validation is falling."""
 FOCUS, RISE = 0.5, 0.05
-"""An alignment has formed if its focus rate reaches FOCUS, and has begun to form if the rate has risen by RISE."""
+"""An alignment has formed if its focus rate reaches FOCUS, and started to form if the rate has risen by RISE."""
 COVERAGE = 0.35
-"""Attention is stuck on a few positions if its relative coverage never reaches this."""
+"""Attention is stuck on a few positions if its relative coverage is always lower."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Observes the metrics of validations; plain values, so that a resumed run does not repeat a warning.
+    """The metrics of validations so far, as plain values, so that a resumed run does not repeat a warning.
 
     Args:
         validations: the number of validations so far.
-        first_loss, first_focus: the teacher-forced loss and the focus rate of the first validation; None before it.
+        first_loss, first_focus: the teacher-forced loss and the focus rate of the first validation.
         highest_focus, highest_coverage: the highest focus rate and relative coverage so far.
-        given: names of the warnings given so far.
+        given: names of the warnings so far.
         is_aligned: whether a milestone of the alignment has been reached.
     """
 
@@ -49,8 +49,8 @@ class Diagnosis:
         """The warnings after a validation, if any.
 
         Args:
-            focus: the highest focus rate of a head (`Validation.focus`); if None, that of the metrics counts.
-            alignment: if given, it says whether an alignment has formed, and not the focus rate.
+            focus: the highest focus rate of a head (`Validation.focus`); that of the metrics if None.
+            alignment: replaces the focus rate as the criterion of a formed alignment, if given.
         """
         if alignment is not None:
             return self._observe_milestone(metrics.get(TIE_BREAKERS[0]), step, alignment)
@@ -100,11 +100,7 @@ class Diagnosis:
         )
 
     def end(self, concern: str | None) -> list[str]:
-        """Warnings about the model that is saved at the end.
-
-        Args:
-            concern: what is wrong with its outputs (`Validation.concern`).
-        """
+        """The warnings about the final model, from its `Validation.concern`."""
         if concern is None:
             return []
         return self._once(

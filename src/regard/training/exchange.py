@@ -1,4 +1,4 @@
-"""Gradients averaged over several processes (DDP), and models whose weights they shard (FSDP)."""
+"""Gradients averaged over several processes (DDP), and weights sharded among them (FSDP)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Sharding = Literal["none", "fsdp"]
 
 
 class LossModule(nn.Module):
-    """The loss of a trainee as the forward pass of a module, because DDP and FSDP wrap modules."""
+    """The loss of a trainee as the `forward` of a module, which DDP and FSDP can wrap."""
 
     def __init__(self, trainee: Trainee) -> None:
         super().__init__()
         self.module = trainee.module
-        self._trainee = (trainee,)  # in a tuple, because a trainee may itself be a module
+        self._trainee = (trainee,)  # in a tuple, so that a trainee that is a module is no submodule
 
     def forward(self, batch: Any, *, step: int, generator: Generator, losses: list[Loss]) -> Tensor:
-        """The total; the whole `Loss` is appended to `losses`, which DDP and FSDP do not search for tensors."""
+        """The total; the whole `Loss` is appended to `losses`, because DDP and FSDP search only results for tensors."""
         losses.append(self._trainee[0].loss(batch, step=step, generator=generator))
         return losses[-1].total
 
@@ -36,8 +36,7 @@ class LossModule(nn.Module):
 class CopiedWeights(nn.Module):
     """Calls a module with copies of its weights.
 
-    FSDP frees the memory of gathered weights after a pass, but compiled loops on the CPU may still refer to it by a
-    numpy array.
+    FSDP frees gathered weights after a pass, while compiled loops on the CPU may still use their memory.
     """
 
     def __init__(self, inner: nn.Module) -> None:
@@ -45,13 +44,12 @@ class CopiedWeights(nn.Module):
         self.inner = inner
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """The output of the inner module."""
         copies = {name: parameter.clone() for name, parameter in self.inner.named_parameters()}
         return torch.func.functional_call(self.inner, copies, inputs, options)
 
 
 class Exchange:
-    """Computes the loss of this process, with gradients averaged over all processes; a single process keeps its own.
+    """The loss of this process, with gradients averaged over all processes.
 
     Args:
         sharding: "none" keeps the whole model in every process (DDP); "fsdp" shards weights, gradients and the
@@ -79,7 +77,7 @@ class Exchange:
         return Loss(total, losses[0].count, losses[0].metrics)
 
     def gradient_sync(self, *, is_last: bool) -> AbstractContextManager[Any]:
-        """The context of the passes of a batch: gradients are exchanged in those of the last batch of a step."""
+        """The context of the passes of a batch: gradients are exchanged only with the last batch of a step."""
         if self.is_sharded:
             self._call.set_requires_gradient_sync(is_last)
         elif processes.size() > 1 and not is_last:
@@ -92,10 +90,10 @@ class Exchange:
 
     @contextmanager
     def whole(self, *, keep: bool = False) -> Iterator[None]:
-        """Inside the block the module of every process has the whole weights, to be read or evaluated.
+        """Inside the context the module of every process has the whole weights.
 
         Args:
-            keep: whether weights that are changed inside the block stay changed.
+            keep: whether changes of weights inside the context are kept.
         """
         if not self.is_sharded:
             yield
@@ -121,12 +119,12 @@ class Exchange:
                 owner._load_state_dict_post_hooks = hook
 
     def gathered(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state of the optimiser as a single process would have it, from shards."""
+        """The optimiser's state without shards, as of a single process."""
         entries = state["state"].items()
         return {**state, "state": {key: {name: _full(v) for name, v in entry.items()} for key, entry in entries}}
 
     def sharded(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """This process's shards of the state of the optimiser of a single process."""
+        """This process's shards of the optimiser's state of a single process."""
         if not self.is_sharded:
             return dict(state)
         parameters = [p for p in self.module.parameters() if p.requires_grad]
@@ -141,7 +139,7 @@ class Exchange:
 
 
 def _buffers() -> str:
-    """DDP's option to exchange buffers before every pass, which has another name from torch 2.13 on."""
+    """The name of DDP's option to exchange buffers before every pass, which torch 2.13 renamed."""
     name = "forward_sync_buffers"
     return name if name in inspect.signature(DistributedDataParallel).parameters else "broadcast_buffers"
 

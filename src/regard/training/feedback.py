@@ -1,9 +1,8 @@
-"""The decoder's inputs in training: the reference symbol or the decoder's own last output.
+"""The decoder's inputs in training: the reference or the decoder's own last output.
 
-There are two methods, which are often confused. *Scheduled sampling* (Bengio 2015) tosses a coin at every step of every
-sequence. *Sequence teacher forcing* tosses one coin per sequence, which is then teacher-forced or free-running
-throughout. All draws come from the generator, or belong to items if the layers draw by item, and are on its device or
-theirs.
+There are two methods. *Scheduled sampling* (Bengio 2015) draws at every step of every sequence. *Sequence teacher
+forcing* draws once per sequence, which is then teacher-forced or free-running throughout. Draws come from the
+generator, or belong to items if the layers draw by item.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from regard.layers.items import ItemDraws
 from regard.shapes import Bool, Float
 
 SCHEDULED_SAMPLING, SEQUENCE_TEACHER_FORCING = 0x5C4ED0, 0x7EAC4E
-"""Places of draws by item that are not modules."""
+"""Sites of draws by item."""
 
 
 def scheduled_sampling_probability(
@@ -32,12 +31,12 @@ def scheduled_sampling_probability(
     start: int = 0,
     schedule: Literal["linear", "cosine"] = "linear",
 ) -> float:
-    """The probability of feeding an output back after `step` optimiser steps: 0, then it rises over the warm-up.
+    """The probability of feeding an output back after `step` optimiser steps: 0 until `start`, rising in the warm-up.
 
     Args:
-        probability: that after the warm-up.
-        start: the step with which the warm-up begins; 0 before it.
-        schedule: linear in the share x of the warm-up, or (1 - cos(π x)) / 2 of it.
+        probability: after the warm-up.
+        start: the first step of the warm-up.
+        schedule: linear in the fraction x of the warm-up, or (1 - cos(π x)) / 2.
 
     >>> scheduled_sampling_probability(50, probability=0.5, warmup_steps=100)
     0.25
@@ -58,13 +57,13 @@ def scheduled_sampling_mask(
     generator: Generator,
     draws: ItemDraws | None = None,
 ) -> Bool[Tensor, "R T"]:
-    """True where a decoder is fed its own last output: an independent draw for every step of every row.
+    """True where a decoder receives its own last output: independent draws for all steps of all rows.
 
-    The first step is always False: its input is the beginning of the sequence.
+    The first step is always False.
 
     Args:
-        probability: a tensor only with draws by item, as in `ItemDraws.chance`.
-        draws: draws by item, in place of the generator's.
+        probability: may be a tensor with draws by item (`ItemDraws.chance`).
+        draws: draws by item, in place of the generator.
     """
     if draws is None:
         mask = torch.rand(rows, steps, generator=generator, device=generator.device) < probability
@@ -77,7 +76,7 @@ def scheduled_sampling_mask(
 def sequence_teacher_forcing_mask(
     rows: int, probability: float, generator: Generator, draws: ItemDraws | None = None
 ) -> Bool[Tensor, " R"]:
-    """True for the rows that are teacher-forced throughout: an independent draw for every row.
+    """True for the rows that are teacher-forced throughout: independent draws for all rows.
 
     Args:
         draws: as in `scheduled_sampling_mask`.
@@ -90,10 +89,10 @@ def sequence_teacher_forcing_mask(
 def feedback_mask(
     config: FeedbackConfig, rows: int, steps: int, *, step: int, generator: Generator
 ) -> Bool[Tensor, "R T"] | None:
-    """True where a configuration feeds the decoder its own last output; None if it never does.
+    """True where the decoder receives its own last output by a configuration; None if it never does.
 
-    With None a decoder can compute all steps at once. A row that sequence teacher forcing leaves free-running gets its
-    own output at every step, whatever scheduled sampling drew for it.
+    A row that is free-running by sequence teacher forcing is True at all steps but the first, whatever scheduled
+    sampling draws.
 
     Args:
         rows: R, the sequences of the batch.
@@ -116,9 +115,9 @@ def feedback_mask(
 
 
 def feedback_program(config: FeedbackConfig, step: int) -> Hashable:
-    """What the operations of `feedback_mask` depend on at a step: the probability of scheduled sampling.
+    """The key of the operations of `feedback_mask` at a step: the probability of scheduled sampling.
 
-    While it rises a recorded step computes it, from the step that draws belong to.
+    During the warm-up a recorded step computes the probability from its step number.
     """
     probability = _probability(config, step)
     return "rising" if probability > 0.0 and _rises(config, step) else probability
@@ -140,8 +139,8 @@ def _probability(config: FeedbackConfig, step: int) -> float:
 
 
 def _rising_probability(config: FeedbackConfig, step: Tensor) -> Float[Tensor, ""]:
-    """As `_probability` within the warm-up, of a step on a device, in float64."""
-    risen = (step.double() - config.scheduled_sampling_start) / config.scheduled_sampling_warmup
+    """`_probability` during the warm-up, from a step number on a device, in float64."""
+    share = (step.double() - config.scheduled_sampling_start) / config.scheduled_sampling_warmup
     if config.scheduled_sampling_schedule == "cosine":
-        risen = (1 - torch.cos(math.pi * risen)) / 2
-    return config.scheduled_sampling * risen
+        share = (1 - torch.cos(math.pi * share)) / 2
+    return config.scheduled_sampling * share

@@ -1,4 +1,4 @@
-"""Sizes of batches on a grid, so that a GPU sees few forms of them."""
+"""Sizes of batches rounded up to a grid, so that few shapes have to be recorded on a GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch.nn.functional import pad
 
 
 def on_grid(size: int, *, is_coarse: bool = False) -> int:
-    """The next size of the grid: multiples of 8 to 128, then of 16 to 256, of 32 to 512 and so on.
+    """The next size of the grid: multiples of 8 up to 128, of 16 up to 256, of 32 up to 512 and so on.
 
     Args:
-        is_coarse: the grid is 1, 2, 3, 4, 6, 8, 12, 16 and so on, for batches of three sizes, one of them often 1.
+        is_coarse: the grid is 1, 2, 3, 4, 6, 8, 12, 16 and so on, for batches with three axes.
 
     >>> [on_grid(size) for size in (1, 8, 9, 100, 129, 300)]
     [8, 8, 16, 104, 144, 320]
@@ -25,11 +25,11 @@ def on_grid(size: int, *, is_coarse: bool = False) -> int:
 
 
 def padded(batch: Mapping[str, Tensor], axes: Mapping[str, str], *, is_coarse: bool = False) -> dict[str, Tensor]:
-    """A batch with the sizes of the grid; what is added is 0 or False, at the end of each axis.
+    """A batch padded with 0 or False, at the end of each axis, to the sizes of the grid.
 
     Args:
-        axes: the letters of each tensor's axes; an axis that is written as a dot keeps its size, as all but the first
-            one of a tensor that is not named.
+        axes: the letters of each tensor's axes; an axis written as a dot keeps its size. Of other tensors only the
+            first axis is padded.
         is_coarse: as in `on_grid`.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""A lock, so that only one process trains in a folder."""
+"""The lock of a run folder, in which only one process may train."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ NAME = ".lock"
 
 
 class Lock:
-    """While entered, no other process can enter the lock of the same folder, if the file system has locks.
+    """A context that only one process can enter for each folder, if the file system has locks.
 
-    The file `.lock` names the process that holds the lock or held it last; the lock ends with that process, however it
-    ends.
+    The file `.lock` names the process that holds the lock or held it last. The lock ends with that process in any case.
 
     Raises:
-        RegardError: on entering, if another process holds the lock (its name is in the text), or if the folder cannot
-            be written to.
+        RegardError: on entering, if another process holds the lock, or if the folder is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,8 +30,8 @@ class Lock:
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             file = (self._folder / NAME).open("a+", encoding="utf-8")
-        if _taken(file):
-            error = _refusal(self._folder, file)
+        if _is_locked(file):
+            error = _locked_error(self._folder, file)
             file.close()
             raise error
         file.truncate(0)
@@ -49,20 +47,20 @@ class Lock:
 
 
 def check_free(folder: Path) -> None:
-    """Refuses a folder that another process is training in; nothing is created or changed."""
+    """Raises `RegardError` if another process is training in a folder; nothing is created or changed."""
     if (folder / NAME).is_file():
         with (folder / NAME).open(encoding="utf-8") as file:
-            if _taken(file):
-                raise _refusal(folder, file)
+            if _is_locked(file):
+                raise _locked_error(folder, file)
 
 
-def _refusal(folder: Path, file: IO[str]) -> RegardError:
+def _locked_error(folder: Path, file: IO[str]) -> RegardError:
     file.seek(0)
     holder = file.readline().strip() or "another process"
     return RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
 
 
-def _taken(file: IO[str]) -> bool:
+def _is_locked(file: IO[str]) -> bool:
     try:
         import fcntl
 

@@ -1,4 +1,4 @@
-"""The metrics of a run: `metrics.jsonl`, and TensorBoard if it is configured."""
+"""The log of a run's metrics: `metrics.jsonl`, and TensorBoard if configured."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ LINE_KEYS = ("kind", "step", "epoch", "timing")
 
 class MetricsLog:
     """Appends lines to a file, each a JSON object with `kind` (train, validation or averaged), `step`, `epoch`, metrics
-    by name, and `timing`, the only part in which two runs with the same seed differ.
-
-    Values that are not finite become null, because JSON cannot write them.
+    by name, and `timing`, the only part in which two runs with the same seed differ. Non-finite values become null.
 
     Raises:
         RegardError: if the file cannot be written, for example because the disk is full.
@@ -34,7 +32,7 @@ class MetricsLog:
         self._writer: Any = None
 
     def cut(self, step: int) -> None:
-        """Removes the lines after a step, those of an unfinished end, and a line that a kill cut short."""
+        """Removes the lines after a step, those of the end of a run, and a line that a kill truncated."""
         length = 0
         for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
@@ -64,9 +62,7 @@ class MetricsLog:
         """Appends a line."""
         clash = [name for name in LINE_KEYS if name in figures]
         if clash:
-            raise RegardError(
-                f"A metric may not be called {clash[0]!r}: lines of metrics.jsonl have another value of that name."
-            )
+            raise RegardError(f"A metric may not be named {clash[0]!r}, which is another value in metrics.jsonl.")
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch}
         line |= {name: _plain(value) for name, value in figures.items()}
         line["timing"] = {name: _plain(value) for name, value in timing.items()}
@@ -86,14 +82,14 @@ class MetricsLog:
 
     def close(self) -> None:
         """Closes the files."""
-        with suppress(OSError):  # a full disk was reported when it was written to
+        with suppress(OSError):  # a full disk was reported by `write`
             self._file.close()
         if self._writer is not None:
             self._writer.close()
 
 
 def check_tensorboard() -> None:
-    """Refuses `training.tensorboard` if tensorboard is not installed."""
+    """Raises `ConfigError` for `training.tensorboard` if tensorboard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
             "training.tensorboard is on, but tensorboard is not installed. "

@@ -1,4 +1,4 @@
-"""The training loop: step, validate, save, until the configuration or a signal ends it; batches are prepared ahead."""
+"""The training loop: steps, validations and checkpoints until the configuration or a signal ends it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rich.console import Console
 from regard import weights
 from regard.config.schema import TrainingConfig
 from regard.files import clean
-from regard.training import archive, device, processes
+from regard.training import device, processes
 from regard.training.accumulation import make_batches
 from regard.training.allocator import keep_memory
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
-from regard.training.manifest import Manifest
+from regard.training.manifest import Manifest, drop_replaced
 from regard.training.outcome import Outcome
 from regard.training.progress import Display
 from regard.training.report import RunReport, SilentReport
@@ -49,38 +49,37 @@ def train(
 ) -> Outcome:
     """Trains, or resumes the run in the folder bit for bit.
 
-    The folder gets what `trainee.save` writes for prediction (with the best weights so far; at the end, with those or
-    the mean of the last validations, whichever is better), `metrics.jsonl` (`regard.training.log`),
-    `pictures/step-00000500/`, `checkpoints/` (`regard.training.checkpoint`), `run.json` (`regard.training.manifest`),
-    and `outcome.json` once the run is finished. Files that the run did not write are never touched. A finished run
-    returns at once. The caller has to check that a used folder belongs to the same configuration (`read_state`).
+    The folder gets the files of `trainee.save` (with the best weights so far; at the end, with those or the mean of the
+    last validations, whichever is better), `metrics.jsonl` (`regard.training.log`), `pictures/step-00000500/`,
+    `checkpoints/` (`regard.training.checkpoint`), `run.json` (`regard.training.manifest`), and at the end
+    `outcome.json`. Other files are never touched. A finished run returns immediately. The caller checks that an
+    existing run has the same configuration (`read_state`).
 
-    Processes that `torchrun` has started train together, each with its part of every batch (`DivisibleTrainee`). They
-    make the steps of a single process, up to rounding. Only the first process writes and prints; all read the folder.
+    Processes that `torchrun` has started train together, each on its part of every batch (`DivisibleTrainee`), and make
+    the steps of a single process, up to rounding. Only the first process writes and prints; all read the folder.
 
-    On a CPU the process keeps the memory that it frees, from here to its end (`regard.training.allocator`).
+    On a CPU the process then keeps freed memory until it ends (`regard.training.allocator`).
 
-    Validation never changes what is trained: the states of all random generators are restored after it. At the end the
-    module holds the weights that are saved; after an interruption, those of the last step.
+    Validation does not affect training: the states of all random generators are restored after it. At the end the
+    module has the saved weights; after an interruption, those of the last step.
 
     Args:
         trainee: the model with its data and its loss.
-        config: the section `training` of a configuration. The trainee has to follow `batch_tokens`, `label_smoothing`,
-            `compile` and the keys about feedback (`regard.training.feedback`).
+        config: the section `training` of a configuration. The trainee applies `batch_tokens`, `label_smoothing`,
+            `compile` and the keys of feedback (`regard.training.feedback`).
         folder: the run folder, created if necessary.
         seed: of all random draws; it seeds the global generators of torch, numpy and Python.
-        select: the metric of validations that chooses the best weights, stops early and lowers the rate of `plateau`.
+        select: the metric of validations that selects the best weights, stops early and lowers the rate of `plateau`.
         larger_is_better: whether larger values of that metric are better.
         console: where to print; the standard error if None.
-        stop: an event that ends training as Ctrl-C does when another thread sets it.
-        lock: the lock of the folder, if the caller has entered it already.
+        stop: an event by which another thread ends training, as Ctrl-C does.
+        lock: the lock of the folder, if the caller has already entered it.
 
     Raises:
         ConfigError: for a device that does not exist, an unknown metric, or TensorBoard that is not installed.
         DataError: for damaged files of the run.
-        RegardError: for a loss that is not finite (the text names step and batch; the last checkpoint stays); for a
-            folder that another process is training in, that cannot be written to, or that has other files under names
-            that the run writes.
+        RegardError: for a non-finite loss (the text names step and batch; the last checkpoint remains), or a folder in
+            which another process trains, that is not writable, or that has other files under names of the run.
     """
     with processes.joined(device.choose(config.device)), processes.silence():
         finished = processes.first(partial(Outcome.read, folder))
@@ -103,13 +102,13 @@ def train(
 
 
 def _tidied(folder: Path) -> Manifest:
-    """The manifest of a folder, after what a kill left half done is removed or finished."""
+    """The manifest of a folder, after removing or finishing operations that a kill interrupted."""
     clean(folder, folder / "checkpoints", folder / "checkpoints" / "weights")
     manifest = Manifest(folder)
     if manifest.clearing:
         manifest.clear()
     elif (folder / "model.safetensors").exists():
-        archive.drop(folder)
+        drop_replaced(folder)
     return manifest
 
 
@@ -119,7 +118,7 @@ def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Ou
     try:
         weights.restore(module, Checkpoints(folder).load_weights(outcome.weights))
     except FileNotFoundError as error:
-        display.say(f"  {error.filename} was removed, so the module keeps its weights.")
+        display.say(f"  {error.filename} was removed; the module keeps its weights.")
     return outcome
 
 
@@ -143,9 +142,9 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
 
 
 class Interruption:
-    """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
+    """A context in which Ctrl-C and SIGTERM set `stop`; a further Ctrl-C raises KeyboardInterrupt.
 
-    Handlers are installed in the main thread only, as Python requires, and the former ones are restored afterwards.
+    Handlers are installed in the main thread only, as Python requires, and restored afterwards.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:
@@ -169,7 +168,7 @@ class Interruption:
             raise KeyboardInterrupt
         self.signal = number
         self.stop.set()
-        # A handler may interrupt another write, so it writes without Python's buffers.
+        # the handler may interrupt another write, so it bypasses Python's buffers
         if processes.is_first():
             os.write(2, b"\nStopping after this step. Press Ctrl-C to stop at once.\n")
 
@@ -178,14 +177,13 @@ ItemT = TypeVar("ItemT")
 MadeT = TypeVar("MadeT")
 
 DEPTH = 4
-"""The number of items that are ready or in preparation."""
+"""The number of items that are prepared ahead."""
 
 
 class Prefetch(Generic[ItemT, MadeT]):
-    """Iterates over pairs of an item and the result of `make` for it, which is computed in another thread.
+    """An iterator of pairs of an item and `make(item)`, computed in another thread, which ends with the context.
 
-    An error of `make` is raised when its item is due. `waited` is the number of seconds that the consumer has waited.
-    As a context manager it ends the thread on leaving.
+    An error of `make` is raised when its item is due. `waited` is the time that the consumer has waited, in seconds.
     """
 
     def __init__(self, make: Callable[[ItemT], MadeT], items: Iterable[ItemT]) -> None:

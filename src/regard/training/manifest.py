@@ -1,16 +1,21 @@
-"""The list of the files that a run wrote into its folder."""
+"""The files that a run wrote into its folder, and the former run in `.replaced/`."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RegardError, newer_format
-from regard.files import replace_text
+from regard.files import create_folder, remove_folder, replace_text, writing
 
 NAME = "run.json"
+REPLACED = ".replaced"
+"""A folder with the whole former run: a model that loads, with its log and its checkpoints. At every moment either it
+or the run folder itself has a model."""
 FORMAT = 1
 CHECKPOINTS = (
     "checkpoints/latest",
@@ -29,10 +34,10 @@ BEFORE_MANIFESTS = ("model.safetensors", "config.yaml", "source.json", "target.j
 
 
 class Manifest:
-    """The list of the files that a run wrote into its folder; it is kept in `run.json` there.
+    """The list of the files that a run wrote into its folder, stored there in `run.json`.
 
-    A name is put on the list before its file is written, so that no kill leaves a file that is not on it. A file that
-    existed before is the user's: it is never replaced, moved or deleted.
+    A name is listed before its file is written, so that no kill leaves an unlisted file. A file that existed before is
+    the user's and is never replaced, moved or deleted.
 
     Raises:
         DataError: for a `run.json` that cannot be read or is of a newer format.
@@ -50,7 +55,7 @@ class Manifest:
         """Whether the files are being deleted to make room for another run."""
 
     def claim(self, names: Iterable[str]) -> list[str]:
-        """Puts names on the list before their files are written, and returns those that may be written.
+        """Lists names before their files are written, and returns those that may be written.
 
         Args:
             names: relative to the folder; they may be patterns of `Path.glob`.
@@ -60,7 +65,7 @@ class Manifest:
         foreign = [str(path.relative_to(self._folder)) for name in unlisted for path in self._folder.glob(name)]
         if foreign:
             raise RegardError(
-                f"{self._folder} has files of yours under names that the run writes: {', '.join(sorted(foreign))}.\n"
+                f"{self._folder} already has files that the run would write: {', '.join(sorted(foreign))}.\n"
                 "  Move them elsewhere, or choose another folder for the run (--output)."
             )
         if unlisted or not (self._folder / NAME).exists():
@@ -69,7 +74,7 @@ class Manifest:
         return [name for name in names if name not in self._left]
 
     def leave(self, name: str) -> None:
-        """Leaves a file to the user, who has changed it: the run never writes it again."""
+        """Leaves a file that the user has changed to the user: the run never writes it again."""
         if name not in self._left:
             self._names.pop(name, None)
             self._left[name] = None
@@ -83,7 +88,7 @@ class Manifest:
     def clear(self) -> None:
         """Deletes the files of the run, the model's weights first; `run.json` stays.
 
-        A kill leaves `clearing` set, so that the next process calls this again.
+        After a kill `clearing` remains set, so that the next process calls this again.
         """
         if not self.clearing:
             self.clearing = True
@@ -106,8 +111,39 @@ class Manifest:
         replace_text(self._folder / NAME, json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
 
 
+def set_aside(folder: Path) -> None:
+    """Moves the run of a folder to `.replaced/`; files that the run did not write stay where they are.
+
+    A run without a model is deleted, and `.replaced/` is not changed. The files are moved by hard links: first all
+    files are linked, then the folder `.replaced/` appears, then the files of the run folder are deleted
+    (`Manifest.clear`).
+    """
+    manifest = Manifest(folder)
+
+    def link(partial: Path) -> None:
+        for path in manifest.files():
+            target = partial / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, target)
+            except OSError:  # a file system without links
+                shutil.copy2(path, target)
+
+    if (folder / "model.safetensors").exists() and not manifest.clearing:
+        create_folder(folder / REPLACED, link)
+    with writing(folder):
+        manifest.clear()
+
+
+def drop_replaced(folder: Path) -> None:
+    """Removes the former run, when the folder has a new model."""
+    if (folder / REPLACED).exists():
+        with writing(folder):
+            remove_folder(folder / REPLACED)
+
+
 def is_run(folder: Path) -> bool:
-    """Whether a training has begun in a folder."""
+    """Whether a folder has a run, finished or not."""
     return any((folder / name).is_file() for name in (NAME, "checkpoints/latest", "outcome.json"))
 
 
@@ -131,6 +167,6 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _inside(name: str) -> bool:
-    """Whether a name, perhaps from a damaged file, lies inside the folder and is no pattern of everything in it."""
+    """Whether a name, perhaps from a damaged file, is inside the folder and not a pattern that matches everything."""
     parts = Path(name).parts
     return bool(parts) and not Path(name).is_absolute() and ".." not in parts and not set(parts) & {"*", "**"}

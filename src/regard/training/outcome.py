@@ -1,4 +1,4 @@
-"""How a run ended, and how far a run has come."""
+"""The outcome of a finished run, and the state of any run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ StopReason = Literal["epochs", "max_steps", "early_stopping", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Args:
         steps: optimiser steps made.
         epochs: completed passes over the data.
         best: the best value of the selected metric; None if there was no validation.
         best_step: the step of that validation.
-        stop_reason: what ended the run; only an "interrupted" run can be resumed.
-        seconds: seconds of training, resumed runs included.
-        metrics: the validation of the model that is saved in the run folder.
-        weights: the steps of the validations whose weights are averaged in that model. A single step if no mean is
-            taken, or if the mean was worse than the best single validation.
+        stop_reason: only an "interrupted" run can be resumed.
+        seconds: seconds of training, including those before interruptions.
+        metrics: of the model in the run folder.
+        weights: the steps of the validations whose weights are averaged in that model; a single step without a mean, or
+            if the mean was no better than the best validation.
         signal: the number of the signal that interrupted the run, if any; the exit status is 128 more.
     """
 
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def ended(self) -> str:
-        """That the run is over, and by which key."""
+        """The message that the run has ended, with the key that ended it."""
         return f"this run has already ended, after {counted(self.steps, 'step|steps')} (training.{self.stop_reason})."
 
     def write(self, folder: Path) -> None:
@@ -67,13 +67,13 @@ class Outcome:
         except (ValueError, TypeError) as error:
             raise DataError(
                 f"{path}: not the outcome of a run ({error}).\n"
-                "  Remove the file; the same command then finishes the run again."
+                "  Remove the file, and repeat the command, which finishes the run again."
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How far a run has come, finished or not."""
+    """The progress of a run, finished or not."""
 
     step: int
     epoch: int
@@ -81,7 +81,7 @@ class RunState:
 
 
 def read_state(folder: Path) -> RunState | None:
-    """How far the run of a folder has come; None if it was never started, or killed before its first checkpoint."""
+    """The progress of the run of a folder; None without a run or a first checkpoint."""
     outcome = Outcome.read(folder)
     if outcome is not None:
         return RunState(outcome.steps, outcome.epochs, finished=True)

@@ -1,4 +1,4 @@
-"""The precision of the forward pass, and what is checked before a training writes into its folder."""
+"""The precision of the forward pass, and checks before a training writes into its folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from regard.training.schedule import Schedule
 from regard.training.trainee import Trainee
 
 SMALLEST_SCALE = 2.0**-10
-"""If gradients overflow float16 even at this scale of the loss, the loss itself is not finite."""
+"""The scale of the loss at which float16 gradients overflow only if the loss is not finite."""
 
 
 def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
-    """Refuses a precision that torch cannot train the module in."""
+    """Raises `ConfigError` for a precision in which torch cannot train the module."""
     if name == "float16" and device.type == "cpu" and any(isinstance(part, nn.LSTM) for part in module.modules()):
         raise ConfigError(
             "an LSTM cannot be trained in float16 on a CPU: oneDNN has no such layer with gradients. Use precision "
@@ -35,17 +35,17 @@ def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
 
 
 def weights_of_products(module: nn.Module) -> list[Tensor]:
-    """The weights and biases in float32, each once, of linear maps and recurrent layers, if they are trained."""
+    """The trained float32 weights and biases of linear maps and recurrent layers, each once."""
     kinds = Linear, AbstractRecurrentLayer
     parameters = (p for part in module.modules() if isinstance(part, kinds) for p in part.parameters(recurse=False))
     return list(dict.fromkeys(p for p in parameters if p.requires_grad and p.dtype == torch.float32))
 
 
 class Precision:
-    """Autocasting and, for float16 only, scaling of the loss; steps whose gradients overflow are skipped.
+    """Autocasting and, for float16, scaling of the loss; steps whose gradients overflow are skipped.
 
     Args:
-        weights: those that are converted together before each forward pass, and not one by one where they are read.
+        weights: weights that are converted together before each forward pass, instead of one by one.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Precision:
             yield
 
     def backward(self, loss: Tensor) -> None:
-        """Computes the gradients of a loss and adds them."""
+        """Accumulates the gradients of a loss."""
         self._scaler.scale(loss).backward()
 
     def unscale(self, optimizer: Optimizer) -> None:
@@ -87,11 +87,7 @@ class Precision:
         self._scaler.update()
 
     def check(self) -> None:
-        """Refuses to go on where no scale is small enough; waits for the device.
-
-        Raises:
-            RegardError: for gradients that overflow at every scale.
-        """
+        """Raises `RegardError` if gradients overflow at every scale; waits for the device."""
         if self.may_overflow and self._scaler.get_scale() < SMALLEST_SCALE:
             raise RegardError(
                 "float16 gradients overflow at every scale: the loss itself is not finite. "
@@ -109,7 +105,7 @@ class Precision:
 
 
 def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
-    """Refuses a training that could not make its first step."""
+    """Raises `ConfigError` or `RegardError` for a training that could not make its first step."""
     Precision(config.precision, device.choose(config.device))
     Schedule(config, total_steps=0)
     if config.tensorboard:

@@ -1,7 +1,7 @@
-"""Communication of the processes that train or predict together, which `torchrun` starts.
+"""Communication between the processes that `torchrun` starts, which train or predict together.
 
-A single process needs none of this, and every function here then returns at once. All processes make the same calls in
-the same order. Values are exchanged between CPUs (gloo), gradients between GPUs if there are any (nccl).
+All processes make the same calls in the same order; with a single process every function returns immediately. Values
+are exchanged between CPUs (gloo), gradients between GPUs if there are any (nccl).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from regard.errors import ConfigError, ElsewhereError, RegardError
 ValueT = TypeVar("ValueT")
 
 WAIT = timedelta(hours=6)
-"""The longest time that a process waits for a running one. It does not wait for one that has ended."""
+"""The longest time that a process waits for another running one."""
 
 
 def num_started() -> int:
-    """The number of processes that were started together, whether or not they have joined."""
+    """The number of processes that were started together, before or after joining."""
     return size() if _joined() else int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -42,13 +42,13 @@ def rank() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process prints and writes for all."""
+    """Whether this is the process that prints and writes."""
     return rank() == 0
 
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Joins the processes that were started together into a group, which then lasts until they end.
+    """Joins the processes that were started together into a group, until they end.
 
     Does nothing for a single process, or if there is a process group already.
     """
@@ -60,8 +60,8 @@ def joined(device: torch.device) -> Iterator[None]:
         if size() == 1 or not _is_broken(error):
             raise
         raise RegardError(
-            f"Process {rank() + 1} of {size()}: another process of this run has ended, so this one ends too. The "
-            "reason is in the messages above or below. The same command continues from the last checkpoint."
+            f"Process {rank() + 1} of {size()} ends because another process of this run has ended; its messages have "
+            "the reason. The same command continues from the last checkpoint."
         ) from error
 
 
@@ -81,7 +81,7 @@ def _leave() -> None:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Inside the block only the first process writes to the standard error."""
+    """Inside the context only the first process writes to the standard error."""
     if is_first():
         yield
         return
@@ -91,7 +91,7 @@ def silence() -> Iterator[None]:
 
 @contextmanager
 def held(make: Callable[[], AbstractContextManager[ValueT]]) -> Iterator[ValueT | None]:
-    """Enters a context in the first process only, and yields its value; the others get None.
+    """Enters a context in the first process only, and yields its value; None in the others.
 
     Raises:
         ElsewhereError: in the others, if entering fails in the first.
@@ -103,7 +103,7 @@ def held(make: Callable[[], AbstractContextManager[ValueT]]) -> Iterator[ValueT 
 
 
 def local_device(kind: str) -> torch.device:
-    """The device of this process, of the kind cpu or cuda; several processes on a machine use one GPU each."""
+    """The device of this process, cpu or cuda; several processes on a machine use one GPU each."""
     if kind != "cuda" or num_started() == 1:
         return torch.device(kind)
     index, num_gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
@@ -117,7 +117,7 @@ def local_device(kind: str) -> torch.device:
 
 
 def summed(values: Tensor) -> Tensor:
-    """The sums over all processes of a tensor; a tensor on the CPU is summed in place."""
+    """The sum of a tensor over all processes; on the CPU it is computed in place."""
     if size() == 1:
         return values
     here = values.to("cpu")
@@ -160,7 +160,7 @@ def first(function: Callable[[], ValueT]) -> ValueT:
 
 
 def local_part(values: Sequence[ValueT]) -> Sequence[ValueT]:
-    """This process's part of the values: every n-th of them, for n processes."""
+    """This process's part of the values: every n-th, for n processes."""
     return values[rank() :: size()]
 
 
@@ -177,7 +177,7 @@ def merged(parts: Sequence[Sequence[ValueT]]) -> list[ValueT]:
 
 
 def _is_broken(error: RuntimeError) -> bool:
-    """Whether the error is that another process has ended."""
+    """Whether the cause of the error is the end of another process."""
     text = str(error).lower()
     return isinstance(error, dist.DistError) or "gloo" in text or "nccl" in text or "connection closed" in text
 
@@ -191,10 +191,10 @@ ResultT = TypeVar("ResultT")
 
 
 def in_order(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> Generator[ResultT, None, None]:
-    """The result of `work` for each item, in order, in the first process; the others work too, and yield nothing.
+    """The result of `work` for each item, in order, in the first process; the others also work, but yield nothing.
 
     Only the first process reads the stream. Each process works on one item at a time, so memory does not grow with the
-    stream. All processes end once the first one stops iterating or any of them fails.
+    stream. All processes end when the first one stops iterating or any of them fails.
 
     Args:
         items: the stream, read in the first process only.
@@ -202,7 +202,7 @@ def in_order(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> Genera
 
     Raises:
         Exception: in the first process, the error of `work`, after all results that come before it in order.
-        ElsewhereError: in the others, if the first process cannot read on.
+        ElsewhereError: in the others, if the first process cannot read the stream.
     """
     if size() == 1:
         yield from map(work, items)
@@ -217,7 +217,7 @@ def in_order(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> Genera
             try:
                 yield from result or ()
             except GeneratorExit:
-                if not has_failed:  # the others still wait for items
+                if not has_failed:  # the others are waiting for items
                     first(list)
                 raise
         if has_failed:

@@ -1,4 +1,4 @@
-"""The progress of a run: a bar on a terminal, plain lines elsewhere."""
+"""The display of a run: a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from regard.errors import counted, printable
 from regard.training.tally import PER_SECOND
 
 SHOWN_WAITING = 0.05
-"""The share of time spent waiting for batches from which on it is shown."""
+"""The share of time spent waiting for batches from which it is shown."""
 SHORTEST_BAR = 11
-"""Columns of the bar, and of the blanks between it and the texts, below which figures are left out."""
+"""The least number of columns of the bar and the blanks around it; below it, figures are left out."""
 
 
 def say(text: object) -> None:
-    """Prints a message about a training to the standard error; what a terminal would obey is written as an escape."""
+    """Prints a message about a training to the standard error, with control characters escaped."""
     print(printable(str(text)), file=sys.stderr)
 
 
 class Display:
-    """Shows a run. On a terminal a bar shows what changes with every step; elsewhere lines of metrics are printed.
+    """The display of a run: a bar that changes with every step on a terminal, lines of metrics elsewhere.
 
     Args:
         console: where to print; the standard error if None.
@@ -56,7 +56,7 @@ class Display:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Prints a line without markup; what a terminal would obey is written as an escape."""
+        """Prints a line without markup, with control characters escaped."""
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def advance(
@@ -68,10 +68,10 @@ class Display:
         *,
         remaining: float | None = None,
     ) -> None:
-        """Moves the bar: step, loss, pace and the time that is left, which fit into 80 columns.
+        """Moves the bar, with step, loss, pace and remaining time in 80 columns.
 
         Args:
-            remaining: seconds that the rest will take; None if that cannot be told yet.
+            remaining: seconds; None if it is too early for an estimate.
         """
         if self._bar is not None:
             left = "-:--:--" if remaining is None else _clock(remaining)
@@ -88,7 +88,7 @@ class Display:
             )
 
     def remaining(self, seconds: float, *, at_most: bool) -> None:
-        """Prints how long the rest will take, unless there is a bar, which shows it."""
+        """Prints the remaining time, unless a bar shows it."""
         if self._bar is None:
             minutes = round(seconds / 60)
             amount = "Less than a minute" if minutes < 1 else f"About {counted(minutes, 'minute|minutes')}"
@@ -97,14 +97,13 @@ class Display:
     def metrics(
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
     ) -> None:
-        """Prints a line of metrics, except those of training if there is a bar, which shows them."""
+        """Prints a line of metrics, except those of training if a bar shows them."""
         if kind == "train" and self._bar is not None:
             return
         self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{_pace(timing)}")
 
 
 def _text(template: str) -> TextColumn:
-    """A column on a single line; where there is little room, the bar is shorter."""
     return TextColumn(template, markup=False, table_column=Column(no_wrap=True))
 
 
@@ -123,7 +122,7 @@ def _figures(figures: Mapping[str, float]) -> str:
 
 
 def _pace(timing: Mapping[str, float]) -> str:
-    """Symbols, or what else a trainee counts, per second; empty for a validation, which has no such figure."""
+    """Symbols, or other units of a trainee, per second; empty for a validation."""
     rates = [f"{rate:,.0f} {name.removesuffix(PER_SECOND)}/s" for name, rate in timing.items() if PER_SECOND in name]
     if not rates:
         return ""

@@ -1,4 +1,4 @@
-"""The report of a run: how far it has come, lines of metrics in a file and on the screen, samples, pictures."""
+"""The report of a run: its position and pace, metrics in a file and on the screen, samples, pictures."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from regard.training.tally import SYMBOLS, MetricSums
 from regard.training.trainee import Validation
 
 FIRST_STEPS, TIMED_STEPS, KEPT_STEPS = 5, 50, 200
-"""The first steps of a process fill caches and do not count; an estimate needs so many others; the last ones count."""
+"""The first steps of a process, which fill caches and do not count; the steps that an estimate needs; those it
+averages."""
 
 
 @dataclass(slots=True)
 class Position:
-    """How far a run has come; plain values.
+    """The position of a run; plain values.
 
     Args:
         step: optimiser steps made.
         epoch: epochs completed.
-        batch: used batches of the epoch that is not completed.
+        batch: used batches of the current epoch.
         seconds: seconds of training and validation.
         averaged: the steps of the validations whose weights are averaged if the run ends now.
     """
@@ -50,7 +51,7 @@ class Position:
 
 @dataclass
 class Pace:
-    """The seconds of a process's last steps, and of its last validation, without the pictures that few of them draw."""
+    """The seconds of a process's last steps, and of its last validation without pictures."""
 
     made: int = 0
     steps: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
@@ -63,21 +64,20 @@ class Pace:
             self.steps.append(seconds)
 
     def remaining(self, steps: int, validations: int) -> float | None:
-        """Seconds for so many further steps and validations; None if too few have been timed to tell."""
+        """The seconds of further steps and validations; None if too few have been timed."""
         if len(self.steps) < TIMED_STEPS or (validations and self.validation is None):
             return None
         return steps * sum(self.steps) / len(self.steps) + validations * (self.validation or 0.0)
 
 
 GROWTH, DRAWING_SHARE, FIRST_DRAWING = 3, 0.05, 2.0
-"""Pictures are drawn at the end, and before it when training has taken so many times the steps of the last ones: most
-at the beginning, where the alignment forms. Those before the end may take this share of the time so far; the first
-drawing is expected to take so many seconds, and each other one as many as the one before it. Without this bound
-drawings took as long as the training of a small model."""
+"""Pictures are drawn at the end, and before it when the step number has grown by the factor GROWTH since the last ones,
+so mostly at the beginning, where the alignment forms. Before the end they may take DRAWING_SHARE of the time so far; a
+drawing is expected to take as long as the one before it, and the first FIRST_DRAWING seconds."""
 
 
 class RunReport:
-    """Reports the progress of a run; a context manager."""
+    """The report of a run, as a context manager."""
 
     def __init__(
         self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest, *, counted: str = SYMBOLS
@@ -98,7 +98,7 @@ class RunReport:
         self._log.close()
 
     def resume(self, step: int) -> None:
-        """Removes what was written after a step."""
+        """Removes the log after a step."""
         self._log.cut(step)
         if self._config.tensorboard:
             self._log.add_tensorboard(self._folder / "tensorboard", step)
@@ -120,7 +120,7 @@ class RunReport:
         """Moves the bar after a step and, if due, writes a line.
 
         Args:
-            remaining: seconds until they are made; None if that cannot be told yet.
+            remaining: seconds until the end; None if it is too early for an estimate.
         """
         figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing(self._counted)
         self._display.advance(position.step, total, figures, timing, remaining=remaining)
@@ -130,11 +130,7 @@ class RunReport:
     def validation(
         self, validation: Validation, position: Position, *, kind: str, seconds: float, is_last: bool
     ) -> None:
-        """Writes a line, shows the samples and draws the pictures, if they are due.
-
-        Args:
-            is_last: whether no other validation follows, so that pictures are drawn in any case.
-        """
+        """Writes a line, shows the samples, and draws pictures if they are due or no validation follows."""
         self._line(kind, position, validation.metrics, {"seconds": seconds})
         for line in validation.samples[: self._config.samples]:
             self._display.say(f"  {line}")
@@ -156,12 +152,12 @@ class RunReport:
         self._all_drawings += self._drawing
 
     def _can_draw(self, position: Position) -> bool:
-        """Whether enough steps were taken since the last pictures, and enough time for others."""
+        """Whether enough steps have been made since the last pictures, and there is time for others."""
         is_due = position.step >= GROWTH * self._last_drawn(position.step)
         return is_due and self._all_drawings + self._drawing <= DRAWING_SHARE * position.seconds
 
     def _last_drawn(self, step: int) -> int:
-        """The last step before this one that has pictures; 0 if none has."""
+        """The last step before this one with pictures; 0 if there is none."""
         names = (re.fullmatch(r"step-(\d+)", path.name) for path in self._folder.glob("pictures/step-*"))
         return max((drawn for name in names if name is not None and (drawn := int(name[1])) < step), default=0)
 
@@ -170,7 +166,7 @@ class RunReport:
         self._display.say(text)
 
     def remaining(self, seconds: float) -> None:
-        """Shows how long the rest will take, unless a bar shows it: at first, and each time that half of it is over."""
+        """Shows the remaining time: at first, and each time that it has halved."""
         if seconds <= self._shown_remaining / 2:
             self._shown_remaining = seconds
             self._display.remaining(seconds, at_most=self._config.early_stopping is not None)
@@ -182,7 +178,7 @@ class RunReport:
 
 
 class SilentReport(RunReport):
-    """The report of processes other than the first, which do not print or write."""
+    """The report of processes other than the first, which neither print nor write."""
 
     def __init__(self, folder: Path) -> None:
         self.manifest = Manifest(folder)

@@ -1,25 +1,30 @@
-"""A run: the state that must be saved to resume it, and its operations, which `regard.training.loop` calls in order."""
+"""A run: its operations, which `regard.training.loop` calls in order, and the state that a checkpoint saves."""
 
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Generator
 
 from regard import weights
 from regard.config.schema import TrainingConfig
 from regard.errors import counted
 from regard.files import publish
-from regard.training import archive, device, processes, randomness
+from regard.training import device, processes
 from regard.training.accumulation import Accumulation, accumulations
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
+from regard.training.manifest import drop_replaced
 from regard.training.outcome import Outcome, StopReason
 from regard.training.report import Pace, Position, RunReport
 from regard.training.schedule import Plateau, Schedule
@@ -58,7 +63,7 @@ class Run:
         self.generator = torch.Generator(self.device)
         self.position, self.tally, self.diagnosis = Position(), MetricSums(), Diagnosis()
         self.checkpoints = Checkpoints(folder)
-        randomness.seed(seed + processes.rank() * SEED_STRIDE, self.generator)
+        _seed(seed + processes.rank() * SEED_STRIDE, self.generator)
         step = processes.first(lambda: self.checkpoints.sound(lambda text: report.say(f"warning: {text}")))
         if step is not None:
             with self.stepper.exchange.whole(keep=True):
@@ -66,12 +71,12 @@ class Run:
             self._restore(state)
         self.report.resume(self.position.step)
         self._pace = Pace()
-        self._told = False
+        self._has_warned = False
         self._saved_at = time.monotonic()
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the run ends now, or None. It follows from what a checkpoint holds."""
+        """Why the run ends now, or None; a function of what a checkpoint saves."""
         if self.config.early_stopping is not None and self.selection.stale >= self.config.early_stopping:
             return "early_stopping"
         if self.config.max_steps is not None and self.position.step >= self.config.max_steps:
@@ -92,19 +97,19 @@ class Run:
         """Makes an optimiser step.
 
         Args:
-            started: on the clock of `time.perf_counter`, when the wait for the batches began.
+            started: the time of `time.perf_counter` at which the wait for the batches began.
         """
         learning_rate = self.schedule.learning_rate(self.position.step + 1)
         if not self.module.training:
             self.module.train()
-        known = self.stepper(
+        figures_now = self.stepper(
             list(zip(accumulation.batches, batches)),
             step=self.position.step,
             learning_rate=learning_rate,
             generator=self.generator,
         )
-        if self.device.type == "cuda" and self.stepper.unrecorded is not None and not self._told:
-            self._told = True
+        if self.device.type == "cuda" and self.stepper.unrecorded is not None and not self._has_warned:
+            self._has_warned = True
             self.report.say(f"Steps are not recorded: {self.stepper.unrecorded}.")
         done = accumulation.end == accumulation.size
         self.position.step += 1
@@ -112,7 +117,7 @@ class Run:
         ends, every = self.stop_reason is not None, self.config.validate_every
         due = ends or self.position.step % self.config.log_every == 0
         validates = ends or (done if every is None else self.position.step % every == 0)
-        for figures in known + (self.stepper.read() if due or validates else []):
+        for figures in figures_now + (self.stepper.read() if due or validates else []):
             self.tally.add(figures)
         seconds = time.perf_counter() - started
         self.position.seconds += seconds
@@ -142,18 +147,15 @@ class Run:
         step = self.position.step
         improved = self.selection.observe(validation.metrics, step, concern=validation.concern)
         self.schedule.observe(improved=improved)
-        self._tell(
-            self.diagnosis.observe(
-                validation.metrics, focus=validation.focus, step=step, alignment=validation.alignment
-            )
-        )
+        focus, alignment = validation.focus, validation.alignment
+        self._warn(self.diagnosis.observe(validation.metrics, focus=focus, step=step, alignment=alignment))
         if self._averages:
             self.position.averaged = (*self.position.averaged, step)[-self.config.average_checkpoints :]
         with self.stepper.exchange.whole():
             processes.first(partial(self._keep, improved=improved))
 
     def _keep(self, *, improved: bool) -> None:
-        """Writes the weights of the last validation, if they may be needed."""
+        """Writes the weights of the last validation if the final model may need them."""
         if improved or self._averages:
             self.checkpoints.save_weights(self.module, self.position.step, best=improved)
         if improved:
@@ -173,7 +175,7 @@ class Run:
             "diagnosis": dataclasses.asdict(self.diagnosis),
             "optimizer": self.stepper.state(),
             "scaler": self.stepper.precision.state(),
-            "random": processes.gathered(randomness.capture(self.generator)),
+            "random": processes.gathered(_random_states(self.generator)),
         }
         save = partial(self.checkpoints.save, self.module, state)
         with self.stepper.exchange.whole():
@@ -182,7 +184,7 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last checkpoint is old enough for another."""
+        """Whether it is time for the next checkpoint."""
         return time.monotonic() - self._saved_at >= 60.0 * self.config.save_every_minutes
 
     def finish(self, reason: StopReason) -> Outcome:
@@ -198,7 +200,7 @@ class Run:
             final, metrics, concern = set(self.position.averaged), dict(averaged.metrics), averaged.concern
         with self.stepper.exchange.whole():
             processes.first(self._publish)
-        self._tell(self.diagnosis.end(concern))
+        self._warn(self.diagnosis.end(concern))
         self.report.sync()
         outcome = self.outcome(reason, metrics=metrics, final=final)
         processes.first(partial(outcome.write, self.folder))
@@ -207,7 +209,7 @@ class Run:
         return outcome
 
     def _close(self, final: set[int]) -> None:
-        """Leaves of the checkpoints what `keep_checkpoints` says."""
+        """Removes checkpoints according to `keep_checkpoints`."""
         assert self.selection.step is not None
         if self.config.keep_checkpoints == "none":
             self.checkpoints.remove()
@@ -226,7 +228,7 @@ class Run:
 
         Args:
             metrics: of the model in the folder.
-            final: the steps of the validations whose mean that model is; the best validation if None.
+            final: the steps of the validations whose mean is that model; the best validation if None.
             signal: the number of the signal that interrupted the run, if any.
         """
         return Outcome(
@@ -275,29 +277,29 @@ class Run:
     def _publish(self) -> None:
         """Saves the current model in the folder."""
         publish(self.folder, self.trainee.save, last="model.safetensors", claim=self.report.manifest.claim)
-        archive.drop(self.folder)
+        drop_replaced(self.folder)
 
-    def _tell(self, warnings: list[str]) -> None:
+    def _warn(self, warnings: list[str]) -> None:
         for text in warnings:
             self.report.say(text)
 
     def _total_steps(self) -> int:
-        """The steps of the whole run, if every epoch has as many batches as the first."""
+        """The steps of the whole run, if all epochs have as many batches as the first."""
         planned = self.config.epochs * self._steps_per_epoch
         return min(planned, self.config.max_steps or planned)
 
     def _remaining(self) -> float | None:
-        """Seconds until the planned end, validations included; None if that cannot be told yet."""
+        """Seconds until the planned end, including validations; None if it is too early for an estimate."""
         step, total, every = self.position.step, self.total_steps, self.config.validate_every or self._steps_per_epoch
-        ends = total % every > 0  # the last validation is at the end, wherever that is
+        ends = total % every > 0  # the last validation is always at the end
         validations = total // every - step // every + ends + self._averages
         return self._pace.remaining(max(total - step, 0), max(validations, 0))
 
     def _validation(self, kind: str, *, is_last: bool) -> Validation:
-        """Validates and reports; the states of the random generators are restored afterwards."""
+        """Validates and reports, and restores the states of the random generators."""
         started = time.perf_counter()
         self.module.eval()
-        with randomness.preserved(self.generator), torch.no_grad(), self.stepper.exchange.whole():
+        with _preserved_random(self.generator), torch.no_grad(), self.stepper.exchange.whole():
             local = self.trainee.validate()
             metrics, concern = processes.first(lambda: (dict(local.metrics), local.concern))
             validation = replace(local, metrics=metrics, concern=concern)
@@ -308,8 +310,8 @@ class Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])
-        there = filter(self.checkpoints.has_weights, self.position.averaged)  # a run that had ended keeps few of them
-        self.position.averaged = tuple(there)
+        # a finished run has removed most of these weights
+        self.position.averaged = tuple(filter(self.checkpoints.has_weights, self.position.averaged))
         self.tally = MetricSums(**state["tally"])
         self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
@@ -318,10 +320,50 @@ class Run:
         self.stepper.precision.restore(state["scaler"])
         states = state["random"] if isinstance(state["random"], list) else [state["random"]]
         if processes.rank() < len(states):
-            randomness.restore(states[processes.rank()], self.generator)
+            _restore_random(states[processes.rank()], self.generator)
         if len(states) != processes.size():
             self.report.say(
-                f"Begun by {counted(len(states), 'process|processes')}, the run continues with "
-                f"{counted(processes.size(), 'process|processes')}: the same "
-                "batches and results, except for rounding and for random draws that do not belong to an item."
+                f"The run was started by {counted(len(states), 'process|processes')} and continues with "
+                f"{counted(processes.size(), 'process|processes')}: batches and results are the same, except for "
+                "rounding and for random draws that do not belong to an item."
             )
+
+
+def _seed(value: int, generator: Generator) -> None:
+    """Seeds all generators: torch's on every device, Python's, numpy's and the training loop's."""
+    torch.manual_seed(value)
+    random.seed(value)
+    np.random.seed(value % 2**32)
+    generator.manual_seed(value)
+
+
+def _random_states(generator: Generator) -> dict[str, Any]:
+    """The states of all random generators that training uses, as tensors and plain containers."""
+    numpy: Any = np.random.get_state(legacy=False)
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "python": random.getstate(),
+        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
+        "generator": generator.get_state(),
+    }
+
+
+def _restore_random(state: dict[str, Any], generator: Generator) -> None:
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
+    random.setstate(state["python"])
+    numpy = state["numpy"]
+    np.random.set_state({**numpy, "state": {**numpy["state"], "key": np.array(numpy["state"]["key"], dtype=np.uint32)}})
+    generator.set_state(state["generator"])
+
+
+@contextmanager
+def _preserved_random(generator: Generator) -> Iterator[None]:
+    """Restores all generators after the block, so that draws inside it do not change later ones."""
+    before = _random_states(generator)
+    try:
+        yield
+    finally:
+        _restore_random(before, generator)

@@ -1,4 +1,4 @@
-"""Learning rates: factors that depend on the step, counted from 1, and the plateau, which depends on validations."""
+"""Learning rate schedules: functions of the step, counted from 1, and the plateau, which depends on validations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def noam(step: int, *, warmup_steps: int, size: int) -> float:
 
 
 def warmup(step: int, *, warmup_steps: int) -> float:
-    """Linear from 0 at step 0, which is never made, to 1 at step `warmup_steps`.
+    """Linear from 0 at step 0 to 1 at step `warmup_steps`.
 
     >>> [warmup(step, warmup_steps=4) for step in (1, 2, 4, 5)]
     [0.25, 0.5, 1.0, 1.0]
@@ -49,10 +49,7 @@ def warmup(step: int, *, warmup_steps: int) -> float:
 
 @dataclass(slots=True)
 class Plateau:
-    """A factor that falls when the selected metric no longer improves.
-
-    After `patience` validations without improvement, the next such one lowers the factor, and the count starts again.
-    """
+    """A factor that is multiplied by `decay` when `patience` + 1 validations in a row have not improved the metric."""
 
     decay: float
     patience: int
@@ -68,12 +65,10 @@ class Plateau:
 
 
 class Schedule:
-    """The learning rate of every step: the warm-up times a schedule that does not fall below a floor.
-
-    The rate of `noam` is as published, with a warm-up of its own.
+    """The learning rate of every step: the warm-up times a schedule with a floor; `noam` as published.
 
     Args:
-        total_steps: planned steps of the run, at the last of which `cosine` reaches its floor.
+        total_steps: planned steps of the run, at the last of which `cosine` reaches the floor.
 
     Raises:
         ConfigError: if the floor is above the learning rate.

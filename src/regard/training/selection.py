@@ -1,4 +1,4 @@
-"""The best validation of a run."""
+"""The selection of the best validation of a run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from regard.config.spelling import nearest
 from regard.errors import ConfigError
 
 TIE_BREAKERS = ("teacher_forced_loss", "loss")
-"""Of validations with equal values of the selected metric, the one in which the first of these is lowest is best."""
+"""Losses, in order of preference: between equal values of the selected metric, the lower loss is better."""
 
 
 def _loss(metrics: Mapping[str, float]) -> float:
-    """The loss of a validation, nan if it has none."""
+    """The loss of a validation; nan without one."""
     return next((metrics[name] for name in TIE_BREAKERS if name in metrics), math.nan)
 
 
 @dataclass(slots=True)
 class BestValidation:
-    """Keeps the best validation by one metric; plain values.
+    """The best validation by one metric; plain values.
 
     Args:
-        best, step, metrics: the best value, the step of its validation, and all metrics of that validation.
-        concern: what is wrong with the outputs of that validation (`Validation.concern`).
+        best, step, metrics, concern: the best value, and step, metrics and `Validation.concern` of its validation.
         stale: validations since the metric or the loss last improved.
         lowest_loss: the lowest loss (`TIE_BREAKERS`) of all validations that have one.
         last: the step of the last validation; None before the first.
@@ -41,7 +40,7 @@ class BestValidation:
     last: int | None = None
 
     def observe(self, metrics: Mapping[str, float], step: int, *, concern: str | None = None) -> bool:
-        """Records a validation; True if it is strictly better than all before it.
+        """Records a validation; returns whether it is strictly better than all before it.
 
         Raises:
             ConfigError: if the metric is not among them.
@@ -57,7 +56,7 @@ class BestValidation:
         return improved
 
     def prefers(self, metrics: Mapping[str, float]) -> bool:
-        """Whether metrics are strictly better than the best so far: by the selected one, then by the loss."""
+        """Whether metrics are strictly better than the best so far, by the selected one and then by the loss."""
         value = self.value(metrics)
         if self.best is None or self._better(value, self.best):
             return True

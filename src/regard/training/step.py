@@ -1,4 +1,4 @@
-"""An optimiser step: the gradients of its batches, clipping, and the update of the weights."""
+"""An optimiser step: gradients of its batches, clipping, and the update of the weights; recorded on a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from regard.training.precision import Precision, weights_of_products
 from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, RecordableTrainee, Trainee
 
 SHOWN = 8
-"""The most items of a batch that a message lists."""
+"""The largest number of items of a batch that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Figures:
         loss: the sum over the real symbols of all batches.
         count: the number of those symbols.
         metrics: further sums, by name.
-        gradient_norm: over all parameters, before clipping.
-        skipped: whether float16 gradients overflowed, so that the weights were not changed.
+        gradient_norm: of all parameters, before clipping.
+        skipped: whether loss or gradients were not finite, so that the weights were not changed.
     """
 
     loss: float
@@ -51,10 +51,10 @@ class Figures:
 
 
 class Stepper:
-    """Makes steps: forward and backward passes, division by the number of real symbols, clipping, the optimiser.
+    """Optimiser steps: forward and backward passes, division by the number of real symbols, clipping, the update.
 
-    Several processes make a step together, each with its parts of the batches; up to rounding it is the step of a
-    single process.
+    Several processes make a step together, each with its parts of the batches, equal to that of a single process up to
+    rounding.
 
     Args:
         seed: of random draws that belong to items.
@@ -70,29 +70,29 @@ class Stepper:
         self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
         if self.exchange.is_sharded and config.precision == "float16":
             raise ConfigError(
-                "float16 scales the loss by whether any gradient overflows, and with sharding: fsdp no process has all "
-                "gradients. Use precision: bfloat16, or sharding: none.",
+                "float16 adapts the scale of the loss to overflowing gradients, and with sharding: fsdp no process has "
+                "all gradients. Use precision: bfloat16, or sharding: none.",
                 ("training", "precision"),
             )
         if not self._parameters:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
-        # DDP and FSDP take the gradients of weights one by one, and torch.compile plans its own conversions
+        # DDP and FSDP need the gradient of each weight, and torch.compile plans its own conversions
         is_whole = processes.size() == 1 and not getattr(config, "compile", False)
         weights = weights_of_products(trainee.module) if is_whole else ()
         self.precision = Precision(config.precision, device, weights)
         self.optimizer = _optimizer(self._parameters, config, capturable=device.type == "cuda")
-        # why steps are not recorded, or some are not; None if all are
+        # why some or all steps are not recorded; None if all are
         self.unrecorded = self._unrecorded(config)
         self._recordings = Recordings(graphs()) if self.unrecorded is None else None
         self._names: dict[Hashable, list[str]] = {}
         self._pending: list[_Pending] = []
-        # set by the first step that is not finite, after which no recorded step changes a weight
+        # set by the first non-finite step, after which recorded steps change no weight
         self._broken = torch.zeros((), device=device)
 
     def __call__(
         self, batches: Sequence[tuple[LocalBatch, Any]], *, step: int, learning_rate: float, generator: Generator
     ) -> list[Figures]:
-        """Makes a step from (local batch, its tensors) pairs.
+        """Makes a step from pairs of a local batch and its tensors.
 
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
@@ -100,7 +100,7 @@ class Stepper:
             step: the number of steps made before.
 
         Returns:
-            The figures that are known: of this step and those before it; none of a recorded step, see `read`.
+            The figures of recorded steps before it and of this step; empty for a recorded step (`read`).
 
         Raises:
             RegardError: if the loss or a gradient is not finite, before any weight is changed.
@@ -136,7 +136,7 @@ class Stepper:
         """The figures of the recorded steps since the last call, in order; waits for the device.
 
         Raises:
-            RegardError: if a loss or a gradient was not finite; the weights are those from before that step.
+            RegardError: if a loss or a gradient was not finite; the weights are those before that step.
         """
         pending, self._pending = self._pending, []
         if not pending:
@@ -160,11 +160,11 @@ class Stepper:
         draws: int | Tensor,
         generator: Generator,
     ) -> tuple[list[dict[str, Tensor]], list[Tensor], Tensor]:
-        """The sums of the batches, all gradients, which are of the mean loss, and their norm.
+        """The sums of the batches, all gradients (of the mean loss), and their norm.
 
         Args:
             batches: on the device, with the items of their rows.
-            draws: the step that random draws belong to: a tensor, of a recorded step.
+            draws: the step number of random draws; a tensor in a recorded step.
         """
         self.optimizer.zero_grad(set_to_none=True)
         sums: list[dict[str, Tensor]] = []
@@ -177,7 +177,7 @@ class Stepper:
                 sums.append(self._sums(loss, weight))
                 if first_count is None:  # dividing by it here keeps float16 gradients small
                     first_count = processes.summed(sums[0]["count"].clone()).clamp_min(1.0)
-                # Gradients become means over all processes, so the losses are multiplied by their number.
+                # gradients are averaged over processes, so losses are multiplied by their number
                 factor = weight * processes.size() / first_count
                 self.precision.backward(loss.total * factor.to(loss.total.dtype))
         assert first_count is not None, "a step needs a batch"
@@ -195,7 +195,7 @@ class Stepper:
         step: int,
         learning_rate: float,
     ) -> dict[str, Any]:
-        """What a recorded step reads, on the device, with sizes on the grid."""
+        """The inputs of a recorded step, on the device, with sizes on the grid."""
         parts = []
         for local, batch in batches:
             whole, items = trainee.padded(batch), trainee.item_ids(local.description)
@@ -208,7 +208,7 @@ class Stepper:
     def _record(
         self, program: Hashable, inputs: dict[str, Any], generator: Generator, step: int, descriptions: list[Any]
     ) -> None:
-        """Makes a step that reads nothing back."""
+        """Makes a recorded step, which does not wait for the device."""
         assert self._recordings is not None
         form = program, tuple((x.shape, x.dtype) for x in tree.leaves(inputs))
 
@@ -226,7 +226,7 @@ class Stepper:
         self._pending.append(_Pending(self._names[form], figures, step, descriptions))
 
     def _update(self, gradients: list[Tensor], norm: Tensor, is_finite: Tensor, rate: Tensor) -> None:
-        """Clipping and the optimiser, without a branch: where something is not finite no weight changes."""
+        """Clipping and the optimiser without branches: after a non-finite step no weight changes."""
         if self._clip_norm is not None:
             factor = torch.where(norm > self._clip_norm, self._clip_norm / (norm + 1e-6), 1.0)
             torch._foreach_mul_(gradients, factor.to(gradients[0].dtype))
@@ -238,7 +238,7 @@ class Stepper:
         self.precision.step(self.optimizer)
 
     def state(self) -> dict[str, Any]:
-        """The optimiser's state, as a single process would have it, with rates that are numbers."""
+        """The optimiser's state as of a single process, with learning rates as numbers."""
         state = self.optimizer.state_dict()
         groups = [{**group, "lr": float(group["lr"])} for group in state["param_groups"]]
         return self.exchange.gathered({**state, "param_groups": groups})
@@ -246,11 +246,11 @@ class Stepper:
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
         self.optimizer.load_state_dict(self.exchange.sharded(state))
-        for group in self.optimizer.param_groups:  # the state may be of a run on a CPU
+        for group in self.optimizer.param_groups:  # the state may come from a CPU
             group["capturable"] = self._device.type == "cuda"
 
     def _items(self, local: LocalBatch) -> Tensor | None:
-        """The items of a batch's rows, which random draws belong to, if the trainee has `item_ids`."""
+        """The items of a batch's rows, to which random draws belong, if the trainee has `item_ids`."""
         if not isinstance(self._trainee, DivisibleTrainee):
             return None
         return self._trainee.item_ids(local.description).to(self._device)
@@ -262,9 +262,9 @@ class Stepper:
         if self._device.type != "cuda":
             return "steps are recorded on a GPU"
         if processes.size() > 1:
-            return "several processes exchange gradients within a step"
+            return "several processes exchange gradients during a step"
         if not isinstance(self._trainee, RecordableTrainee):
-            return f"{type(self._trainee).__name__} has not the methods of regard.training.RecordableTrainee"
+            return f"{type(self._trainee).__name__} lacks methods of regard.training.RecordableTrainee"
         return None
 
     def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
@@ -281,7 +281,7 @@ def unrecorded(config: TrainingConfig) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A recorded step whose figures were not read yet."""
+    """A recorded step whose figures have not been read."""
 
     names: list[str]
     figures: Tensor
@@ -296,7 +296,7 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig, *, 
 
 
 def _stacked(sums: list[dict[str, Tensor]], norm: Tensor) -> tuple[list[str], Tensor]:
-    """The names of all sums, and the sums over batches and processes with the norm of the gradient behind them."""
+    """The names of all sums, and the sums over batches and processes, followed by the norm of the gradient."""
     names = list(dict.fromkeys(name for entry in sums for name in entry))
     zero = torch.zeros((), dtype=torch.float64, device=norm.device)
     if processes.size() > 1:
@@ -319,19 +319,19 @@ def _not_finite(
 ) -> RegardError:
     broken = [d for d, entry in zip(descriptions, sums) if not math.isfinite(entry["loss"].item())]
     is_loss = not math.isfinite(figures.loss)
-    what = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
+    fault = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
     shown = "\n".join(f"  batch {_items(description, trainee)}" for description in broken or descriptions)
     if is_loss and not broken and processes.size() > 1:
         shown = "  batch: in another process, which reports it too"
     return RegardError(
-        f"{what} at step {step + 1}; the weights are those from before it.\n{shown}\n"
+        f"{fault} at step {step + 1}; the weights are those before it.\n{shown}\n"
         "  Look at these items first. If they are correct, lower training.learning_rate, set training.clip_norm or "
         "lengthen training.warmup_steps."
     )
 
 
 def _items(description: Any, trainee: Trainee) -> str:
-    """The items of a batch, by file and line if the trainee knows them."""
+    """The items of a batch, by file and line if the trainee has `places`."""
     if not isinstance(trainee, PlacedTrainee):
         return f"{description!r:.500}"
     places = trainee.places(description)

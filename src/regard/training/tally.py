@@ -1,4 +1,4 @@
-"""Sums over the steps since the last line of metrics was written."""
+"""Sums over the steps since the last line of metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MetricSums:
         self.waited += waited
 
     def add(self, figures: Figures) -> None:
-        """Adds the figures of a step; of a skipped step only the number counts."""
+        """Adds the figures of a step; skipped steps are only counted."""
         if figures.skipped:
             self.skipped += 1
             return
@@ -40,10 +40,7 @@ class MetricSums:
             self.metrics[name] = self.metrics.get(name, 0.0) + value
 
     def averages(self) -> dict[str, float]:
-        """Loss and metrics per real symbol, or what else is counted, and the mean norm of the gradient.
-
-        Nothing if every step was skipped.
-        """
+        """Loss and metrics per real symbol (or other unit), and the mean norm of the gradient, of steps not skipped."""
         result: dict[str, float] = {}
         if self.steps:
             count = max(self.count, 1.0)
@@ -55,7 +52,7 @@ class MetricSums:
         return result | ({"skipped_steps": float(self.skipped)} if self.skipped else {})
 
     def timing(self, counted: str = SYMBOLS) -> dict[str, float]:
-        """Seconds, what was counted per second, and the share of the time spent waiting for batches."""
+        """Seconds, units per second, and the share of the time spent waiting for batches."""
         seconds = max(self.seconds, 1e-9)
         return {
             "seconds": self.seconds,

@@ -1,4 +1,4 @@
-"""The interface between a task and the training loop, which knows nothing of fields, vocabularies or texts."""
+"""The interface between a task and the training loop."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Loss:
         clash = LOOP_METRICS.intersection(self.metrics)
         if clash:
             raise RegardError(
-                f"A metric of the loss may not be called {min(clash)!r}: the loop logs its own value of that name."
+                f"A metric of the loss may not be named {min(clash)!r}, which the training loop logs itself."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """What validations should have shown by a step; training says once if they have not, although the loss falls.
+    """A result that validations should reach by a step; training warns once if they do not, although the loss falls.
 
     Args:
-        step: the step by which.
-        is_reached: whether this validation shows it.
-        state: what it shows, a part of a sentence, such as `boundaries are 80 ms from the labels`.
+        step: the last step.
+        is_reached: whether this validation reaches it.
+        state: of this validation, a clause such as `boundaries are 80 ms from the labels`.
         advice: what to try, in sentences.
     """
 
@@ -59,14 +59,14 @@ class Validation:
     """The result of a validation.
 
     Args:
-        metrics: by name. Metrics of free-running decoding have plain names; those computed with the reference's prefix
-            are called `teacher_forced_...`, so that they cannot be confused.
+        metrics: by name. Metrics of free-running decoding have plain names, those with the reference's prefix
+            `teacher_forced_...`.
         samples: lines of text to show.
-        concern: a sentence, if the outputs show that the model cannot be right: all empty, or all the same.
+        concern: a sentence about outputs that cannot be right: all empty, or all the same.
         pictures: file names, each with a function that writes the picture to a path.
-        focus: of attention with several heads, the focus rate of the head that has the highest; that of the metrics is
-            of the mean of heads, which is spread although each may be sharp.
-        alignment: whether an alignment has formed, of a task that knows better than by the focus rate.
+        focus: for attention with several heads, the highest focus rate of a head; the metrics have that of the mean of
+            heads, which may be spread although each head is sharp.
+        alignment: whether an alignment has formed, for tasks with a better criterion than the focus rate.
     """
 
     metrics: Mapping[str, float]
@@ -80,8 +80,8 @@ class Validation:
 class Trainee(Protocol):
     """A model with its data and its loss.
 
-    Everything that persists from one step to the next is in `module.state_dict()`; all else is a pure function of the
-    arguments, so that a killed run resumes bit for bit.
+    `module.state_dict()` is the only state between steps; everything else is a pure function of the arguments, so that
+    a killed run resumes bit for bit.
     """
 
     @property
@@ -94,7 +94,7 @@ class Trainee(Protocol):
     def batch(self, description: Any) -> Any:
         """The tensors of one batch, on the CPU: a tree (`regard.tree`) or an object with `.to(device)`.
 
-        It has to be pure, and is called in another thread some batches ahead of their use.
+        A pure function, called in another thread before the batch is used.
         """
 
     def loss(self, batch: Any, *, step: int, generator: torch.Generator) -> Loss:
@@ -113,12 +113,12 @@ class Trainee(Protocol):
         """
 
     def save(self, folder: Path) -> None:
-        """Writes what prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
+        """Writes the files for prediction into an empty folder: `model.safetensors`, configuration, vocabularies."""
 
 
 @runtime_checkable
 class PlacedTrainee(Trainee, Protocol):
-    """A trainee that knows where its items stand."""
+    """A trainee that knows file and line of its items."""
 
     def places(self, description: Any) -> Sequence[str]:
         """File and line of each item of a batch."""
@@ -126,27 +126,27 @@ class PlacedTrainee(Trainee, Protocol):
 
 @runtime_checkable
 class CountingTrainee(Trainee, Protocol):
-    """A trainee whose loss is counted by something else than symbols."""
+    """A trainee whose loss is not counted in symbols."""
 
     @property
     def counted(self) -> str:
-        """What `Loss.count` counts, such as `frames`; the log has `frames_per_second`."""
+        """The unit of `Loss.count`, such as `frames`; the log has `frames_per_second`."""
 
 
 @runtime_checkable
 class DivisibleTrainee(Trainee, Protocol):
     """A trainee whose batches can be divided among processes, and whose random draws belong to items.
 
-    What regard's layers (`regard.layers.Dropout`) and `feedback_mask` draw for an item then depends neither on the
-    number of processes nor on the batch that the item is in. `validate` is called in all processes at once, and may
-    exchange values by `regard.training.processes`; the metrics of the first process count.
+    The draws of regard's layers (`regard.layers.Dropout`) and of `feedback_mask` for an item then depend neither on the
+    number of processes nor on its batch. `validate` is called in all processes, and may exchange values by
+    `regard.training.processes`; the metrics of the first process are used.
     """
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Divides a batch into at most `count` parts of about equal work, none empty: descriptions for `batch`."""
+        """The descriptions of at most `count` non-empty parts of a batch, of about equal work."""
 
     def item_ids(self, description: Any) -> Tensor:
-        """(B,) int64: the item of each row of a batch, with the same number in every epoch."""
+        """(B,) int64: the number of each row's item, the same in every epoch."""
 
 
 @runtime_checkable
@@ -154,14 +154,14 @@ class RecordableTrainee(DivisibleTrainee, Protocol):
     """A trainee whose steps are recorded on a GPU (`regard.ops.recording`); a batch is a tree of tensors."""
 
     def program(self, step: int) -> Hashable:
-        """What the operations of the loss depend on, besides the shapes of the batch.
+        """The key of the loss's operations, which may otherwise depend only on the shapes of the batch.
 
         Args:
             step: optimiser steps made before this one.
 
         Raises:
-            UnsupportedError: with the reason, if they depend on what is drawn or decided anew at every step.
+            UnsupportedError: with the reason, if they depend on draws or decisions in Python at every step.
         """
 
     def padded(self, batch: Any) -> Any:
-        """The batch with sizes on a grid (`regard.training.grid`), whose loss and gradients are the same."""
+        """The batch padded to a grid (`regard.training.grid`), with the same loss and gradients."""
