@@ -14,16 +14,16 @@ from torch.nn.functional import pad
 
 from regard import tree
 from regard.decoding.live_beam import checked_source
-from regard.decoding.processor import SearchSource
-from regard.decoding.recorded import called, looks, recordings_of, staying
-from regard.decoding.request import length_limits
+from regard.decoding.processor import SearchSource, last_positions
+from regard.decoding.recorded import called, is_due, recordings_of, staying
+from regard.decoding.request import length_limits, per_sentence
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
 from regard.models.tacotron import STOP
 from regard.ops import over_steps
 from regard.ops.recording import Recordings
-from regard.shapes import Bool, Float, Int, describe
+from regard.shapes import Bool, Float, describe
 
 Feed = Callable[[Tensor, Tensor, Any], Tensor]
 """From the values (R, F) of a step, the indices of their rows in the batch (R,) and the number of the next step, 1 or
@@ -70,25 +70,25 @@ def free_run(
 ) -> list[Trajectory]:
     """Runs a decoder of values on its own outputs: x_0 = first, x_{t+1} = feed(y_t).
 
-    The result of a row does not depend on the rest of its batch: what has ended leaves it. The mode of the decoder is
-    not changed (call `.eval()` first), and no gradients are kept.
+    The result of a row does not depend on its batch, which rows leave when they end. Call `decoder.eval()` first; no
+    gradients are computed.
 
     Args:
-        decoder: a module with the interface of `regard.models.contract.Decoder` that returns `values`.
+        decoder: a module with the methods of `regard.models.contract.Decoder` that returns `values`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
         first: (B, I), the inputs of the first step: the last observation, or a frame of zeros.
         max_length: the largest number of steps: a number, or (B,), one per row.
         min_length: the number of steps before which neither `stop` nor `attention_stop` ends a row: a number, or (B,),
             one per row.
-        feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
-            beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken. Steps are
-            recorded on a GPU if this is a frozen dataclass of tensors; the number of the step is a tensor then.
-        stop: ends rows by their outputs, as `stop_at_logit()` and `stop_at_silence(level)` do; none if None. It is
-            recorded as `feed` is.
-        attention_stop: ends rows, too, at which the decoder's main attention (mean of heads) has had its largest weight
-            at the last source position for so many steps in a row, as after the last sound of an utterance.
-        source: its mask says which position of a source is the last; that of the alignments if None.
-        alignment: whether trajectories have their alignments; a decoder without attention has none.
+        feed: computes the next inputs from the values, which are the inputs themselves if None; for example with known
+            futures (`torch.cat([values, known[rows, step]], 1)`). Steps are recorded on a GPU if this is a frozen
+            dataclass of tensors; the number of the step is then a tensor.
+        stop: a rule that ends rows by their outputs, such as `stop_at_logit()` and `stop_at_silence(level)`. It is
+            recorded under the same condition.
+        attention_stop: also ends rows whose main attention (mean of heads) has had its largest weight at the last
+            source position for this number of steps in a row, as after the last sound of an utterance.
+        source: its mask determines the last source position; the last one of the alignments if None.
+        alignment: whether trajectories have alignments; a decoder without attention has none.
 
     Returns:
         B trajectories.
@@ -133,21 +133,22 @@ def free_run(
             output, state = decoder.step(
                 inputs, run.memory, run.state, alignment=alignment or attention_stop is not None
             )
-        number, values, sitting = number + 1, _values_of(output, inputs), run.sitting
+        number, values, steps_at_end = number + 1, _values_of(output, inputs), run.steps_at_end
         ended = None if stop is None else _ends(stop, output, run.rows)
         if attention_stop is not None:
             if not output.alignments:
                 raise UnsupportedError("attention_stop reads the attention, but the decoder returns no alignments.")
-            at_last = _is_at_last(output, main_name(output.alignments, decoder), source, run.rows)
-            sitting = torch.where(at_last, sitting + 1, 0)
-            has_sat = sitting >= attention_stop
-            ended = has_sat if ended is None else ended | has_sat
+            weights = output.alignments[main_name(output.alignments, decoder)].mean(1)
+            is_at_end = weights.argmax(1) == last_positions(source, weights, run.rows)
+            steps_at_end = torch.where(is_at_end, steps_at_end + 1, 0)
+            is_read = steps_at_end >= attention_stop
+            ended = is_read if ended is None else ended | is_read
         over, stopped = run.remaining <= number, run.stopped
         if ended is not None:
             ended = ended & (run.waiting <= number)
             over, stopped = over | ended, torch.where(run.over == 0, ended, stopped)
         over = torch.where(run.over == 0, over * number, run.over)
-        after = replace(run, state=state, values=values, sitting=sitting, over=over, stopped=stopped)
+        after = replace(run, state=state, values=values, steps_at_end=steps_at_end, over=over, stopped=stopped)
         return after, number, output if alignment else replace(output, alignments={})
 
     outputs: list[tuple[Tensor, DecoderOutput]] = []
@@ -156,7 +157,7 @@ def free_run(
         if is_recorded:
             feed, stop = tree.to((feed, stop), device)
         source = checked_source(source, count, device)
-        rows, waiting = torch.arange(count, device=device), _waits(min_length, remaining)
+        rows, waiting = torch.arange(count, device=device), per_sentence("min_length", min_length, memory)
         run = _Run(memory, decoder.initial_state(memory), None, rows, remaining, waiting, nothing, nothing, nothing > 0)
         lengths, stopped = nothing.clone(), run.stopped.clone()
         least, longest = int(remaining.min()), int(remaining.max())
@@ -171,7 +172,7 @@ def free_run(
                 run, output = replace(run, rows=rows), tree.map(torch.clone, output)
             outputs.append((run.rows, output))
             may_end = stop is not None or attention_stop is not None or len(outputs) >= least
-            if not may_end or not looks(len(outputs), longest, is_recorded=is_recorded):
+            if not may_end or not is_due(len(outputs), longest, is_recorded=is_recorded):
                 continue
             leaving = run.over > 0
             if bool(leaving.any()):
@@ -183,16 +184,16 @@ def free_run(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """R rows that run.
+    """The state of R rows.
 
     Args:
-        memory, state: the decoder's.
+        memory, state: of the decoder.
         values: of the step before; None before the first.
-        rows: their numbers in the batch.
-        remaining, waiting: the largest number of steps, and that before which a row goes on.
-        sitting: for how many steps attention has been at the last position.
-        over: the step at which each has ended, 0 for those that go on.
-        stopped: bool, whether it was stopped.
+        rows: indices in the batch.
+        remaining, waiting: the largest number of steps, and the minimum before which a row cannot end.
+        steps_at_end: the number of steps for which attention has been at the last position.
+        over: the step at which each row ended, 0 for unfinished rows.
+        stopped: bool, rows that a rule ended.
     """
 
     memory: Tree
@@ -201,7 +202,7 @@ class _Run:
     rows: Tensor
     remaining: Tensor
     waiting: Tensor
-    sitting: Tensor
+    steps_at_end: Tensor
     over: Tensor
     stopped: Tensor
 
@@ -209,31 +210,12 @@ class _Run:
 def _recordings(
     decoder: Decoder, like: Tensor, feed: Feed | None, stop: Stop | None
 ) -> tuple[Recordings | None, Hashable]:
-    """The recordings of a decoder's steps and what tells its weights, if its inputs and ends follow from tensors."""
+    """The recordings of a decoder's steps and a key of its weights, if `feed` and `stop` depend on tensors only."""
     for each in (feed, stop):
         values = [getattr(each, part.name) for part in fields(each)] if is_dataclass(each) else [each]
         if not all(value is None or isinstance(value, Tensor) for value in values):
             return None, None
     return recordings_of(decoder, like) or (None, None)
-
-
-def _waits(min_length: int | Tensor, remaining: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """(B,): the minimum lengths."""
-    waits = torch.as_tensor(min_length, device=remaining.device)
-    if waits.shape not in ((), remaining.shape) or waits.is_floating_point():
-        raise ShapeError(
-            f"min_length must be a number, or (B={len(remaining)},) integers, one for each row.\n"
-            + describe({"min_length": ("B", waits)})
-        )
-    return waits.expand(remaining.shape)
-
-
-def _is_at_last(output: DecoderOutput, name: str, source: SearchSource | None, rows: Tensor) -> Bool[Tensor, " R"]:
-    """Whether the attention with this name has its largest weight at the last position of each row's source."""
-    weights = output.alignments[name].mean(1)
-    positions = torch.arange(weights.shape[1], device=weights.device)
-    last = positions[-1:] if source is None or source.mask is None else (positions * source.mask[rows]).amax(1)
-    return weights.argmax(1) == last
 
 
 def _values_of(output: DecoderOutput, inputs: Tensor) -> Tensor:

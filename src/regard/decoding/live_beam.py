@@ -391,7 +391,7 @@ class LiveBeam:
         Raises:
             RegardError: for NaN, with which a search is meaningless.
         """
-        if not recorded.looks(self._num_steps, self._num_steps_limit, is_recorded=self.is_recorded):
+        if not recorded.is_due(self._num_steps, self._num_steps_limit, is_recorded=self.is_recorded):
             return None
         leaving = over != 0
         if not bool(leaving.any()):

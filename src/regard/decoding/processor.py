@@ -212,11 +212,14 @@ class AttentionStop:
         assert state.weights is not None
         if state.peaks.shape[1] < self.steps:
             return log_probabilities
-        positions = torch.arange(state.weights.shape[1], device=state.peaks.device)
-        last = positions[-1:]
-        if state.source.mask is not None:
-            last = (positions * state.source.mask).amax(1)[state.sentences]
+        last = last_positions(state.source, state.weights, state.sentences)
         ends = (state.peaks[:, -self.steps :] == last[:, None]).all(1) & state.may_end
         result = log_probabilities.masked_fill(ends[:, None], -inf)
         result[:, state.eos] = torch.where(ends, state.log_probabilities[:, state.eos], result[:, state.eos])
         return result
+
+
+def last_positions(source: SearchSource | None, weights: Tensor, rows: Tensor) -> Tensor:
+    """The last real source position of each row, (R,), or of all, (1,), for attention weights (R, S)."""
+    positions = torch.arange(weights.shape[1], device=weights.device)
+    return positions[-1:] if source is None or source.mask is None else (positions * source.mask[rows]).amax(1)

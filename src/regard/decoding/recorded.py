@@ -79,7 +79,7 @@ def widths(state: Any) -> Hashable:
     return tuple(x.shape[1:] for x in tree.leaves(state))
 
 
-def looks(step: int, longest: int, *, is_recorded: bool) -> bool:
+def is_due(step: int, longest: int, *, is_recorded: bool) -> bool:
     """Whether the host reads after this step which rows are over; `longest` is the largest number of steps."""
     return not is_recorded or step % EVERY == 0 or step >= longest
 

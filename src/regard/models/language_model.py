@@ -179,7 +179,7 @@ class AbstractLanguageModel(nn.Module):
         Args:
             inputs: (B, T) ids, the targets shifted by one.
             memory: of the context before the inputs, if any.
-            targets, mask, smoothing: as in `losses.cross_entropy`; the mask is True at the targets that are scored.
+            mask: True at the targets that are scored.
         """
         if overridden(self, AbstractLanguageModel, "forward"):
             return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)

@@ -233,10 +233,7 @@ class PointerDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without their N + X log-probabilities.
 
-        Args:
-            inputs: (B, T) extended ids.
-            targets: (B, T) extended ids.
-            mask, smoothing: as in `losses.cross_entropy`.
+        Inputs and targets are extended ids.
 
         Cost: numbers (B, T, S) in addition to the head's log-probabilities (B, T, N).
         """

@@ -234,10 +234,6 @@ class TransformerDecoder(nn.Module):
         """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
         If a subclass overrides an output method, `forward` is called.
-
-        Args:
-            inputs: (B, T) ids or (B, T, F) values.
-            targets, mask, smoothing: as in `losses.cross_entropy`.
         """
         if self.continuous or overridden(self, TransformerDecoder, "forward", "_output"):
             return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
