@@ -195,7 +195,7 @@ def test_of_nothing_there_are_no_runs():
         (torch.zeros(3, 2), {}, r"first must be \(B=2, I\) values"),
         (torch.zeros(2), {}, r"first must be \(B=2, I\) values"),
         (torch.zeros(2, 2).long(), {}, r"first must be \(B=2, I\) values"),
-        (torch.zeros(2, 2), {"feed": lambda values, *_: values[:, :1]}, r"step 1 must be .* what feed must return"),
+        (torch.zeros(2, 2), {"feed": lambda values, *_: values[:, :1]}, r"step 1 must be .* feed must return them"),
         (torch.zeros(2, 2), {"stop": lambda output: output.values[:, 0]}, r"stop must return \(R=2,\) bool"),
         (torch.zeros(2, 2), {"max_length": 2.5}, "max_length must be an int"),
     ],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, inf
 
 import torch
@@ -45,11 +44,10 @@ def beam_steps(request: Request, options: Search) -> Steps:
     if tree.rows(request.memory) == 0:
         return list
     search = _BeamSearch(request, options, rules_of(request, options))
-    state = search.initial_state()
-    size = *state.finished.shape[:2], search.num_kept + search.width
-    scores, nodes = state.totals.new_full(size, -inf), state.finished_nodes.new_full(size, ROOT)
-    yield from search.run(state, (scores, nodes))
-    return partial(search.read, scores, nodes)
+    read = yield from search.run(search.initial_state())
+    if options.num_groups == 1:
+        return read
+    return lambda: [_united(hypotheses)[: options.num_best] for hypotheses in read()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ class _BeamSearch(AbstractSearch[_Beams]):
 
     Attributes:
         groups, width: the number of groups and the hypotheses of each.
-        num_returned: the hypotheses that each group returns.
         num_kept: the finished hypotheses that each group keeps, at most as many as can end.
         num_ends: the finished hypotheses that end a group's search, if `stop` counts them.
     """
@@ -263,8 +260,8 @@ class _BeamSearch(AbstractSearch[_Beams]):
         over = over | ((last > -inf) & (bound <= last))
         return over if self.num_ends is None else over | (state.counts >= self.num_ends)
 
-    def results(self, state: _Beams) -> tuple[Tensor, Tensor]:
-        """Scores and last nodes, (B, G, num_kept + width): first of finished hypotheses, then of those of the beam."""
+    def results(self, state: _Beams) -> tuple[Tensor, Tensor, Tensor]:
+        """As of `AbstractSearch`, with C = num_kept + width: first the finished hypotheses, then those of the beam."""
         live = self.live_beam
         unfinished, last = self._scores(state.totals, live.step, live.weights), self._by_group(live.nodes)
         # if nothing is possible and nothing has ended, the beam of the step before
@@ -275,31 +272,13 @@ class _BeamSearch(AbstractSearch[_Beams]):
             unfinished = torch.where(stranded, widened(earlier, self.width, -inf), unfinished)
             last = torch.where(stranded, widened(self._by_group(nodes), self.width, ROOT), last)
         unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may change the order
-        return torch.cat([state.finished, unfinished], 2), torch.cat([state.finished_nodes, last.gather(2, order)], 2)
-
-    def best(self, scores: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        place = (scores[:, 0] > -inf).int().argmax(1, keepdim=True)
-        return nodes[:, 0].gather(1, place)[:, 0], scores[:, 0].gather(1, place)[:, 0], place[:, 0] < self.num_kept
+        scores, nodes = (state.finished, unfinished), (state.finished_nodes, last.gather(2, order))
+        ended = torch.ones_like(nodes[0], dtype=torch.bool), torch.zeros_like(last, dtype=torch.bool)
+        return torch.cat(scores, 2), torch.cat(nodes, 2), torch.cat(ended, 2)
 
     def possible(self, state: _Beams) -> tuple[Tensor, Tensor]:
         nodes = torch.cat([state.finished_nodes[:, 0, :1], self.live_beam.nodes], 1)
         return nodes, torch.cat([state.finished[:, 0, :1], state.totals], 1) > -inf
-
-    def read(self, scores: Tensor, nodes: Tensor) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, from the results of all."""
-        places = [
-            (b, g, p)
-            for b, groups in enumerate(scores.tolist())
-            for g, group in enumerate(groups)
-            for p in [p for p, score in enumerate(group) if score > -inf][: self.num_returned]
-        ]
-        chosen = torch.tensor(places, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
-        ended = [p < self.num_kept for _, _, p in places]
-        results: list[list[Hypothesis]] = [[] for _ in scores]
-        hypotheses = self.live_beam.history.read(nodes[chosen], scores[chosen].tolist(), ended)
-        for (b, _, _), hypothesis in zip(places, hypotheses, strict=True):
-            results[b].append(hypothesis)
-        return results if self.groups == 1 else [_united(each)[: self.options.num_best] for each in results]
 
     def _by_group(self, values: Tensor) -> Tensor:
         """(B, G, K / G) from (B, K)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 
 import torch
@@ -15,7 +14,6 @@ from regard.decoding.history import ROOT
 from regard.decoding.live_beam import AbstractSearch, LiveBeam, widened
 from regard.decoding.penalty import AbstractPenalty, Candidates
 from regard.decoding.request import Request, Steps
-from regard.decoding.result import Hypothesis
 from regard.decoding.rules import rules_of
 from regard.ops import largest
 
@@ -33,12 +31,7 @@ def kept_steps(request: Request, options: Search) -> Steps:
     if tree.rows(request.memory) == 0:
         return list
     search = _KeepFinished(request, options)
-    state = search.initial_state()
-    scores = state.totals.new_full((len(state.totals), options.beam), -inf)
-    nodes = search.live_beam.nodes.new_full(scores.shape, ROOT)
-    ended = torch.zeros_like(nodes, dtype=torch.bool)
-    yield from search.run(state, (scores, nodes, ended))
-    return partial(search.read, scores, nodes, ended)
+    return (yield from search.run(search.initial_state()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class _KeepFinished(AbstractSearch[_Beam]):
     def __init__(self, request: Request, options: Search) -> None:
         needs = "a beam whose places are shared among phrases; with keep_finished they are not"
         rules = rules_of(request, options, no_include=needs)
-        self.penalty, self.eos, self.num_best = rules.penalty, request.eos, options.num_best
+        self.penalty, self.eos, self.num_returned = rules.penalty, request.eos, options.num_best
         self.width = options.beam
         self.live_beam = LiveBeam(request, options, rules, width=options.beam, begins_alike=True)
 
@@ -99,27 +92,15 @@ class _KeepFinished(AbstractSearch[_Beam]):
         return _Beam(beams.scores, beams.totals, beams.lengths, ended, earlier), over, beams.scores
 
     def results(self, state: _Beam) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, last nodes and which have ended, (B, K); those of the step before if no hypothesis is possible."""
+        """As of `AbstractSearch`; those of the step before if no hypothesis is possible."""
         now = state.scores, self.live_beam.nodes, state.finished & (state.scores > -inf)
         stranded, width = state.scores[:, :1] == -inf, state.scores.shape[1]
         before = (widened(x, width, value) for x, value in zip(state.before, (-inf, ROOT, False), strict=True))
-        scores, nodes, ended = (torch.where(stranded, *pair) for pair in zip(before, now, strict=True))
+        scores, nodes, ended = (torch.where(stranded, *pair)[:, None] for pair in zip(before, now, strict=True))
         return scores, nodes, ended
-
-    def best(self, scores: Tensor, nodes: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return nodes[:, 0], scores[:, 0], ended[:, 0]
 
     def possible(self, state: _Beam) -> tuple[Tensor, Tensor]:
         return self.live_beam.nodes, state.totals > -inf
-
-    def read(self, scores: Tensor, nodes: Tensor, ended: Tensor) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, from the results of all."""
-        chosen = (scores[:, : self.num_best] > -inf).nonzero(as_tuple=True)
-        hypotheses = self.live_beam.history.read(nodes[chosen], scores[chosen].tolist(), ended[chosen].tolist())
-        results: list[list[Hypothesis]] = [[] for _ in scores]
-        for sentence, hypothesis in zip(chosen[0].tolist(), hypotheses, strict=True):
-            results[sentence].append(hypothesis)
-        return results
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,8 +18,8 @@ from regard.config.search import Search
 from regard.decoding import recorded
 from regard.decoding.history import ROOT, History, StepNodes
 from regard.decoding.processor import SearchSource, SearchState, process, uses_weights
-from regard.decoding.request import Ended, Request, SearchProgress, per_sentence
-from regard.decoding.result import main_name
+from regard.decoding.request import Ended, Request, SearchProgress, Steps, per_sentence
+from regard.decoding.result import Hypothesis, main_name
 from regard.decoding.rules import SearchRules
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.loop import for_search
@@ -63,6 +64,8 @@ class AbstractSearch(ABC, Generic[TreeT]):
     """A search method: a step and the results of sentences, as functions of a state that is a tree of tensors."""
 
     live_beam: LiveBeam
+    num_returned: int
+    """The largest number of hypotheses that each of G groups of a sentence returns."""
     is_frozen: ClassVar[bool] = False
     """Whether the states of sentences that are over stay as they are while others continue."""
 
@@ -75,33 +78,47 @@ class AbstractSearch(ABC, Generic[TreeT]):
         """
 
     @abstractmethod
-    def results(self, state: TreeT) -> tuple[Tensor, ...]:
-        """The results of each sentence, B rows in each tensor, if its search ended with the last step."""
+    def results(self, state: TreeT) -> tuple[Tensor, Tensor, Tensor]:
+        """The results of all sentences if their searches ended now: scores, last nodes, and which have ended.
 
-    @abstractmethod
-    def best(self, *results: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The best hypotheses of M sentences, for streams: last nodes, scores, and whether each has ended, (M,)."""
+        All are (B, G, C), best first in each group; a score of -inf means that there is no hypothesis.
+        """
 
     @abstractmethod
     def possible(self, state: TreeT) -> tuple[Tensor, Tensor]:
         """The last nodes of hypotheses that may still become the best ones, (B, C), and which of them exist."""
 
-    def run(self, state: TreeT, results: Sequence[Tensor]) -> Generator[SearchProgress | Ended, None, None]:
-        """Takes steps until all sentences are over, and writes their results into rows of `results`."""
-        beam = self.live_beam
+    def run(self, state: TreeT) -> Steps:
+        """Takes steps until all sentences are over."""
+        beam, count = self.live_beam, len(self.live_beam)
         progress = _Progress(state, torch.zeros_like(beam.sentences))
+        results: tuple[Tensor, ...] = ()
         while len(beam):
             progress = beam.take(self._advance, progress)
             if (over := beam.sentences_over(progress.over)) is not None:
                 sentences = beam.sentences[over]
                 now = self.results(progress.state) if progress.results is None else progress.results
+                results = results or tuple(rows.new_zeros(count, *rows.shape[1:]) for rows in now)
                 for whole, rows in zip(results, now, strict=True):
                     whole[sentences] = rows[over]
                 if beam.is_streaming:
-                    yield Ended(beam.history, sentences, *self.best(*(whole[sentences] for whole in results)))
+                    scores, nodes, ended = (whole[sentences, 0] for whole in results)
+                    first = (scores > -inf).int().argmax(1, keepdim=True)
+                    yield Ended(beam.history, sentences, *(x.gather(1, first)[:, 0] for x in (nodes, scores, ended)))
                 progress = beam.without(over, progress)
             if beam.is_streaming and len(beam):
                 yield SearchProgress(beam.history, beam.sentences, *self.possible(progress.state))
+        return partial(self._read, *results)
+
+    def _read(self, scores: Tensor, nodes: Tensor, ended: Tensor) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, group by group."""
+        exists = scores > -inf
+        chosen = (exists & (exists.cumsum(2) <= self.num_returned)).nonzero(as_tuple=True)
+        hypotheses = self.live_beam.history.read(nodes[chosen], scores[chosen].tolist(), ended[chosen].tolist())
+        results: list[list[Hypothesis]] = [[] for _ in scores]
+        for sentence, hypothesis in zip(chosen[0].tolist(), hypotheses, strict=True):
+            results[sentence].append(hypothesis)
+        return results
 
     def _advance(self, progress: _Progress[TreeT]) -> _Progress[TreeT]:
         beam = self.live_beam

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -15,7 +14,6 @@ from regard.decoding.live_beam import AbstractSearch, LiveBeam, widened
 from regard.decoding.penalty import Candidates
 from regard.decoding.processor import uses_weights
 from regard.decoding.request import Request, Steps
-from regard.decoding.result import Hypothesis
 from regard.decoding.rules import SearchRules, rules_of
 from regard.ops import largest
 
@@ -44,14 +42,11 @@ def roll_out(
     if tree.rows(request.memory) == 0:
         return list
     live_beam = LiveBeam(request, options, rules, width=width, generator=generator)
-    search = _RollOut(live_beam, rules, choose)
     nodes = live_beam.nodes
     totals = torch.zeros(nodes.shape, dtype=live_beam.precision, device=nodes.device)
     going = torch.ones_like(nodes, dtype=torch.bool)
-    results = totals.clone(), nodes.clone(), ~going
-    yield from search.run(_Hypotheses(totals, torch.zeros_like(nodes), going, ~going), results)
-    scores, order = results[0].sort(dim=1, descending=True, stable=True)
-    return partial(search.read, scores, results[1].gather(1, order), results[2].gather(1, order))
+    state = _Hypotheses(totals, torch.zeros_like(nodes), going, ~going)
+    return (yield from _RollOut(live_beam, rules, choose).run(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +72,7 @@ class _RollOut(AbstractSearch[_Hypotheses]):
 
     def __init__(self, live_beam: LiveBeam, rules: SearchRules, choose: Callable[[Tensor, LiveBeam], Tensor]) -> None:
         self.live_beam, self.penalty, self.choose = live_beam, rules.penalty, choose
+        self.num_returned = live_beam.width
 
     def step(self, state: _Hypotheses) -> tuple[_Hypotheses, Tensor, Tensor]:
         live, last, stopped = self.live_beam, self.live_beam.nodes, ~state.going
@@ -99,20 +95,10 @@ class _RollOut(AbstractSearch[_Hypotheses]):
         return _Hypotheses(totals, lengths, going, state.ended | finished, weights), ~going.any(1), values
 
     def results(self, state: _Hypotheses) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, last nodes and which have ended, (B, K)."""
         mask = None if state.weights is None else self.live_beam.mask
         candidates = Candidates(state.totals, state.lengths, state.ended, state.weights, mask)
-        return self.penalty.score(candidates), self.live_beam.nodes, state.ended
-
-    def best(self, scores: Tensor, nodes: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return nodes[:, 0], scores[:, 0], ended[:, 0]
+        scores, order = self.penalty.score(candidates).sort(dim=1, descending=True, stable=True)
+        return scores[:, None], self.live_beam.nodes.gather(1, order)[:, None], state.ended.gather(1, order)[:, None]
 
     def possible(self, state: _Hypotheses) -> tuple[Tensor, Tensor]:
         return self.live_beam.nodes, torch.ones_like(state.going)
-
-    def read(self, scores: Tensor, nodes: Tensor, ended: Tensor) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, from the results of all."""
-        width = scores.shape[1]
-        history = self.live_beam.history
-        hypotheses = history.read(nodes.flatten(), scores.flatten().tolist(), ended.flatten().tolist())
-        return [hypotheses[start : start + width] for start in range(0, len(hypotheses), width)]

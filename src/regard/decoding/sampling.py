@@ -27,7 +27,7 @@ from regard.ops.dropout import LOW, philox
 from regard.shapes import Float, Int
 
 BLOCK = 1 << 16
-"""Random numbers that are computed at once, roughly; with few hypotheses, those of several steps."""
+"""About how many random numbers are computed together; with few hypotheses, those of several steps."""
 SITE = 0x53414D50
 """The constant that separates these hashes from those of dropout."""
 FEW = 100

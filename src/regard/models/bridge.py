@@ -27,7 +27,7 @@ class Bridge(nn.Module):
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
     directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b').
     copy: the states themselves. zero: zeros.
-    relu: [h_0^1; …; h_0^L] = max(0, W [h^1; …; h^L] + b), all L layers at once, and c_0 in the same way from all c.
+    relu: [h_0^1; …; h_0^L] = max(0, W [h^1; …; h^L] + b), for all L layers together, and c_0 likewise.
     Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times. With `layers="top"`
     the states of all layers follow from those of the encoder's top layer.
 

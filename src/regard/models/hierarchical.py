@@ -138,9 +138,9 @@ class DocumentClassifier(nn.Module):
         Args:
             ids: (B, S, W), of words.
             mask: (B, S, W), True at real words.
-            in_place: computes padding, too, so that no value of the mask is read, which would wait for a GPU. The words
-                of a sentence have to come first, and so have the sentences of a document, of which a flat network takes
-                one; the embedding has to be a `TokenEmbedding`.
+            in_place: computes padding, too, so that no value of the mask is read, which would wait for a GPU. Words and
+                sentences must be right-padded, a flat network reads one sentence, and the embedding must be a
+                `TokenEmbedding`.
 
         Raises:
             ShapeError: if the mask has another shape or type.

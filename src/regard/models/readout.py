@@ -96,7 +96,7 @@ class Reading:
     | `state` | s_t; the context must then be an input of the cell |
     | a `DeepReadout` | its sum, E features |
 
-    | `input_feeding` | input of the cell beside x_t; zeros at the first step |
+    | `input_feeding` | further input of the cell; zeros at the first step |
     |---|---|
     | True | õ_{t-1} |
     | `context` | c_{t-1} |

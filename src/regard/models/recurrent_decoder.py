@@ -64,8 +64,8 @@ class RecurrentState:
     """The cell's state, the attention's state, and the features that are fed to the next step.
 
     Args:
-        feed: with input feeding, the features beside x, (R, F); with a first context of zeros, (R, 1): 0 before the
-            first step and 1 afterwards; else None.
+        feed: with input feeding, the features that are fed back, (R, F); with a first context of zeros, (R, 1): 0
+            before the first step and 1 afterwards; else None.
         position: with a `PositionedEmbedding`, the number of the next step; else None.
     """
 

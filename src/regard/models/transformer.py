@@ -218,7 +218,7 @@ class TransformerDecoder(nn.Module):
         alignment: bool | str = False,
         generator: Generator | None = None,
     ) -> DecoderOutput:
-        """All steps at once, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
+        """All steps in one operation, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         return self._output(*self._run(inputs, memory, alignment, generator))
 
     def cross_entropy(

@@ -246,8 +246,8 @@ class TransformerLanguageModel(AbstractLanguageModel):
         named, after = {}, []
         for index, (layer, part) in enumerate(zip(self.layers, cache, strict=True)):
             with recorded_by_position(position, is_left_padded=mask is not None):
-                x, weights, kept = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
-            after.append(kept)
+                x, weights, new_cache = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
+            after.append(new_cache)
             if weights is not None:
                 named[f"self.{index}"] = by_position(weights, position)
         return self.norm(x), named, tuple(after) if keep else None
