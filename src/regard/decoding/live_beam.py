@@ -130,7 +130,7 @@ class AbstractSearch(ABC, Generic[TreeT]):
         over = torch.where(progress.over == 0, over, progress.over)
         if self.is_frozen:
             return _Progress(state, over)
-        results = self.results(state)
+        results: tuple[Tensor, ...] = self.results(state)
         if progress.results is not None:
             ends = (over != 0) & (progress.over == 0)
             results = tuple(

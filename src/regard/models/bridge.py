@@ -71,12 +71,10 @@ class Bridge(nn.Module):
             lowest = encoder.num_layers - decoder.num_layers
             matched = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
             self.lower_layers = matched if layers == "matched" else [encoder.num_layers - 1] * decoder.num_layers
-            if kind == "copy":
-                _check_copy(encoder, decoder, context_size)
             if kind == "relu" and layers == "top":
                 raise ShapeError("bridge 'relu' maps the states of all layers; leave out layers='top'.")
-            if kind == "relu":
-                _check_same_layers(encoder, decoder, context_size)
+            if kind in ("copy", "relu"):
+                _check_states(kind, encoder, decoder, context_size)
             width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
         maps = decoder.num_layers if kind in MAPPED else 0
         sizes = width, decoder.size * decoder.num_tensors
@@ -115,25 +113,20 @@ class Bridge(nn.Module):
         return tuple(states)
 
 
-def _check_copy(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
+def _check_states(kind: str, encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
+    """Raises `ShapeError` unless the states of `copy` or `relu` fit the decoder's."""
     if context_size is not None:
-        raise ShapeError("bridge 'copy' copies last states; with a context vector use 'dense'.")
-    last, first = (encoder.cell, encoder.output_size), (decoder.cell, decoder.size)
-    if last != first:
+        raise ShapeError(f"bridge {kind!r} reads last states; with a context vector use 'dense'.")
+    if kind == "copy" and (encoder.cell, encoder.output_size) != (decoder.cell, decoder.size):
         raise ShapeError(
             "bridge 'copy' needs the same cell and width in encoder and decoder: the encoder's states are "
-            f"{last[0]} with {last[1]} features, the decoder's {first[0]} with {first[1]}. Use 'dense'."
+            f"{encoder.cell} with {encoder.output_size} features, the decoder's {decoder.cell} with {decoder.size}. "
+            "Use 'dense'."
         )
-
-
-def _check_same_layers(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
-    if context_size is not None:
-        raise ShapeError("bridge 'relu' maps the last states of all layers; with a context vector use 'dense'.")
-    last, first = ((stack.num_layers, stack.num_tensors) for stack in (encoder, decoder))
-    if last != first:
+    if kind == "relu" and (encoder.num_layers, encoder.num_tensors) != (decoder.num_layers, decoder.num_tensors):
         raise ShapeError(
-            f"bridge 'relu' maps all layers together: the encoder has {last[0]} layers of {encoder.cell} cells, the "
-            f"decoder {first[0]} of {decoder.cell}. Make them equal, or use 'dense'."
+            f"bridge 'relu' maps all layers together: the encoder has {encoder.num_layers} layers of {encoder.cell} "
+            f"cells, the decoder {decoder.num_layers} of {decoder.cell}. Make them equal, or use 'dense'."
         )
 
 

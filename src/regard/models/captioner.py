@@ -108,12 +108,19 @@ def captioner(
     if like is not None and like not in CAPTIONERS:
         raise UnsupportedError(f"like={like!r} must be {', '.join(map(repr, CAPTIONERS))}, or None.")
     form: CaptionerForm = CaptionerForm() if like is None else CAPTIONERS[like]
-    if attention is None:
-        attention = _attention(form, size, memory_size, attention_size, hard, mix, gate, like)
-    elif hard or mix or gate != "default":
-        raise UnsupportedError(
-            "hard, mix and gate are options of the default attention; leave them out if attention is given."
-        )
+    if attention is not None:
+        if hard or mix or gate != "default":
+            raise UnsupportedError(
+                "hard, mix and gate are options of the default attention; leave them out if attention is given."
+            )
+    elif form.gate is None:
+        if hard or mix or gate not in ("default", None):
+            raise UnsupportedError(f"like={like!r} is soft attention without a gate: leave out hard, mix and gate.")
+        attention = form.attention(query_size=size, memory_size=memory_size)
+    else:
+        chosen: Any = form.gate if gate == "default" else gate
+        sizes = {"query_size": size, "memory_size": memory_size, "size": attention_size}
+        attention = form.attention(**sizes, hard=hard, mix=mix, gate=chosen)
     embedding = TokenEmbedding(
         num_tokens, embedding_size, padding=bos if form.zero_start else padding, unknown=min(unknown, num_tokens - 1)
     )
@@ -132,28 +139,4 @@ def captioner(
     bridge = Bridge(memory_size, stack, form.bridge)
     return RecurrentDecoder(
         embedding, stack, TokenHead(width, num_tokens, never=never), bridge, dropout=dropout, **options
-    )
-
-
-def _attention(
-    form: CaptionerForm,
-    size: int,
-    memory_size: int,
-    attention_size: int,
-    hard: bool,
-    mix: float,
-    gate: Any,
-    like: str | None,
-) -> AbstractAttention:
-    if form.gate is None:
-        if hard or mix or gate not in ("default", None):
-            raise UnsupportedError(f"like={like!r} is soft attention without a gate: leave out hard, mix and gate.")
-        return form.attention(query_size=size, memory_size=memory_size)
-    return form.attention(
-        query_size=size,
-        memory_size=memory_size,
-        size=attention_size,
-        hard=hard,
-        mix=mix,
-        gate=form.gate if gate == "default" else gate,
     )

@@ -107,9 +107,10 @@ class PointerDecoder(nn.Module):
     ) -> None:
         super().__init__()
         name = core.main_attention if alignment is None else alignment
-        attention = None if core.continuous else _attention(core, name)
+        attentions = _attentions(core)
+        attention = None if core.continuous else attentions.get(name)
         if attention is None or isinstance(attention, Parallel):
-            names = ", ".join(_names(core))
+            names = ", ".join(attentions)
             further = "" if alignment is None else f"; {alignment!r} is not one of its alignments: {names}"
             raise UnsupportedError(
                 f"A pointer copies tokens by an alignment: the decoder needs attention over one source{further}."
@@ -290,19 +291,11 @@ class PointerDecoder(nn.Module):
         )
 
 
-def _attention(core: RecurrentDecoder | TransformerDecoder, name: str) -> AbstractAttention | None:
-    """The attention whose alignment has this name, or None."""
+def _attentions(core: RecurrentDecoder | TransformerDecoder) -> dict[str, AbstractAttention]:
+    """A decoder's attention over its source, by the names of alignments."""
     if isinstance(core, RecurrentDecoder):
-        return core.attention if name == "attention" or core.main_attention == name else None
-    layers = {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
-    return layers.get(name.removesuffix(".0") if name not in layers else name)
-
-
-def _names(core: RecurrentDecoder | TransformerDecoder) -> list[str]:
-    """The names of a decoder's alignments."""
-    if isinstance(core, RecurrentDecoder):
-        return [] if core.attention is None else [core.main_attention]
-    return [f"cross.{index}" for index in range(len(core.layers))]
+        return {} if core.attention is None else {core.main_attention: core.attention}
+    return {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
 
 
 def _features_of(core: Any) -> Any:

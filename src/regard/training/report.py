@@ -153,13 +153,10 @@ class RunReport:
 
     def _can_draw(self, position: Position) -> bool:
         """Whether enough steps have been made since the last pictures, and there is time for others."""
-        is_due = position.step >= GROWTH * self._last_drawn(position.step)
-        return is_due and self._all_drawings + self._drawing <= DRAWING_SHARE * position.seconds
-
-    def _last_drawn(self, step: int) -> int:
-        """The last step before this one with pictures; 0 if there is none."""
         names = (re.fullmatch(r"step-(\d+)", path.name) for path in self._folder.glob("pictures/step-*"))
-        return max((drawn for name in names if name is not None and (drawn := int(name[1])) < step), default=0)
+        last = max((step for name in names if name is not None and (step := int(name[1])) < position.step), default=0)
+        is_due = position.step >= GROWTH * last
+        return is_due and self._all_drawings + self._drawing <= DRAWING_SHARE * position.seconds
 
     def say(self, text: str) -> None:
         """Shows a line of text."""

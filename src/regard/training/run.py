@@ -58,7 +58,8 @@ class Run:
         if config.sharding != "none" and processes.size() == 1:
             report.say(f"warning: training.sharding={config.sharding} has no effect in a single process.")
         self._steps_per_epoch = max(-(-len(trainee.descriptions(0)) // config.accumulation), 1)
-        self.total_steps = self._total_steps()
+        planned = config.epochs * self._steps_per_epoch  # if all epochs have as many batches as the first
+        self.total_steps = min(planned, config.max_steps or planned)
         self.schedule = Schedule(config, total_steps=self.total_steps)
         self.generator = torch.Generator(self.device)
         self.position, self.tally, self.diagnosis = Position(), MetricSums(), Diagnosis()
@@ -282,11 +283,6 @@ class Run:
     def _warn(self, warnings: list[str]) -> None:
         for text in warnings:
             self.report.say(text)
-
-    def _total_steps(self) -> int:
-        """The steps of the whole run, if all epochs have as many batches as the first."""
-        planned = self.config.epochs * self._steps_per_epoch
-        return min(planned, self.config.max_steps or planned)
 
     def _remaining(self) -> float | None:
         """Seconds until the planned end, including validations; None if it is too early for an estimate."""

@@ -22,7 +22,11 @@ def group_frames(
     >>> group_frames(torch.arange(5.0).view(1, 5, 1), 2, silence=9.0).tolist()
     [[[0.0, 1.0], [2.0, 3.0], [4.0, 9.0]]]
     """
-    batch, length, size = _checked(frames, num_frames).shape
+    if num_frames < 1:
+        raise ConfigError(f"num_frames={num_frames}: a step has at least one frame.")
+    if frames.dim() != 3:
+        raise ShapeError("frames must be (B, T, F), a frame in each row.\n" + describe({"frames": ("B T F", frames)}))
+    batch, length, size = frames.shape
     short = -length % num_frames
     if short:
         frames = torch.cat([frames, silent_frame(silence, frames).expand(batch, short, size)], 1)
@@ -83,11 +87,3 @@ def decoder_inputs(grouped: Float[Tensor, "B N rF"]) -> Float[Tensor, "B N rF"]:
     [0.0, 1.0, 1.0]
     """
     return pad(grouped, (0, 0, 1, 0))[:, : grouped.shape[1]]
-
-
-def _checked(frames: Tensor, num_frames: int) -> Tensor:
-    if num_frames < 1:
-        raise ConfigError(f"num_frames={num_frames}: a step has at least one frame.")
-    if frames.dim() != 3:
-        raise ShapeError("frames must be (B, T, F), a frame in each row.\n" + describe({"frames": ("B T F", frames)}))
-    return frames
