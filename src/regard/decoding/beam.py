@@ -272,9 +272,10 @@ class _BeamSearch(AbstractSearch[_Beams]):
             unfinished = torch.where(stranded, widened(earlier, self.width, -inf), unfinished)
             last = torch.where(stranded, widened(self._by_group(nodes), self.width, ROOT), last)
         unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may change the order
-        scores, nodes = (state.finished, unfinished), (state.finished_nodes, last.gather(2, order))
-        ended = torch.ones_like(nodes[0], dtype=torch.bool), torch.zeros_like(last, dtype=torch.bool)
-        return torch.cat(scores, 2), torch.cat(nodes, 2), torch.cat(ended, 2)
+        last = last.gather(2, order)
+        ended = torch.ones_like(state.finished, dtype=torch.bool), torch.zeros_like(last, dtype=torch.bool)
+        scores, nodes = torch.cat([state.finished, unfinished], 2), torch.cat([state.finished_nodes, last], 2)
+        return scores, nodes, torch.cat(ended, 2)
 
     def possible(self, state: _Beams) -> tuple[Tensor, Tensor]:
         nodes = torch.cat([state.finished_nodes[:, 0, :1], self.live_beam.nodes], 1)
