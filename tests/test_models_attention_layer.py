@@ -185,7 +185,7 @@ def test_a_deep_readout_of_any_width_is_fed_back():
         ({"first_context": "ones"}, "first_context='ones' must be"),
         ({"readout": "state"}, "order='attend_then_recur', or input_feeding='context'"),
         ({"readout": "state", "input_feeding": False}, "must then be an input of the cell"),
-        ({"readout": "context", "order": "attend_then_recur"}, "it is for order='recur_then_attend'"),
+        ({"readout": "context", "order": "attend_then_recur"}, "depends only with order='recur_then_attend'"),
         ({"input_feeding": "context", "order": "attend_then_recur"}, "the cell reads the context of the same step"),
         ({"first_context": "zeros"}, "first_context='zeros' is for order='attend_then_recur'"),
         ({"readout": "tanh", "input_feeding": "linear"}, "a decoder has one"),

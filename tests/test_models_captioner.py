@@ -240,7 +240,7 @@ def test_another_attention_may_be_given():
     [
         ({"like": "keras"}, "like='keras' must be 'arctic', 'sgrvinod', 'bilinear', or None"),
         ({"like": "bilinear", "hard": True}, "leave out hard, mix and gate"),
-        ({"attention": bahdanau(query_size=D, memory_size=M), "gate": None}, "leave out attention"),
+        ({"attention": bahdanau(query_size=D, memory_size=M), "gate": None}, "leave them out if attention is given"),
     ],
 )
 def test_options_that_contradict_each_other_are_errors(options, message):

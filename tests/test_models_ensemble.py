@@ -185,7 +185,7 @@ def test_what_is_no_ensemble_is_refused():
         EnsembleDecoder(members()).prepare([sources(2)] * 2)
     for other, error, message in (
         (OfValues(5, 1), UnsupportedError, "returns values"),
-        (Shorter(5, 1), ShapeError, "as many rows"),
+        (Shorter(5, 1), ShapeError, "same number of rows"),
     ):
         ensemble = EnsembleDecoder([HistoryDecoder(5, 2), other])
         memory = ensemble.prepare([sources(2)] * 2)

@@ -372,7 +372,7 @@ def test_backbones_have_names_and_say_what_they_do_not_know(name):
 
 
 def test_an_unknown_backbone_is_told_which_there_are():
-    with pytest.raises(ConfigError, match=r"no backbone 'vgg'. There are plain, residual, dense, .*resnet50"):
+    with pytest.raises(ConfigError, match=r"no backbone 'vgg'. Backbones are plain, residual, dense, .*resnet50"):
         backbone_named("vgg", channels=1)
 
 

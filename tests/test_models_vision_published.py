@@ -185,7 +185,7 @@ def test_files_that_do_not_fit_are_told(tmp_path):
     with pytest.raises(DataError, match=r"'conv1.weight' has the shape \(64, 3, 5, 5\), but stem.filters.weight"):
         ResNet(18, weights=path)
     save_file({name: value for name, value in weights.items() if name != "layer1.0.bn1.bias"}, path)
-    with pytest.raises(DataError, match=r"there is no 'layer1.0.bn1.bias', from which stages.0.0.first.norm.bias"):
+    with pytest.raises(DataError, match=r"'layer1.0.bn1.bias' is missing, which is stages.0.0.first.norm.bias"):
         ResNet(18, weights=path)
     for make, match in ((lambda: ResNet(20), "18, 34, 50"), (lambda: ResNet(18, stride=4), "8, 16, 32")):
         with pytest.raises(ConfigError, match=match):

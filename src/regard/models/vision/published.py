@@ -67,7 +67,7 @@ def read_safetensors(path: Path | str) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise DataError(f"{path}: there is no such file.")
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
