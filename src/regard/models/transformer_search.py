@@ -29,7 +29,7 @@ from regard.attention import (
     SlidingWindow,
     SoftmaxAlignment,
 )
-from regard.layers import FeedForward, GatedFeedForward, Residual
+from regard.layers import FeedForward, Residual
 from regard.layers.dropout import Dropout, drops
 from regard.layers.eligibility import module_reason
 from regard.layers.positions import position_angles
