@@ -34,7 +34,7 @@ from regard.interop.files import (
 )
 from regard.interop.named_weights import load_named
 from regard.interop.options import Options
-from regard.interop.symbols import Symbols, ordered
+from regard.interop.texts import Symbols, ordered
 
 GOLDEN = Path(__file__).parent / "golden"
 SPECIALS = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}
@@ -49,23 +49,21 @@ def test_rows_of_symbols_are_brought_into_our_order():
     symbols = Symbols.of(["<unk>", "<blank>", "<s>", "</s>", "b", "a"], **SPECIALS)
     assert symbols.vocabulary.symbols == ("b", "a")
     assert symbols.rows(torch.arange(6)).tolist() == [1, 2, 3, 0, 4, 5]
-    assert symbols.missing == []
 
 
 def test_a_special_that_the_other_program_lacks_has_zeros():
     symbols = Symbols.of(["</s>", "a", "<unk>"], **SPECIALS)
     assert symbols.rows(torch.tensor([[3.0], [4.0], [5.0]])).flatten().tolist() == [0, 0, 3, 5, 4]
-    assert symbols.missing == ["<pad>", "<s>"]
 
 
 def test_ids_that_the_other_program_does_not_have_leave_nothing_of_their_probability():
     tokens = ["</s>", "a", "<unk>", "<blank>"]
     alike = Symbols.of(tokens, **SPECIALS | {"begin": "</s>"})  # outputs begin with the end symbol
-    assert alike.silent == [BOS]
+    assert alike.unpredicted == [BOS]
     assert alike.rows(torch.arange(4)).tolist() == [3, 0, 0, 2, 1]
     assert alike.biases(torch.arange(4.0)).tolist() == [3, -1e4, 0, 2, 1]
-    assert Symbols.of(tokens[:3], **SPECIALS).silent == [PAD, BOS]
-    assert Symbols.of(tokens, **SPECIALS | {"begin": "<blank>"}).silent == [BOS]
+    assert Symbols.of(tokens[:3], **SPECIALS).unpredicted == [PAD, BOS]
+    assert Symbols.of(tokens, **SPECIALS | {"begin": "<blank>"}).unpredicted == [BOS]
     weights = {"in.weight": torch.ones(4, 1), "out.weight": torch.arange(4.0)[:, None], "other": torch.ones(1)}
     read = ordered(weights, {"in": alike, "out": alike}, output="out")
     assert read["out.bias"].tolist() == [0, -1e4, 0, 0, 0]
@@ -79,7 +77,7 @@ def test_vocabularies_that_cannot_be_read_are_refused():
         Symbols.of(["a"], **SPECIALS)
     with pytest.raises(DataError, match="has 3, which is no symbol"):
         Symbols.of(["</s>", 3], **SPECIALS)
-    with pytest.raises(DataError, match="2 rows, but the vocabulary 3 symbols"):
+    with pytest.raises(DataError, match=r"is \(2,\), but the vocabulary has 3 symbols"):
         Symbols.of(["</s>", "a", "<unk>"], **SPECIALS).rows(torch.zeros(2))
 
 

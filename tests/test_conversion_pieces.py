@@ -8,8 +8,8 @@ import torch
 from regard.data.text import Field, Normalisation
 from regard.data.text.pieces import SentencePieceUnits
 from regard.errors import DataError
-from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
-from regard.interop.symbols import LEAST, Symbols
+from regard.interop.pieces import of_pieces, restricted
+from regard.interop.texts import LEAST, Symbols
 
 SPECIALS = {"padding": "<pad>", "begin": "<pad>", "end": "</s>", "unknown": "<unk>"}
 
@@ -46,15 +46,15 @@ def test_symbols_beside_the_pieces_stand_behind_them_and_survive_a_folder(units,
     symbols = of_pieces(units, Symbols.of(theirs, **SPECIALS))
     assert symbols.vocabulary.symbols == (*units.inventory, "▁elsewhere")
     weight = torch.arange(len(theirs), dtype=torch.float)[:, None]
-    rows = read_rows(symbols, weight, "table")[:, 0].tolist()
+    rows = symbols.rows(weight, "table")[:, 0].tolist()
     assert rows[:4] == [len(theirs) - 1, len(theirs) - 1, 0, 1]
     assert rows[4:6] == [1, 1]  # pieces that they do not have are read as unknown
     assert rows[6:] == [theirs.index(name) for name in symbols.vocabulary.symbols[2:]]
-    bias = said_bias(symbols, weight[:, 0])
+    bias = symbols.biases(weight[:, 0])
     assert bias.tolist()[:2] == [len(theirs) - 1, LEAST]  # outputs begin with the padding, which counts once
     assert bias[4:6].tolist() == [LEAST] * 2
     field = Field(Normalisation("keep", "keep"), units, symbols.vocabulary)
     field.save(tmp_path, "source")
     assert Field.load(tmp_path, "source").vocabulary == symbols.vocabulary
     with pytest.raises(DataError, match=r"table is \(3, 1\), but the vocabulary has"):
-        read_rows(symbols, weight[:3], "table")
+        symbols.rows(weight[:3], "table")

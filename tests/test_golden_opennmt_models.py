@@ -150,7 +150,7 @@ def test_a_file_that_is_no_checkpoint_of_the_program_is_refused(tmp_path):
 
 def test_vocabularies_that_do_not_belong_to_the_weights_are_refused(checkpoint, tmp_path):
     checkpoint["vocab"]["tgt"].append("more")
-    with pytest.raises(DataError, match=r"emb_luts\.0\.weight has \d+ rows, but the vocabulary \d+ symbols"):
+    with pytest.raises(DataError, match=r"emb_luts\.0\.weight is \(\d+, \d+\), but the vocabulary has \d+ symbols"):
         refused(checkpoint, tmp_path)
     del checkpoint["vocab"]["tgt"]
     with pytest.raises(DataError, match="expected a list of symbols under 'tgt'"):

@@ -16,9 +16,8 @@ from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_json, read_safetensors, require, require_folder, tensors
 from regard.interop.named_weights import Names, load_named
 from regard.interop.options import Options
-from regard.interop.pieces import of_pieces, read_rows, said_bias
-from regard.interop.symbols import Symbols
-from regard.interop.texts import text_model
+from regard.interop.pieces import of_pieces
+from regard.interop.texts import Symbols, text_model
 from regard.interop.transformers import (
     ACTIVATIONS,
     ATTENTION_NAMES,
@@ -194,10 +193,10 @@ def _weights(folder: Path, source: Symbols, target: Symbols) -> tuple[dict[str, 
     output = theirs.pop("lm_head.weight", sides[1])
     bias = theirs.pop("final_logits_bias", None)
     theirs = {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
-    theirs["encoder.embed_tokens.weight"] = read_rows(source, sides[0], "model.encoder.embed_tokens.weight")
-    theirs["decoder.embed_tokens.weight"] = read_rows(target, sides[1], "model.decoder.embed_tokens.weight")
-    theirs["lm_head.weight"] = read_rows(target, output, "lm_head.weight")
-    theirs["lm_head.bias"] = said_bias(target, None if bias is None else bias.flatten())
+    theirs["encoder.embed_tokens.weight"] = source.rows(sides[0], "model.encoder.embed_tokens.weight")
+    theirs["decoder.embed_tokens.weight"] = target.rows(sides[1], "model.decoder.embed_tokens.weight")
+    theirs["lm_head.weight"] = target.rows(output, "lm_head.weight")
+    theirs["lm_head.bias"] = target.biases(None if bias is None else bias.flatten(), "final_logits_bias")
     return theirs, output.shape == sides[1].shape and bool((output == sides[1]).all())
 
 

@@ -1,17 +1,16 @@
-"""Models of sentencepiece in which only some pieces are used, vocabularies of pieces, and rows of their weights."""
+"""Sentencepiece models that are restricted to some pieces, and vocabularies in the order of their pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 import torch
-from torch import Tensor
 
 from regard.data.text import Vocabulary
 from regard.data.text.pieces import SentencePieceUnits
-from regard.data.text.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
+from regard.data.text.vocabulary import SPECIALS
 from regard.errors import DataError
-from regard.interop.symbols import LEAST, Symbols
+from regard.interop.texts import Symbols
 
 PIECE, NAME, TYPE = 1, 1, 3
 """Numbers of fields: of a piece in a model, and of its name and its type in the piece."""
@@ -106,41 +105,3 @@ def of_pieces(units: SentencePieceUnits, symbols: Symbols) -> Symbols:
     names = [*pieces, *(name for name in others if name not in set(pieces))]
     numbers = torch.tensor([places.get(name, -1) for name in names], dtype=torch.long)
     return Symbols(Vocabulary(names), torch.cat([specials, numbers]))
-
-
-def read_rows(symbols: Symbols, weight: Tensor, name: str) -> Tensor:
-    """The rows of an embedding in our order, (N, D). Symbols that the other program does not have are read as unknown.
-
-    Raises:
-        DataError: for a weight with another number of rows than there are symbols.
-    """
-    _check(symbols, weight, name)
-    unknown = int(symbols.numbers[UNKNOWN])
-    numbers = symbols.numbers.clone()
-    numbers[len(SPECIALS) :][numbers[len(SPECIALS) :] < 0] = unknown
-    rows = weight[numbers.clamp(min=0)].clone()
-    rows[numbers < 0] = 0
-    return rows
-
-
-def said_bias(symbols: Symbols, bias: Tensor | None = None) -> Tensor:
-    """The bias of an output layer, (N,): what the other program does not have is never predicted.
-
-    Where outputs begin with the padding, as in Marian, the begin symbol has its row, and counts once.
-
-    Args:
-        bias: the other program's; None for zeros.
-    """
-    found = torch.zeros(len(symbols.numbers)) if bias is None else bias[symbols.numbers.clamp(min=0)].clone()
-    absent = symbols.numbers < 0
-    absent[BOS] |= symbols.numbers[BOS] == symbols.numbers[PAD]
-    return found.masked_fill(absent, LEAST)
-
-
-def _check(symbols: Symbols, weight: Tensor, name: str) -> None:
-    """Refuses a weight that is not of this vocabulary."""
-    count = len(set(symbols.numbers[symbols.numbers >= 0].tolist()))
-    if len(weight) != count:
-        raise DataError(
-            f"{name} is {tuple(weight.shape)}, but the vocabulary has {count:,} symbols; are they of one model?"
-        )

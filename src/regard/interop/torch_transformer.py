@@ -21,9 +21,8 @@ from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
 from regard.interop.named_weights import load_named
 from regard.interop.options import validated
-from regard.interop.pieces import of_pieces, read_rows, said_bias
-from regard.interop.symbols import Symbols
-from regard.interop.texts import text_model
+from regard.interop.pieces import of_pieces
+from regard.interop.texts import Symbols, text_model
 from regard.interop.transformers import (
     ATTENTION_NAMES,
     CALLERS_POSITIONS,
@@ -148,10 +147,10 @@ class TorchTransformer(AbstractKind):
         tables = [weights.pop(f"positions.{index}") for index in range(len(facts.names.positions))]
         longest = _check_positions(facts, tables, size)
         for name, symbols in (("source", sides["source"][1]), ("target", sides["target"][1])):
-            weights[f"{name}.weight"] = read_rows(symbols, weights[f"{name}.weight"], getattr(facts.names, name))
-        output, said = weights["output.weight"], sides["target"][1]
-        weights["output.weight"] = read_rows(said, output, facts.names.output)
-        weights["output.bias"] = said_bias(said, weights.get("output.bias"))
+            weights[f"{name}.weight"] = symbols.rows(weights[f"{name}.weight"], getattr(facts.names, name))
+        target = sides["target"][1]
+        weights["output.weight"] = target.rows(weights["output.weight"], facts.names.output)
+        weights["output.bias"] = target.biases(weights.get("output.bias"), facts.names.output)
         network = {side: _network(weights, side, facts, size, longest) for side in ("encoder", "decoder")}
         is_tied = torch.equal(weights["output.weight"], weights["target.weight"])
         network["decoder"]["tied_weights"] = is_tied

@@ -18,9 +18,8 @@ from regard.interop.joeynmt import PROGRAM
 from regard.interop.joeynmt import recurrent as joeynmt_recurrent
 from regard.interop.joeynmt import transformer as joeynmt_transformer
 from regard.interop.options import Options
-from regard.interop.pieces import of_pieces, read_rows, restricted, said_bias
-from regard.interop.symbols import Symbols
-from regard.interop.texts import text_model
+from regard.interop.pieces import of_pieces, restricted
+from regard.interop.texts import Symbols, text_model
 
 SIDES = {"src": "source", "trg": "target"}
 SPECIALS: Mapping[str, str] = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
@@ -165,8 +164,8 @@ def _network(
         if name not in weights:
             raise DataError(f"There is no weight {name} in the checkpoint of {PROGRAM}.")
     rows = {
-        **{name: read_rows(symbols, weights[name], name) for name, symbols in owners.items()},
-        "decoder.output_layer.bias": said_bias(target),
+        **{name: symbols.rows(weights[name], name) for name, symbols in owners.items()},
+        "decoder.output_layer.bias": target.biases(None),
     }
     names: Mapping[str, str] = part.names(model)
     return part.weights({**weights, **rows}, model), {**names, "decoder.head.projection": "decoder.output_layer"}

@@ -14,8 +14,7 @@ from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_safetensors, tensors
 from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
 from regard.interop.options import OPENNMT, Options, search_section
-from regard.interop.symbols import Symbols, ordered
-from regard.interop.texts import SIDE, split_field, text_model
+from regard.interop.texts import SIDE, Symbols, ordered, split_field, text_model
 from regard.interop.transformers import Naming, Positions, PreNormTransformer
 
 PROGRAM = "OpenNMT-py"

@@ -14,8 +14,7 @@ from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_json, read_safetensors, require_folder
 from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
 from regard.interop.options import EOLE, Options, search_section
-from regard.interop.symbols import Symbols, ordered
-from regard.interop.texts import SIDE, split_field, text_model
+from regard.interop.texts import SIDE, Symbols, ordered, split_field, text_model
 from regard.interop.transformers import Naming, Positions, PreNormTransformer
 
 PROGRAM = "eole"

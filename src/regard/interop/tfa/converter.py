@@ -15,8 +15,7 @@ from regard.errors import DataError, UnsupportedError
 from regard.interop.arrays import NamedArrays
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
-from regard.interop.symbols import LEAST, Symbols
-from regard.interop.texts import SIDE, split_field, text_model
+from regard.interop.texts import SIDE, Symbols, split_field, text_model
 from regard.interop.tfa.cell_weights import CELLS, size_of
 
 PROGRAM = "tensorflow-addons"
@@ -231,7 +230,7 @@ class Network:
         take = self.arrays.take
         weights: dict[str, Tensor] = {}
         for side, symbols in (("encoder", source), ("decoder", target)):
-            shape = _count(symbols), self.embedding_size[side]
+            shape = symbols.count, self.embedding_size[side]
             table = take(f"{side}.embedding.embeddings", shape, "N, E")
             weights[f"{side}.embedding.table.weight"] = symbols.rows(table)
         for layer in range(self.layers["encoder"]):
@@ -252,12 +251,9 @@ class Network:
             if (bias := take("attention_layer.bias", (layer_size,), "A", optional=True)) is not None:
                 weights["decoder.readout.bias"] = bias
         read = self.fed_size if self.says_attention else size
-        wide = _count(target)
+        wide = target.count
         weights["decoder.head.projection.weight"] = target.rows(take("output.kernel", (read, wide), "D, N").t())
-        bias = take("output.bias", (wide,), "N", optional=True)
-        bias = target.rows(torch.zeros(wide) if bias is None else bias)
-        bias[target.numbers < 0] = LEAST
-        weights["decoder.head.projection.bias"] = bias
+        weights["decoder.head.projection.bias"] = target.biases(take("output.bias", (wide,), "N", optional=True))
         return weights
 
     def _cell(self, side: str, role: str, sizes: tuple[int, int]) -> dict[str, Tensor]:
@@ -320,11 +316,6 @@ def _symbols(facts: ModelFacts, side: str) -> Symbols:
     special = numbers[2:] if side == "target" else numbers
     others = [token for number, token in enumerate(tokens) if number not in special]
     return Symbols(Vocabulary(others), torch.tensor(numbers + [places[token] for token in others]))
-
-
-def _count(symbols: Symbols) -> int:
-    """N, the number of their symbols."""
-    return int(symbols.numbers.max()) + 1
 
 
 def _beside(path: Path) -> Path:
