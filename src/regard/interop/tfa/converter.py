@@ -12,11 +12,10 @@ from torch import Tensor
 from regard.config.spelling import suggestion
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
-from regard.interop.arrays import NamedArrays
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
 from regard.interop.texts import SIDE, Symbols, split_field, text_model
-from regard.interop.tfa.cell_weights import CELLS, size_of
+from regard.interop.tfa.named_arrays import CELLS, NamedArrays, cell_weights, size_of
 
 PROGRAM = "tensorflow-addons"
 KEYS: Mapping[str, Sequence[str]] = {
@@ -143,7 +142,9 @@ class Network:
             "encoder": size_of(arrays, "encoder.layers.0.forward", self.cells["encoder"]),
             "decoder": size_of(arrays, "decoder.layers.0", self.cells["decoder"]),
         }
-        self.embedding_size = {side: self._width(side) for side in ("encoder", "decoder")}
+        self.embedding_size = {
+            side: arrays.matrix_shape(f"{side}.embedding.embeddings", "N, E")[1] for side in ("encoder", "decoder")
+        }
         self.memory_size = self.size["encoder"] * (1 + self.bidirectional)
         self.kind = facts.choose("decoder.attention", "kind", list(KINDS))
         for key in facts.section("decoder.attention"):
@@ -154,20 +155,7 @@ class Network:
         self.has_layer = "attention_layer.kernel" in arrays
         self.says_attention = facts.choose("decoder", "output_attention", (True, False), True)
         self.activation = facts.choose("decoder", "attention_activation", ("linear", "tanh"), "linear")
-        self.layer_size = self._layer_size()
-
-    def _width(self, side: str) -> int:
-        role = f"{side}.embedding.embeddings"
-        if self.arrays.look(role).dim() != 2:
-            raise self.arrays.wrong(role, "N, E")
-        return self.arrays.look(role).shape[1]
-
-    def _layer_size(self) -> int | None:
-        if not self.has_layer:
-            return None
-        if self.arrays.look("attention_layer.kernel").dim() != 2:
-            raise self.arrays.wrong("attention_layer.kernel", "D + M, A")
-        return self.arrays.look("attention_layer.kernel").shape[1]
+        self.layer_size = arrays.matrix_shape("attention_layer.kernel", "D + M, A")[1] if self.has_layer else None
 
     @property
     def fed_size(self) -> int:
@@ -209,7 +197,7 @@ class Network:
         recipe: dict[str, Any] = {}
         if self.kind.startswith("bahdanau"):
             recipe |= {
-                "size": len(self.arrays.look("attention_v")),
+                "size": len(self.arrays.get("attention_v")),
                 "normalised": bool(options.get("normalize", False)),
             }
         else:
@@ -257,8 +245,8 @@ class Network:
         return weights
 
     def _cell(self, side: str, role: str, sizes: tuple[int, int]) -> dict[str, Tensor]:
-        _, read = CELLS[self.cells[side]]
-        return read(self.arrays, role, sizes, float(self.facts.get(side, "forget_bias", 1.0)))
+        forget_bias = float(self.facts.get(side, "forget_bias", 1.0))
+        return cell_weights(self.arrays, role, self.cells[side], sizes, forget_bias)
 
     def _mechanism(self) -> dict[str, Tensor]:
         """The weights of the mechanism."""
@@ -266,7 +254,7 @@ class Network:
         options = self.facts.section("decoder.attention")
         weights: dict[str, Tensor] = {}
         if self.kind.startswith("bahdanau"):
-            units = len(self.arrays.look("attention_v"))
+            units = len(self.arrays.get("attention_v"))
             weights["score.v"] = take("attention_v", (units,), "A")[None]
             weights["score.query_projection.weight"] = take("query_layer.kernel", (size, units), "D, A").t()
             if options.get("normalize", False):
