@@ -687,7 +687,7 @@ def test_a_history_reads_and_writes_as_a_tensor_array():
     assert (history.size(), len(history)) == (2, 2)
     assert torch.equal(history.read(0), second)
     assert [step.sum() for step in history] == [6, 0]
-    with pytest.raises(ShapeError, match="An array of 2 steps"):
+    with pytest.raises(ShapeError, match="index must be from 0 to 2"):
         history.write(3, first)
     with pytest.raises(ShapeError, match="no steps yet"):
         tfa.AlignmentHistory().stack()

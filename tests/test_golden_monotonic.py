@@ -18,7 +18,7 @@ from regard.attention import (
     ScaledDotScore,
     WeightedSum,
 )
-from regard.interop.tfa.parallel import ClippedMonotonicAlignment as Clipped
+from regard.interop.tfa.mechanisms.monotonic import ClippedMonotonicAlignment as Clipped
 
 
 def addons_additive(w):

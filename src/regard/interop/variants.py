@@ -48,7 +48,7 @@ RECIPES: dict[str, Variants] = {
             "speechbrain": "regard.interop.speechbrain:location_sensitive",
         }
     ),
-    "monotonic": OnDemand({"tfa_parallel": "regard.interop.tfa.parallel:monotonic"}),
+    "monotonic": OnDemand({"tfa_parallel": "regard.interop.tfa.mechanisms.monotonic:clipped_monotonic"}),
     "show_attend_tell": OnDemand({"sgrvinod": "regard.interop.sgrvinod:show_attend_tell"}),
 }
 """For each recipe, what builds its variants from the options that are given."""

@@ -20,7 +20,7 @@ from regard.attention import (
     StochasticAlignment,
 )
 from regard.interop.coqui import RestartingForwardAlignment, UnmaskedAlignment
-from regard.interop.tfa.parallel import ClippedMonotonicAlignment
+from regard.interop.tfa.mechanisms.monotonic import ClippedMonotonicAlignment
 from support.oracles.arithmetic import linear, masked_softmax, number, sigmoid
 from support.oracles.story import Story, Vector, ask, oracle
 

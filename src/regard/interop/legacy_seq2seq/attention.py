@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from regard import tree
 from regard.attention import Memory, vinyals
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
-from regard.interop.tfa.cells import as_cell, with_tuples
-from regard.interop.tfa.layers import Dense
+from regard.interop.tfa.cells.contract import as_cell, with_tuples
+from regard.interop.tfa.layers.dense import Dense
 from regard.shapes import Bool, Float, describe
 
 LoopFunction = Callable[[Tensor, int], Tensor]

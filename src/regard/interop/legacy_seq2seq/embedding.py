@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from regard.errors import ShapeError, UnsupportedError
 from regard.interop.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
-from regard.interop.tfa.cells import OutputProjectionWrapper, as_cell
+from regard.interop.tfa.cells.contract import as_cell
+from regard.interop.tfa.cells.wrappers import OutputProjectionWrapper
 from regard.interop.tfa.unrolling import dynamic_rnn
 from regard.shapes import Bool, Float, Int, keep_right_padding
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError, UnsupportedError
 from regard.interop.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
 from regard.interop.legacy_seq2seq.embedding import EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq
-from regard.interop.tfa.cells import TorchCell
+from regard.interop.tfa.cells.contract import TorchCell
 from regard.shapes import Bool, Float, Int
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)

@@ -8,22 +8,16 @@ known from the memory and the cell. They are parameters from the beginning, so a
 `memory_size` of mechanisms) to have the values at once.
 """
 
-from regard.interop.tfa.arrays import TensorArray
-from regard.interop.tfa.cells import (
-    BasicLSTMCell,
-    BasicRNNCell,
+from regard.interop.tfa.cells.contract import LSTMStateTuple, RNNCell, TorchCell
+from regard.interop.tfa.cells.gru import GRUCell, KerasGRUCell
+from regard.interop.tfa.cells.lstm import BasicLSTMCell, KerasLSTMCell, LSTMCell
+from regard.interop.tfa.cells.rnn import BasicRNNCell
+from regard.interop.tfa.cells.wrappers import (
     DropoutWrapper,
-    GRUCell,
     InputProjectionWrapper,
-    KerasGRUCell,
-    KerasLSTMCell,
-    LSTMCell,
-    LSTMStateTuple,
     MultiRNNCell,
     OutputProjectionWrapper,
     ResidualWrapper,
-    RNNCell,
-    TorchCell,
 )
 from regard.interop.tfa.decoders.basic import BasicDecoder, BasicDecoderOutput
 from regard.interop.tfa.decoders.beam_search import (
@@ -33,21 +27,15 @@ from regard.interop.tfa.decoders.beam_search import (
     FinalBeamSearchDecoderOutput,
 )
 from regard.interop.tfa.decoders.beams import gather_tree, gather_tree_from_array, tile_batch
-from regard.interop.tfa.decoders.contract import BaseDecoder, Decoder
-from regard.interop.tfa.decoders.loop import dynamic_decode
+from regard.interop.tfa.decoders.loop import BaseDecoder, Decoder, dynamic_decode
 from regard.interop.tfa.keras import Bidirectional, KerasGRU, KerasLSTM, KerasRNN
-from regard.interop.tfa.layers import Dense, Embedding
+from regard.interop.tfa.layers.dense import Dense
+from regard.interop.tfa.layers.embedding import Embedding
 from regard.interop.tfa.loss import SequenceLoss, sequence_loss
-from regard.interop.tfa.mechanisms import (
-    AttentionMechanism,
-    BahdanauAttention,
-    BahdanauMonotonicAttention,
-    LuongAttention,
-    LuongMonotonicAttention,
-    hardmax,
-    monotonic_attention,
-    safe_cumprod,
-)
+from regard.interop.tfa.mechanisms.bahdanau import BahdanauAttention, BahdanauMonotonicAttention
+from regard.interop.tfa.mechanisms.contract import AttentionMechanism
+from regard.interop.tfa.mechanisms.functions import hardmax, monotonic_attention, safe_cumprod
+from regard.interop.tfa.mechanisms.luong import LuongAttention, LuongMonotonicAttention
 from regard.interop.tfa.samplers.contract import Sampler
 from regard.interop.tfa.samplers.contrib import (
     CustomHelper,
@@ -79,7 +67,7 @@ from regard.interop.tfa.samplers.training import (
     TrainingSampler,
 )
 from regard.interop.tfa.state import AlignmentHistory, AttentionWrapperState
-from regard.interop.tfa.structure import flatten, map_structure
+from regard.interop.tfa.structure import TensorArray, flatten, map_structure
 from regard.interop.tfa.unrolling import bidirectional_dynamic_rnn, dynamic_rnn, reverse_sequence
 from regard.interop.tfa.wrapper import AttentionWrapper, compute_attention
 

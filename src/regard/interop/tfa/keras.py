@@ -14,10 +14,13 @@ from torch.nn.functional import dropout as dropped
 from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import ConfigError, ShapeError, UnsupportedError
-from regard.interop.tfa.cells import KerasGRUCell, KerasLSTMCell, MultiRNNCell, as_cell, initial_state, with_tuples
+from regard.interop.tfa.cells.contract import as_cell, initial_state, with_tuples
+from regard.interop.tfa.cells.gru import KerasGRUCell
+from regard.interop.tfa.cells.lstm import KerasLSTMCell
+from regard.interop.tfa.cells.wrappers import MultiRNNCell
 from regard.interop.tfa.layers.deferred import DeferredModule, tensors
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
-from regard.interop.tfa.state import carry
+from regard.interop.tfa.structure import carry
 from regard.shapes import Bool, Float, describe
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from regard.attention.contract import Tree
 from regard.errors import ShapeError
-from regard.interop.tfa.arrays import TensorArray
-from regard.interop.tfa.cells import check_order, with_tuples
+from regard.interop.tfa.cells.contract import check_order, with_tuples
+from regard.interop.tfa.structure import TensorArray
 
 AlignmentHistory = TensorArray
 """The alignments (R, S) of the steps so far.
@@ -87,26 +86,3 @@ def _check_same(old: Any, new: Any, name: str) -> None:
 
 def _kind(value: Any) -> str:
     return f"{type(value).__name__} of {len(value)}" if isinstance(value, (tuple, dict)) else type(value).__name__
-
-
-def carry(finished: Tensor, old: Tree, new: Tree) -> Tree:
-    """The old state in rows that have finished, the new one in the others.
-
-    What has no rows passes: numbers (), and the history, which goes on.
-
-    Args:
-        finished: (R,) bool.
-    """
-    if isinstance(new, AlignmentHistory) or new is None:
-        return new
-    if isinstance(new, Tensor):
-        if new.dim() == 0:
-            return new
-        return torch.where(finished[(..., *[None] * (new.dim() - 1))], old, new)
-    if isinstance(new, (tuple, list)):
-        parts = [carry(finished, before, after) for before, after in zip(old, new, strict=True)]
-        return type(new)(*parts) if hasattr(new, "_fields") else tuple(parts)
-    if isinstance(new, dict):
-        return {name: carry(finished, old[name], value) for name, value in new.items()}
-    names = [field.name for field in dataclasses.fields(new)]
-    return type(new)(**{name: carry(finished, getattr(old, name), getattr(new, name)) for name in names})

@@ -1,14 +1,68 @@
-"""Structures of tensors as `tf.nest` has them, with tensor arrays as leaves."""
+"""Structures of tensors as `tf.nest` has them, and `TensorArray`, a leaf of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from regard.interop.tfa.arrays import TensorArray
+from regard.errors import ShapeError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorArray:
+    """The tensors of the steps so far, one per step; `write` returns a new array.
+
+    In a state it is one leaf, which `dynamic_decode` and `BeamSearchDecoder` pass on unchanged, whichever items finish
+    or hypotheses go on.
+
+    Args:
+        steps: tensors of one shape.
+
+    >>> array = TensorArray().write(0, torch.zeros(2)).write(1, torch.ones(2))
+    >>> array.size(), array.stack()
+    (2, tensor([[0., 0.],
+            [1., 1.]]))
+    """
+
+    steps: tuple[Tensor, ...] = ()
+
+    def write(self, index: int, value: Tensor) -> TensorArray:
+        """The array with a tensor appended, or replaced.
+
+        Raises:
+            ShapeError: for an index beyond the end.
+        """
+        if not 0 <= index <= len(self.steps):
+            raise ShapeError(f"index must be from 0 to {len(self.steps)}, the number of steps; got {index}.")
+        return TensorArray((*self.steps[:index], value, *self.steps[index + 1 :]))
+
+    def read(self, index: int) -> Tensor:
+        """The tensor of a step."""
+        return self.steps[index]
+
+    def size(self) -> int:
+        """The number of steps."""
+        return len(self.steps)
+
+    def stack(self) -> Tensor:
+        """(T, …), all steps.
+
+        Raises:
+            ShapeError: if there are none.
+        """
+        if not self.steps:
+            raise ShapeError("The array has no steps yet; take one first.")
+        return torch.stack(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.steps)
 
 
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
@@ -48,3 +102,27 @@ def flatten(structure: Any) -> list[Any]:
     found: list[Any] = []
     map_structure(found.append, structure)
     return found
+
+
+def carry(finished: Tensor, old: Any, new: Any) -> Any:
+    """The old state in rows that have finished, the new state in the others; scalars and tensor arrays are new.
+
+    Args:
+        finished: (R,) bool.
+    """
+
+    def chosen(after: Any, before: Any) -> Any:
+        if not isinstance(after, Tensor) or not after.dim():
+            return after
+        return torch.where(_broadcast(finished, after), before, after)
+
+    return map_structure(chosen, new, old)
+
+
+def cleared(values: Tensor, over: Tensor) -> Tensor:
+    """Zeros where `over`, of the leading axes of the values, is True."""
+    return values.masked_fill(_broadcast(over, values), 0)
+
+
+def _broadcast(mask: Tensor, values: Tensor) -> Tensor:
+    return mask[(..., *[None] * (values.dim() - mask.dim()))]

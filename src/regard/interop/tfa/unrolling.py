@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
-from regard.interop.tfa.cells import as_cell, with_tuples
-from regard.interop.tfa.cells import initial_state as zero_state
+from regard.interop.tfa.cells.contract import as_cell, with_tuples
+from regard.interop.tfa.cells.contract import initial_state as zero_state
 from regard.interop.tfa.layers.deferred import Type, tensors
-from regard.interop.tfa.state import carry
+from regard.interop.tfa.structure import carry, cleared
 from regard.shapes import describe
 
 
@@ -69,14 +69,14 @@ def dynamic_rnn(
     longest = steps if lengths is None or rows == 0 else int(lengths.max())
     if lengths is not None and shortest < longest:
         over = torch.arange(steps, device=first.device)[:, None] >= lengths
-        inputs = tree.map(lambda leaf: _cleared(leaf, over) if leaf.is_floating_point() else leaf, inputs)
+        inputs = tree.map(lambda leaf: cleared(leaf, over) if leaf.is_floating_point() else leaf, inputs)
     outputs = []
     for t in range(longest):
         output, after = cell(tree.map(lambda leaf, t=t: leaf[t], inputs), state)
         if t >= shortest:
             assert lengths is not None
             finished = lengths <= t
-            output = tree.map(lambda leaf, finished=finished: _cleared(leaf, finished), output)
+            output = tree.map(lambda leaf, finished=finished: cleared(leaf, finished), output)
             after = carry(finished, state, with_tuples(after))
         state = after
         outputs.append(output)
@@ -205,11 +205,6 @@ def _lengths(lengths: Tensor | Sequence[int] | None, rows: int, steps: int, like
 
 def _kind(first: Tensor) -> torch.dtype:
     return first.dtype if first.is_floating_point() else torch.get_default_dtype()
-
-
-def _cleared(values: Tensor, over: Tensor) -> Tensor:
-    """0 where `over` (B,) or (T, B) is True."""
-    return values.masked_fill(over[(..., *[None] * (values.dim() - over.dim()))], 0)
 
 
 def _lengthened(outputs: Tensor, axis: int, count: int) -> Tensor:

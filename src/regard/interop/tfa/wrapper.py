@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
-from regard.interop.tfa.cells import RNNCell, as_cell, check_order, initial_state, with_tuples
-from regard.interop.tfa.layers import Dense
+from regard.interop.tfa.cells.contract import RNNCell, as_cell, check_order, initial_state, with_tuples
 from regard.interop.tfa.layers.deferred import Type, tensors, type_of
+from regard.interop.tfa.layers.dense import Dense
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
-from regard.interop.tfa.mechanisms import AttentionMechanism
+from regard.interop.tfa.mechanisms.contract import AttentionMechanism
 from regard.interop.tfa.state import AlignmentHistory, AttentionWrapperState
 from regard.shapes import describe
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard import attention as a
-from regard.interop.tfa.parallel import ClippedMonotonicAlignment
+from regard.interop.tfa.mechanisms.monotonic import ClippedMonotonicAlignment
 from support.cases.case import MechanismCase, PartCase, of_recipe
 
 CASES: tuple[MechanismCase, ...] = (

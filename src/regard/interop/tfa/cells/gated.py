@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from regard.errors import UnsupportedError
 from regard.interop.tfa.cells.contract import DeferredCell
-from regard.interop.tfa.layers.activations import Activation, activation_of
 from regard.interop.tfa.layers.deferred import check_type, deferred, materialize, target
-from regard.interop.tfa.layers.initialisers import Initialiser, fill
+from regard.interop.tfa.layers.functions import Activation, Initialiser, activation_of, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Shape
 from regard.shapes import Float
 

@@ -9,9 +9,8 @@ from torch.nn.functional import linear
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
 from regard.interop.tfa.cells.gated import AbstractGatedCell, check_keras, fill_jointly, unless_tanh
-from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import DeferredParameter, Type, materialize
-from regard.interop.tfa.layers.initialisers import Initialiser, fill
+from regard.interop.tfa.layers.functions import Activation, Initialiser, fill
 from regard.interop.tfa.layers.originals import Pool, Shape
 from regard.layers.cells.cell import CELLS
 from regard.layers.cells.reset_before import reset_before

@@ -12,9 +12,8 @@ from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells.contract import LSTMStateTuple, check_order
 from regard.interop.tfa.cells.gated import AbstractGatedCell, check_keras, fill_jointly, unless_tanh
-from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import Type
-from regard.interop.tfa.layers.initialisers import Initialiser, fill
+from regard.interop.tfa.layers.functions import Activation, Initialiser, fill
 from regard.interop.tfa.layers.originals import Pool, Shape
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.interop.tfa.cells.gated import AbstractGatedCell, fill_jointly, unless_tanh
-from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import Type
+from regard.interop.tfa.layers.functions import Activation
 from regard.interop.tfa.layers.originals import Pool, Shape
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float

@@ -21,9 +21,9 @@ from regard.interop.tfa.cells.contract import (
     as_cell,
     initial_state,
 )
-from regard.interop.tfa.layers.activations import Activation
 from regard.interop.tfa.layers.deferred import Type, first_weight
 from regard.interop.tfa.layers.dense import Dense
+from regard.interop.tfa.layers.functions import Activation
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, base_of, in_order, parts_of, prefixed
 from regard.layers import Dropout
 

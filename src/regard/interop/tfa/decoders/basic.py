@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, UnsupportedError
-from regard.interop.tfa.cells import as_cell
-from regard.interop.tfa.decoders.contract import BaseDecoder
+from regard.interop.tfa.cells.contract import as_cell
+from regard.interop.tfa.decoders.loop import BaseDecoder
 from regard.interop.tfa.layers.deferred import first_weight, tensors
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool, parts_of, taken
 from regard.interop.tfa.samplers.contract import Sampler

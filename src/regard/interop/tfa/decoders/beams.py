@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError, RegardError, ShapeError
-from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.layers.deferred import tensors
-from regard.interop.tfa.structure import map_structure
+from regard.interop.tfa.structure import TensorArray, map_structure
 from regard.shapes import Float, Int, describe
 
 

@@ -1,8 +1,9 @@
-"""The loop of a decoder's steps: `dynamic_decode`."""
+"""Decoders, and the loop of their steps: `Decoder`, `BaseDecoder` and `dynamic_decode`."""
 
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -12,9 +13,104 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, ShapeError, UnsupportedError
-from regard.interop.tfa.arrays import TensorArray
-from regard.interop.tfa.decoders.contract import BaseDecoder, Decoder
-from regard.interop.tfa.structure import map_structure
+from regard.interop.tfa.structure import carry, cleared, map_structure
+
+
+class AbstractDecoder:
+    """A decoder that `dynamic_decode` runs step by step. `finalize` is optional: without it outputs stay unchanged."""
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        raise NotImplementedError
+
+    @property
+    def output_size(self) -> Any:
+        """The shape of each tensor of the outputs of a step, without the batch; a structure of sizes."""
+        raise NotImplementedError
+
+    @property
+    def output_dtype(self) -> Any:
+        """Their types, in the structure of `output_size`."""
+        raise NotImplementedError
+
+    def step(self, time: int, inputs: Any, state: Any, training: bool | None = None) -> tuple[Any, Any, Any, Tensor]:
+        """Outputs, the next state, the next inputs, and the items that finish with this step."""
+        raise NotImplementedError
+
+    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Tensor) -> tuple[Any, Any]:
+        """The returned outputs and state, from the time-major outputs of all steps."""
+        raise NotImplementedError
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """Whether the flags of the last step are those of all items; otherwise an item stays finished.
+
+        For decoders that reorder their items. Lengths are then the state's `lengths`, if it has them.
+        """
+        return False
+
+
+class Decoder(AbstractDecoder, ABC):
+    """A decoder that has its own inputs."""
+
+    @abstractmethod
+    def initialize(self, name: str | None = None) -> tuple[Tensor, Any, Any]:
+        """Which items have finished before the first step, its inputs, and the state."""
+
+    @abstractmethod
+    def step(
+        self, time: int, inputs: Any, state: Any, training: bool | None = None, name: str | None = None
+    ) -> tuple[Any, Any, Any, Tensor]:
+        """As in `AbstractDecoder`."""
+
+
+class BaseDecoder(nn.Module, AbstractDecoder):
+    """A decoder that is called: `decoder(inputs, initial_state=…)` returns outputs, last state and lengths.
+
+    Args:
+        output_time_major, impute_finished, maximum_iterations: as in `dynamic_decode`.
+        parallel_iterations, swap_memory: without effect; TensorFlow's loops had them.
+        name: kept, without effect.
+    """
+
+    def __init__(
+        self,
+        output_time_major: bool = False,
+        impute_finished: bool = False,
+        maximum_iterations: int | Tensor | None = None,
+        parallel_iterations: int = 32,
+        swap_memory: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.output_time_major, self.impute_finished = output_time_major, impute_finished
+        self.maximum_iterations = maximum_iterations
+        self.parallel_iterations, self.swap_memory, self.name = parallel_iterations, swap_memory, name
+
+    def forward(
+        self, inputs: Any = None, initial_state: Any = None, training: bool | None = None, **kwargs: Any
+    ) -> tuple[Any, Any, Tensor]:
+        """Decodes by `dynamic_decode`.
+
+        Args:
+            inputs, initial_state: for `initialize`.
+            training: as in `dynamic_decode`.
+            **kwargs: also for `initialize`, such as `sequence_length`, or `start_tokens` and `end_token`.
+        """
+        return dynamic_decode(
+            self,
+            output_time_major=self.output_time_major,
+            impute_finished=self.impute_finished,
+            maximum_iterations=self.maximum_iterations,
+            training=training,
+            decoder_init_input=inputs,
+            decoder_init_kwargs={**kwargs, "initial_state": initial_state},
+        )
+
+    def initialize(self, inputs: Any, initial_state: Any = None, **kwargs: Any) -> tuple[Tensor, Any, Any]:
+        """As in `Decoder`, from the arguments of the call."""
+        raise NotImplementedError
 
 
 def dynamic_decode(
@@ -87,8 +183,8 @@ def dynamic_decode(
             own = getattr(new_state, "lengths", None) if tracks else None
             lengths = own if own is not None else lengths.masked_fill(~finished, len(steps) + 1)
             if impute_finished and bool(finished.any()):
-                outputs = map_structure(partial(_zeroed, finished), outputs)
-                new_state = map_structure(partial(_kept, finished), new_state, state)
+                outputs = map_structure(partial(cleared, over=finished), outputs)
+                new_state = carry(finished, state, new_state)
             state, finished = new_state, now if tracks else now | finished
             steps.append(outputs)
         final = _stacked(decoder, steps, finished, 0 if _finalizes(decoder) or output_time_major else 1)
@@ -138,25 +234,8 @@ def _takes_training(decoder: Decoder | BaseDecoder) -> bool:
     return any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def _like(finished: Tensor, values: Tensor) -> Tensor:
-    """(B, 1, …), to choose rows of values with."""
-    return finished.view(*finished.shape, *[1] * (values.dim() - finished.dim()))
-
-
-def _zeroed(finished: Tensor, values: Tensor) -> Tensor:
-    """Zeros for what has finished."""
-    return values.masked_fill(_like(finished, values), 0)
-
-
-def _kept(finished: Tensor, new: Any, old: Any) -> Any:
-    """The old state of what has finished; scalars and arrays pass."""
-    if isinstance(new, TensorArray) or not isinstance(new, Tensor) or new.dim() == 0:
-        return new
-    return torch.where(_like(finished, new), old, new)
-
-
 def _finalizes(decoder: Decoder | BaseDecoder) -> bool:
-    return type(decoder).finalize not in (Decoder.finalize, BaseDecoder.finalize)
+    return type(decoder).finalize is not AbstractDecoder.finalize
 
 
 def _stacked(decoder: Decoder | BaseDecoder, steps: list[Any], finished: Tensor, axis: int) -> Any:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.errors import ShapeError
-from regard.interop.tfa.layers.activations import Activation, activation_of
 from regard.interop.tfa.layers.deferred import (
     DeferredModule,
     DeferredParameter,
@@ -22,7 +21,7 @@ from regard.interop.tfa.layers.deferred import (
     tensors,
     type_of,
 )
-from regard.interop.tfa.layers.initialisers import Initialiser, fill
+from regard.interop.tfa.layers.functions import Activation, Initialiser, activation_of, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool
 from regard.shapes import Float, describe
 

@@ -8,7 +8,7 @@ from torch.nn.functional import embedding
 
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.interop.tfa.layers.deferred import Type, checked_width, type_of
-from regard.interop.tfa.layers.initialisers import Initialiser, fill
+from regard.interop.tfa.layers.functions import Initialiser, fill
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool
 from regard.shapes import Float, Int, describe
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
 from regard.interop.tfa.layers.deferred import Type
-from regard.interop.tfa.layers.initialisers import fill
+from regard.interop.tfa.layers.functions import fill
 from regard.interop.tfa.mechanisms.composed import ComposedAttention, units_of
 from regard.interop.tfa.mechanisms.functions import MonotonicMode, ProbabilityFunction, checked_function, with_function
-from regard.interop.tfa.mechanisms.reading import ReadingAttention, reader
+from regard.interop.tfa.mechanisms.monotonic import AbstractMonotonicAttention, reader
 
 
 class LuongAttention(ComposedAttention):
@@ -87,7 +87,7 @@ class LuongAttention(ComposedAttention):
         return config
 
 
-class LuongMonotonicAttention(ReadingAttention):
+class LuongMonotonicAttention(AbstractMonotonicAttention):
     """A reader that goes from left to right, whose energies are those of `LuongAttention`, plus a learned bias.
 
     Its numbers are those of `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other

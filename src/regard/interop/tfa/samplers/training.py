@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError, ShapeError
-from regard.interop.tfa.arrays import TensorArray
 from regard.interop.tfa.layers.deferred import tensors
 from regard.interop.tfa.samplers.contract import Draws, Sampler
 from regard.interop.tfa.samplers.embedding import embedding_of
-from regard.interop.tfa.structure import flatten, map_structure
+from regard.interop.tfa.structure import TensorArray, flatten, map_structure
 from regard.shapes import Bool, Int, describe
 
 

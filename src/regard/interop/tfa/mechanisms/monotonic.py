@@ -1,4 +1,4 @@
-"""What the two monotonic mechanisms share."""
+"""Monotonic attention: the base of both mechanisms, and their mode `parallel` as a variant of the recipe."""
 
 from __future__ import annotations
 
@@ -8,15 +8,42 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from regard.attention import Mechanism, monotonic
+from regard import ops
+from regard.attention import Mechanism, monotonic, recipes
+from regard.attention.alignments.monotonic import MonotonicAlignment
 from regard.errors import UnsupportedError
 from regard.interop.tfa.layers.deferred import Type, type_of
 from regard.interop.tfa.mechanisms.composed import ComposedAttention
 from regard.interop.tfa.mechanisms.functions import MonotonicMode, check_mode
 from regard.shapes import Float
 
+READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
 
-class ReadingAttention(ComposedAttention):
+
+class ClippedMonotonicAlignment(MonotonicAlignment):
+    """The stop expected by their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
+
+    Their mode `recursive` is exact, as is `MonotonicAlignment`, and their mode `hard` is hard="always". They add noise
+    in evaluation too; here it is added only in training.
+    """
+
+    def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
+        """α_i: the expected stop."""
+        return ops.clipped_monotonic_alignment(chance, previous)
+
+
+def clipped_monotonic(**options: Any) -> Mechanism:
+    """BahdanauMonotonicAttention and LuongMonotonicAttention in mode `parallel`."""
+    if options.get("hard") == "always":
+        raise UnsupportedError(
+            "like='tfa_parallel': with hard='always' there is no expected alignment; leave one of the two out."
+        )
+    plain = recipes.monotonic(**options)
+    alignment = ClippedMonotonicAlignment(**{name: options[name] for name in READER if name in options})
+    return Mechanism(plain.score, alignment, plain.read, plain.window)
+
+
+class AbstractMonotonicAttention(ComposedAttention):
     """A mechanism that reads from left to right; its state is the alignment of the step before.
 
     Args:
@@ -65,7 +92,7 @@ class ReadingAttention(ComposedAttention):
         return super().get_config() | {name: getattr(self, name) for name in names}
 
 
-def reader(attention: ReadingAttention, **options: Any) -> Mechanism:
+def reader(attention: AbstractMonotonicAttention, **options: Any) -> Mechanism:
     """`regard.attention.monotonic` with the options of an attention, and further ones."""
     like: Any = "tfa_parallel" if attention.mode == "parallel" else None
     return monotonic(

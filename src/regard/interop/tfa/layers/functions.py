@@ -1,4 +1,4 @@
-"""How weights begin, by Keras' names."""
+"""Activations and initial weights by Keras' names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,36 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.errors import ConfigError
+
+Activation = Callable[[Tensor], Tensor]
+
+ACTIVATIONS: dict[str, Activation | None] = {
+    "linear": None,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "elu": functional.elu,
+    "gelu": functional.gelu,
+    "softplus": functional.softplus,
+    "softmax": lambda x: x.softmax(-1),
+}
+
+
+def activation_of(wanted: str | Activation | None) -> Activation | None:
+    """The function of a name, or the function itself; None for the identity.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    if wanted is None or callable(wanted):
+        return wanted
+    if wanted not in ACTIVATIONS:
+        raise ConfigError(f"No activation is called {wanted!r}: give one of {', '.join(ACTIVATIONS)}, or a function.")
+    return ACTIVATIONS[wanted]
+
 
 Initialiser = str | Callable[[Tensor], Any]
 """A name, as "glorot_uniform", or a function that fills a tensor in place, as those of `torch.nn.init`."""
