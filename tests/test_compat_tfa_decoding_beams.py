@@ -468,5 +468,5 @@ def test_an_end_token_without_a_logit_is_an_error(end):
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5])
 def test_a_batch_is_tiled_by_a_whole_number_above_0(wrong):
-    with pytest.raises(ConfigError, match="give a whole number, 1 or more"):
+    with pytest.raises(ConfigError, match="multiplier must be a whole number, 1 or more"):
         tfa.tile_batch(torch.zeros(2, 1), wrong)

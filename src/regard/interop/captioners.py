@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from regard.errors import DataError
+from regard.interop.named_weights import load_named
 from regard.models import RecurrentDecoder
 from regard.models.captioner import captioner
 
 
 class CaptionerWeights:
-    """Weights by name, of which each is to be taken."""
+    """Weights by name, each of which must be taken."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self.left = dict(weights)
 
     def take(self, name: str) -> Tensor:
-        """A weight, or DataError."""
+        """A weight.
+
+        Raises:
+            DataError: if it is missing.
+        """
         if name not in self.left:
             raise DataError(f"There is no weight {name}; there are {', '.join(sorted(self.left)) or 'none'}.")
         return self.left.pop(name).detach()
@@ -30,11 +34,11 @@ class CaptionerWeights:
         return self.take(f"{name}.weight"), self.take(f"{name}.bias")
 
     def product(self, name: str) -> tuple[Tensor, Tensor]:
-        """W and b of x W + b, W transposed as torch has it."""
+        """W and b of x W + b, with W transposed as in torch."""
         return self.take(f"{name}_W").t(), self.take(f"{name}_b")
 
     def finish(self) -> None:
-        """DataError if any was not taken."""
+        """Refuses weights that were not taken."""
         if self.left:
             raise DataError(f"Weights that nothing here computes: {', '.join(sorted(self.left))}.")
 
@@ -59,13 +63,4 @@ def load_captioner(like: str, weights: Mapping[str, Tensor], **options: Any) -> 
         like=like,
         **options,
     )
-    if all(weight.dtype == torch.float64 for weight in weights.values()):
-        decoder.double()
-    parameters = dict(decoder.named_parameters())
-    with torch.no_grad():
-        for name, weight in weights.items():
-            if weight.shape != parameters[name].shape:
-                raise DataError(f"{name} needs {tuple(parameters[name].shape)}; the weight is {tuple(weight.shape)}.")
-            parameters[name].copy_(weight)
-    assert set(weights) == set(parameters), set(parameters) ^ set(weights)
-    return decoder
+    return load_named(decoder, weights, {})

@@ -22,10 +22,9 @@ from regard.interop.transformers import (
     ACTIVATIONS,
     ATTENTION_NAMES,
     CALLERS_POSITIONS,
-    SideOptions,
     activation_named,
     build_transformer,
-    layer_names,
+    transformer_names,
 )
 from regard.layers import SinusoidalPositions
 from regard.models import EncoderDecoder, TransformerOptions
@@ -114,13 +113,13 @@ class Marian(AbstractKind):
         notes: list[str] = []
         settings = _settings(folder / "generation_config.json") or {"forced_eos_token_id": 0, **config}
         specials = "excluded" if settings.get("renormalize_logits") else "forbidden"
-        names = {
-            **layer_names("encoder", options["encoder_layers"], MARIAN_ENCODER),
-            **layer_names("decoder", options["decoder_layers"], MARIAN_DECODER),
-            "encoder.embedding.embedding.table": "encoder.embed_tokens",
-            "decoder.embedding.embedding.table": "decoder.embed_tokens",
-            "decoder.head.projection": "lm_head",
-        }
+        names = transformer_names(
+            [options[f"{side}_layers"] for side in SIDES],
+            (MARIAN_ENCODER, MARIAN_DECODER),
+            source="encoder.embed_tokens",
+            target="decoder.embed_tokens",
+            output="lm_head",
+        )
         return text_model(
             *fields,
             weights,
@@ -282,13 +281,13 @@ def from_marian(
         projection_bias=True,
     )
     sides = [
-        SideOptions(
-            num_layers=config[f"{side}_layers"],
-            num_heads=config[f"{side}_attention_heads"],
-            feed_forward_size=config[f"{side}_ffn_dim"],
-            norm="post",
-            options=options,
-        )
+        {
+            "num_layers": config[f"{side}_layers"],
+            "num_heads": config[f"{side}_attention_heads"],
+            "feed_forward_size": config[f"{side}_ffn_dim"],
+            "norm": "post",
+            "options": options,
+        }
         for side in SIDES
     ]
     theirs = {name.removeprefix("model."): tensor for name, tensor in weights.items()}
@@ -307,10 +306,13 @@ def from_marian(
         never=never,
         dropout=dropout,
     )
-    names = layer_names("encoder", len(model.encoder.layers), MARIAN_ENCODER)
-    names |= layer_names("decoder", len(model.decoder.layers), MARIAN_DECODER)
-    names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
-    names |= {"decoder.head.projection": "output"}
+    names = transformer_names(
+        [side["num_layers"] for side in sides],
+        (MARIAN_ENCODER, MARIAN_DECODER),
+        source="source",
+        target="target",
+        output="output",
+    )
     computed = ("shared.", "lm_head.", "encoder.embed_", "decoder.embed_")
     read = {name: tensor for name, tensor in theirs.items() if not name.startswith(computed)}
     return load_named(model, read, names, skip=CALLERS_POSITIONS)

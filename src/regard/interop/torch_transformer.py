@@ -26,10 +26,9 @@ from regard.interop.texts import Symbols, text_model
 from regard.interop.transformers import (
     ATTENTION_NAMES,
     CALLERS_POSITIONS,
-    SideOptions,
     activation_named,
     build_transformer,
-    layer_names,
+    transformer_names,
 )
 from regard.layers import SinusoidalPositions
 from regard.models import EncoderDecoder, TransformerOptions
@@ -158,13 +157,7 @@ class TorchTransformer(AbstractKind):
         has_biases = any(
             name.endswith(".bias") and name.startswith(tuple(f"{side}." for side in network)) for name in weights
         )
-        names = {
-            **layer_names("encoder", network["encoder"]["layers"], TORCH_ENCODER),
-            **layer_names("decoder", network["decoder"]["layers"], TORCH_DECODER),
-            "encoder.embedding.embedding.table": "source",
-            "decoder.embedding.embedding.table": "target",
-            "decoder.head.projection": "output",
-        }
+        names = _names([side["layers"] for side in network.values()])
         if facts.positions == "learned":
             for side, table in zip(("encoder", "decoder"), (tables[0], tables[-1]), strict=True):
                 names[f"{side}.embedding.positions.table"] = f"{side}.positions"
@@ -335,15 +328,18 @@ def from_torch_transformer(
     theirs = dict(unstacked(transformer.state_dict()))
     theirs |= {"source.weight": source.weight, "target.weight": target.weight}
     theirs |= {"output.weight": output.weight} | ({} if output.bias is None else {"output.bias": output.bias})
-    names = layer_names("encoder", len(model.encoder.layers), TORCH_ENCODER)
-    names |= layer_names("decoder", len(model.decoder.layers), TORCH_DECODER)
-    names |= {"encoder.norm": "encoder.norm", "decoder.norm": "decoder.norm", "decoder.head.projection": "output"}
-    names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
+    names = _names([side["num_layers"] for side in sides])
     return load_named(model, theirs, names, skip=CALLERS_POSITIONS, without_bias=("*",))
 
 
-def _torch_side(side: Any, scaled_embeddings: bool) -> SideOptions:
-    """What `nn.TransformerEncoder` or `nn.TransformerDecoder` is built like."""
+def _names(layers: Sequence[int]) -> dict[str, str]:
+    """The names in the state dict, with the embeddings and the output layer as source, target and output."""
+    tables = (TORCH_ENCODER, TORCH_DECODER)
+    return transformer_names(layers, tables, source="source", target="target", output="output")
+
+
+def _torch_side(side: Any, scaled_embeddings: bool) -> dict[str, Any]:
+    """The options of an `nn.TransformerEncoder` or `nn.TransformerDecoder`, as of `build_transformer`."""
     kinds = {
         (_torch_activation(layer.activation), layer.norm1.eps, layer.norm_first, layer.self_attn.num_heads)
         for layer in side.layers
@@ -362,13 +358,13 @@ def _torch_side(side: Any, scaled_embeddings: bool) -> SideOptions:
         scaled_embeddings=scaled_embeddings,
         projection_bias=first.self_attn.in_proj_bias is not None,
     )
-    return SideOptions(
-        num_layers=len(side.layers),
-        num_heads=num_heads,
-        feed_forward_size=first.linear1.out_features,
-        norm="pre" if norm_first else "post",
-        options=options,
-    )
+    return {
+        "num_layers": len(side.layers),
+        "num_heads": num_heads,
+        "feed_forward_size": first.linear1.out_features,
+        "norm": "pre" if norm_first else "post",
+        "options": options,
+    }
 
 
 def _torch_activation(activation: Any) -> str:

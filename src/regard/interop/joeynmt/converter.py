@@ -168,7 +168,7 @@ def _network(
         "decoder.output_layer.bias": target.biases(None),
     }
     names: Mapping[str, str] = part.names(model)
-    return part.weights({**weights, **rows}, model), {**names, "decoder.head.projection": "decoder.output_layer"}
+    return part.weights({**weights, **rows}, model), names
 
 
 def _decoding(testing: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:

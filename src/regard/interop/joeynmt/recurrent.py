@@ -75,6 +75,7 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "encoder.embedding.table": "src_embed.lut",
         "decoder.embedding.table": "trg_embed.lut",
+        "decoder.head.projection": "decoder.output_layer",
         "decoder.readout": "decoder.att_vector_layer",
         "decoder.attention.score.key_projection": "decoder.attention.key_layer",
         "decoder.attention.score.query_projection": "decoder.attention.query_layer",

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.interop.joeynmt import PROGRAM, side_options
 from regard.interop.named_weights import Names
 from regard.interop.options import Options
-from regard.interop.transformers import layer_names
+from regard.interop.transformers import transformer_names
 
 COMMON: Mapping[str, Any] = {"dropout": 0.1, "alpha": 1.0, "activation": "relu", "num_layers": 8, "num_heads": 4}
 ENCODER: Mapping[str, Any] = COMMON
@@ -63,17 +63,10 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def names(model: Mapping[str, Any]) -> dict[str, str]:
     """Their names of our modules."""
-    found = {
-        "encoder.embedding.embedding.table": "src_embed.lut",
-        "decoder.embedding.embedding.table": "trg_embed.lut",
-        "encoder.norm": "encoder.layer_norm",
-        "decoder.norm": "decoder.layer_norm",
-    }
-    for side, part, table in zip(
-        ("encoder", "decoder"), side_options(model, ENCODER, DECODER), (ENCODER_LAYER, DECODER_LAYER), strict=True
-    ):
-        found |= layer_names(side, part["num_layers"], table)
-    return found
+    layers = [side["num_layers"] for side in side_options(model, ENCODER, DECODER)]
+    embeddings = {"source": "src_embed.lut", "target": "trg_embed.lut"}
+    names = transformer_names(layers, (ENCODER_LAYER, DECODER_LAYER), **embeddings, output="decoder.output_layer")
+    return names | {"encoder.norm": "encoder.layer_norm", "decoder.norm": "decoder.layer_norm"}
 
 
 def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:

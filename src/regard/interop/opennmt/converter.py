@@ -12,10 +12,10 @@ from torch import Tensor
 from regard.errors import DataError, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_safetensors, tensors
-from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
-from regard.interop.options import OPENNMT, Options, search_section
-from regard.interop.texts import SIDE, Symbols, ordered, split_field, text_model
-from regard.interop.transformers import Naming, Positions, PreNormTransformer
+from regard.interop.opennmt import OPENNMT, search_section, side_symbols
+from regard.interop.opennmt.networks import CELLS, GlobalAttentionModel, Naming, Positions, pre_norm_transformer
+from regard.interop.options import Options
+from regard.interop.texts import SIDE, ordered, split_field, text_model
 
 PROGRAM = "OpenNMT-py"
 DEFAULTS: Mapping[str, Any] = {
@@ -100,21 +100,19 @@ class OpenNMT(AbstractKind):
             raise DataError(f"{origin.path}: expected options; got {type(checkpoint['opt']).__name__}.")
         options = _options(checkpoint["opt"])
         vocabularies = mapping(checkpoint["vocab"], origin.path, "vocabularies by side")
-        for side in ("src", "tgt"):
-            if not isinstance(vocabularies.get(side), list):
-                raise DataError(f"{origin.path}: expected a list of symbols under {side!r} of its vocabularies.")
         if vocabularies.get("src_feats"):
             raise UnsupportedError(f"{origin.path}: its sources have features beside their words (src_feats).")
-        specials: dict[str, Any] = {"padding": "<blank>", "end": "</s>", "unknown": "<unk>"}
-        specials["begin"] = vocabularies.get("decoder_start_token", "<s>")
-        source, target = (Symbols.of(list(vocabularies[side]), **specials) for side in ("src", "tgt"))
-        weights = _in_our_order(_weights(checkpoint, origin.path), source, target)
-        network = _recurrent(options) if options["decoder_type"] == "rnn" else _transformer(options)
+        specials = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}
+        source, target = side_symbols(vocabularies, origin.path, **specials)
+        sides = {EMBEDDINGS["encoder"]: source, EMBEDDINGS["decoder"]: target, "generator": target}
+        weights = ordered(_weights(checkpoint, origin.path), sides, output="generator")
         names: Any
-        if isinstance(network, GlobalAttentionModel):
-            weights, names = network.arranged(weights), network.names()
+        if options["decoder_type"] == "rnn":
+            network = _recurrent(options)
+            section, weights, names = network.section(), network.arranged(weights), network.names()
         else:
-            names = naming(gated=network.activation == "swiglu").names
+            section = _transformer(options)
+            names = naming(gated=section["encoder"]["activation"] == "swiglu").names
         return text_model(
             split_field(source),
             split_field(target),
@@ -124,9 +122,9 @@ class OpenNMT(AbstractKind):
                 "source": SIDE,
                 "target": SIDE,
                 "source_end": False,
-                "joint_vocabulary": network.shared_embeddings,
+                "joint_vocabulary": section["shared_embeddings"],
             },
-            model=network.section(),
+            model=section,
             decoding=search_section(Options({}, PROGRAM, OPENNMT), []),
             without_bias=() if options["add_ffnbias"] else ("*.feed_forward.w_?",),
         )
@@ -203,7 +201,7 @@ def _recurrent(options: Options) -> GlobalAttentionModel:
     )
 
 
-def _transformer(options: Options) -> PreNormTransformer:
+def _transformer(options: Options) -> dict[str, Any]:
     for name in ("encoder_type", "decoder_type"):
         options.require(name, ["transformer"])
     for name in ("parallel_residual", "sliding_window", "num_experts", "relative_positions_buckets"):
@@ -218,26 +216,29 @@ def _transformer(options: Options) -> PreNormTransformer:
         positions = _added(options)
     elif distance:
         positions = "relative" if distance > 0 else _beyond(distance)
-    return PreNormTransformer(
-        layers=(options["enc_layers"], options["dec_layers"]),
-        size=options["dec_hid_size"],
-        heads=options["heads"],
-        key_value_heads=options["num_kv"] or (1 if options["multiquery"] else None),
-        feed_forward_size=options["transformer_ff"],
-        activation=ACTIVATIONS[options.require("pos_ffn_activation_fn", list(ACTIVATIONS))],
-        norm_epsilon=float(options["norm_eps"]),
-        projection_bias=bool(options["add_qkvbias"]),
-        positions=positions,
-        max_positions=None,
-        scaled_embeddings=bool(options["position_encoding"]),
-        rotary_layout="interleaved" if options["rotary_interleave"] else "half",
-        rotary_base=float(options["rotary_theta"]),
-        max_distance=max(1, distance),
-        shared_offsets=True,
+    return pre_norm_transformer(
+        {
+            "size": options["dec_hid_size"],
+            "heads": options["heads"],
+            "key_value_heads": options["num_kv"] or (1 if options["multiquery"] else None),
+            "feed_forward_size": options["transformer_ff"],
+            "activation": ACTIVATIONS[options.require("pos_ffn_activation_fn", list(ACTIVATIONS))],
+            "norm_epsilon": float(options["norm_eps"]),
+            "projection_bias": bool(options["add_qkvbias"]),
+            "positions": positions,
+            "scaled_embeddings": bool(options["position_encoding"]),
+            "dropout": options["dropout"],
+            "attention_dropout": options["attention_dropout"],
+        },
+        (options["enc_layers"], options["dec_layers"]),
+        {
+            "rotary_layout": "interleaved" if options["rotary_interleave"] else "half",
+            "rotary_base": float(options["rotary_theta"]),
+            "max_distance": max(1, distance),
+            "shared_offsets": True,
+        },
         tied_weights=bool(options["share_decoder_embeddings"]),
         shared_embeddings=bool(options["share_embeddings"]),
-        dropout=options["dropout"],
-        attention_dropout=options["attention_dropout"],
     )
 
 
@@ -265,9 +266,3 @@ def _weights(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
         for name, tensor in tensors(checkpoint.get("generator") or {}, path, "weights under 'generator'").items():
             weights[f"generator.{name.removeprefix('0.')}"] = tensor
     return {name: tensor for name, tensor in weights.items() if not name.endswith(COMPUTED)}
-
-
-def _in_our_order(weights: Mapping[str, Tensor], source: Symbols, target: Symbols) -> dict[str, Tensor]:
-    """The weights, the rows of symbols in our order."""
-    sides = {EMBEDDINGS["encoder"]: source, EMBEDDINGS["decoder"]: target, "generator": target}
-    return ordered(weights, sides, output="generator")

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from regard.errors import DataError, UnsupportedError
+from regard.errors import UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_json, read_safetensors, require_folder
-from regard.interop.opennmt.global_attention import CELLS, GlobalAttentionModel
-from regard.interop.options import EOLE, Options, search_section
+from regard.interop.opennmt import EOLE, search_section, side_symbols
+from regard.interop.opennmt.networks import CELLS, GlobalAttentionModel, Naming, Positions, pre_norm_transformer
+from regard.interop.options import Options
 from regard.interop.texts import SIDE, Symbols, ordered, split_field, text_model
-from regard.interop.transformers import Naming, Positions, PreNormTransformer
 
 PROGRAM = "eole"
 CONFIGURATION, VOCABULARIES, WEIGHTS = "config.json", "vocab.json", "model.00.safetensors"
@@ -154,25 +154,24 @@ class Eole(AbstractKind):
             embeddings.require(name, [_EMBEDDINGS[name]])
         weights = _weights(folder, options)
         names: Any
-        network: GlobalAttentionModel | PreNormTransformer
         if _side(model, "decoder").get("decoder_type", "rnn") == "rnn":
             network = _recurrent(model, options, embeddings, training)
-            weights, names = network.arranged(weights), network.names()
+            section, weights, names = network.section(), network.arranged(weights), network.names()
         else:
-            network = _transformer(model, options, embeddings, training)
-            names = naming(gated=network.activation == "swiglu").names
+            section = _transformer(model, options, embeddings, training)
+            names = naming(gated=section["encoder"]["activation"] == "swiglu").names
         weights = ordered(weights, {SOURCE: source, TARGET: target, "generator": target}, output="generator")
         data: dict[str, Any] = {"source": SIDE, "target": SIDE, "source_end": False}
-        data["joint_vocabulary"] = network.shared_embeddings
-        if isinstance(network, PreNormTransformer) and network.max_positions is not None:
-            data["max_length"] = network.max_positions - 1
+        data["joint_vocabulary"] = section["shared_embeddings"]
+        if (positions := section["encoder"].get("max_positions")) is not None:
+            data["max_length"] = positions - 1
         return text_model(
             split_field(source),
             split_field(target),
             weights,
             names,
             data=data,
-            model=network.section(),
+            model=section,
             decoding=search_section(Options(inference, PROGRAM, EOLE), notes),
             notes=notes,
             without_bias=_without_bias(model, options),
@@ -217,13 +216,8 @@ def _symbols(path: Path) -> tuple[Symbols, Symbols]:
     """The vocabularies of both sides."""
     vocabularies = mapping(read_json(path), path, "vocabularies by side")
     named = {**SPECIALS, **(vocabularies.get("specials") or {})}
-    for side in ("src", "tgt"):
-        if not isinstance(vocabularies.get(side), list):
-            raise DataError(f"{path}: expected a list of symbols under {side!r}.")
-    begin = vocabularies.get("decoder_start_token", named["bos_token"])
-    specials = {"padding": named["pad_token"], "end": named["eos_token"], "unknown": named["unk_token"]}
-    source, target = (Symbols.of(vocabularies[side], begin=begin, **specials) for side in ("src", "tgt"))
-    return source, target
+    specials = {"padding": "pad_token", "begin": "bos_token", "end": "eos_token", "unknown": "unk_token"}
+    return side_symbols(vocabularies, path, **{name: named[theirs] for name, theirs in specials.items()})
 
 
 def _side(model: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -289,7 +283,7 @@ def _recurrent(
 
 def _transformer(
     model: Mapping[str, Any], options: Options, embeddings: Options, training: Mapping[str, Any]
-) -> PreNormTransformer:
+) -> dict[str, Any]:
     sides = [Options(_side(model, name), PROGRAM, _TRANSFORMER) for name in ("encoder", "decoder")]
     encoder, decoder = sides
     encoder.require("encoder_type", ["transformer"])
@@ -310,26 +304,30 @@ def _transformer(
         rotation.require("rotary_dim", [0, decoder["hidden_size"] // decoder["heads"]])
         for name in ("scaling_type", "xdrope_section", "interleave_local", "partial_rotary_factor", "tmax_index"):
             rotation.require(name, [_ROTATION[name]])
-    return PreNormTransformer(
-        layers=(encoder["layers"], decoder["layers"]),
-        size=decoder["hidden_size"],
-        heads=decoder["heads"],
-        key_value_heads=decoder["heads_kv"] or None,
-        feed_forward_size=decoder["transformer_ff"],
-        activation=ACTIVATIONS[decoder.require("mlp_activation_fn", list(ACTIVATIONS))],
-        norm_epsilon=float(decoder["norm_eps"]),
-        projection_bias=bool(decoder["add_qkvbias"] or decoder["add_final_linear_bias"]),
-        positions=POSITIONS[kind],
-        max_positions=embeddings["n_positions"] if kind == "Learned" else None,
-        scaled_embeddings="Sinusoidal" in str(kind) or bool(embeddings["normalize"]),
-        rotary_layout="interleaved" if rotation["rotary_interleave"] else "half",
-        rotary_base=float(rotation["rotary_theta"]),
-        max_distance=embeddings["n_positions"] or 1,
-        shared_offsets=False,
+    return pre_norm_transformer(
+        {
+            "size": decoder["hidden_size"],
+            "heads": decoder["heads"],
+            "key_value_heads": decoder["heads_kv"] or None,
+            "feed_forward_size": decoder["transformer_ff"],
+            "activation": ACTIVATIONS[decoder.require("mlp_activation_fn", list(ACTIVATIONS))],
+            "norm_epsilon": float(decoder["norm_eps"]),
+            "projection_bias": bool(decoder["add_qkvbias"] or decoder["add_final_linear_bias"]),
+            "positions": POSITIONS[kind],
+            "max_positions": embeddings["n_positions"] if kind == "Learned" else None,
+            "scaled_embeddings": "Sinusoidal" in str(kind) or bool(embeddings["normalize"]),
+            "dropout": _rate(training, "dropout"),
+            "attention_dropout": _rate(training, "attention_dropout"),
+        },
+        (encoder["layers"], decoder["layers"]),
+        {
+            "rotary_layout": "interleaved" if rotation["rotary_interleave"] else "half",
+            "rotary_base": float(rotation["rotary_theta"]),
+            "max_distance": embeddings["n_positions"] or 1,
+            "shared_offsets": False,
+        },
         tied_weights=bool(options["share_decoder_embeddings"]),
         shared_embeddings=bool(options["share_embeddings"]),
-        dropout=_rate(training, "dropout"),
-        attention_dropout=_rate(training, "attention_dropout"),
     )
 
 

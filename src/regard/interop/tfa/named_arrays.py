@@ -184,10 +184,10 @@ def cell_weights(
     ours, kind = CELLS[cell]
     options: dict[str, Any] = {"forget_bias": forget_bias} if cell == "lstm_v1" else {}
     original = kind(sizes[1], **options)
-    widths: dict[int | str, int] = {"F": sizes[0], "F + D": sum(sizes)}
-    values = {}
+    widths = {"F": sizes[0], "F + D": sum(sizes)}
+    values: dict[str, Tensor] = {}
     for name, letters in original.array_shapes().items():
-        shape = tuple(widths.get(size, size) for size in letters)
+        shape = tuple(widths[size] if isinstance(size, str) else size for size in letters)
         is_optional = name == "bias" and not cell.endswith("v1")
         array = arrays.take(f"{role}.{plain(name)}", shape, ", ".join(map(str, letters)), optional=is_optional)
         values[name] = next(iter(values.values())).new_zeros(shape) if array is None else array

@@ -15,7 +15,7 @@ from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells.contract import RNNCell, as_cell, check_order, initial_state, with_tuples
 from regard.interop.tfa.layers.deferred import Type, tensors, type_of
-from regard.interop.tfa.layers.dense import Dense
+from regard.interop.tfa.layers.dense import Dense, width_of
 from regard.interop.tfa.layers.originals import Array, FromTensorflow, Pool, parts_of, taken
 from regard.interop.tfa.mechanisms.contract import AttentionMechanism
 from regard.interop.tfa.state import AlignmentHistory, AttentionWrapperState
@@ -166,7 +166,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         if self.attention_layers is None:
             return sum(mechanism.context_size for mechanism in self.attention_mechanisms)
         return sum(
-            _width(layer, self.cell.output_size, mechanism)
+            width_of(layer, self.cell.output_size + mechanism.context_size)
             for layer, mechanism in zip(self.attention_layers, self.attention_mechanisms, strict=True)
         )
 
@@ -331,13 +331,3 @@ def _as_state(state: Any) -> AttentionWrapperState:
         f"state must be an AttentionWrapperState, or its {len(AttentionWrapperState._fields) - 1} fields; got "
         f"{type(state).__name__}. Begin with get_initial_state."
     )
-
-
-def _width(layer: Any, size: int, mechanism: AttentionMechanism) -> int:
-    """The outputs of an attention layer; one that does not tell is asked with a row of zeros."""
-    for name in ("out_features", "units", "output_size"):
-        if isinstance(width := getattr(layer, name, None), int):
-            return width
-    memory = next(tree.leaves(mechanism.values))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        return int(layer(memory.new_zeros(1, size + mechanism.context_size)).shape[-1])

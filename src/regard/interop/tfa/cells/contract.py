@@ -236,10 +236,12 @@ def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
 
 
 def with_tuples(state: Any) -> Tree:
-    """A state with tuples in the place of lists, and tensors in that of NumPy's arrays, which trees do not have."""
+    """A state with tuples instead of lists, and tensors instead of NumPy's arrays, which trees do not have."""
     if isinstance(state, (list, tuple)):
         parts = [with_tuples(part) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    if isinstance(state, dict):
+        return {name: with_tuples(part) for name, part in state.items()}
     return state if isinstance(state, Tensor) or not hasattr(state, "__array__") else tensors(state)
 
 

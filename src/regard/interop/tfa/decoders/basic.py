@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.errors import RegardError, UnsupportedError
 from regard.interop.tfa.cells.contract import as_cell
 from regard.interop.tfa.decoders.loop import BaseDecoder
-from regard.interop.tfa.layers.deferred import first_weight, tensors
+from regard.interop.tfa.layers.deferred import tensors
+from regard.interop.tfa.layers.dense import width_of
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool, parts_of, taken
 from regard.interop.tfa.samplers.contract import Sampler
 from regard.interop.tfa.samplers.contrib import Helper
@@ -181,15 +182,3 @@ class BasicDecoder(FromTensorflow, BaseDecoder):
             time=time, outputs=outputs, state=state, sample_ids=sample_ids
         )
         return BasicDecoderOutput(outputs, sample_ids), state, following, finished
-
-
-def width_of(layer: OutputLayer | None, size: int) -> int:
-    """N, the outputs of a layer of `size` inputs; one that does not tell is asked with a row of zeros."""
-    if layer is None:
-        return size
-    for name in ("out_features", "units"):
-        if isinstance(width := getattr(layer, name, None), int):
-            return width
-    like = first_weight(layer) if isinstance(layer, nn.Module) else torch.empty(0)
-    with torch.no_grad():
-        return int(layer(like.new_zeros(1, size)).shape[-1])

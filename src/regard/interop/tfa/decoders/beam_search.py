@@ -14,10 +14,11 @@ from regard.decoding.live_beam import accumulated
 from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.interop.tfa.cells.contract import as_cell
-from regard.interop.tfa.decoders.basic import OutputLayer, width_of
+from regard.interop.tfa.decoders.basic import OutputLayer
 from regard.interop.tfa.decoders.beams import gather_tree, placed
 from regard.interop.tfa.decoders.loop import BaseDecoder
 from regard.interop.tfa.layers.deferred import tensors
+from regard.interop.tfa.layers.dense import width_of
 from regard.interop.tfa.samplers.contract import tokens_and_end
 from regard.interop.tfa.samplers.embedding import embedding_of
 from regard.interop.tfa.structure import TensorArray, flatten, map_structure

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.errors import ConfigError, RegardError, ShapeError
-from regard.interop.tfa.layers.deferred import tensors
+from regard.errors import RegardError, ShapeError
+from regard.interop.tfa.layers.deferred import checked_width, tensors
 from regard.interop.tfa.structure import TensorArray, map_structure
 from regard.shapes import Float, Int, describe
 
@@ -32,13 +31,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
     >>> tile_batch((torch.tensor([1, 2]),), 2)
     (tensor([1, 1, 2, 2]),)
     """
-
-    try:
-        count = index(multiplier)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise ConfigError(f"multiplier is {multiplier!r}; give a whole number, 1 or more: the width of the beam.")
+    count = checked_width("multiplier", multiplier)
 
     def tiled(leaf: Any) -> Any:
         if isinstance(leaf, TensorArray):

@@ -197,7 +197,7 @@ def type_of(dtype: Type) -> torch.dtype | None:
 
 
 def checked_width(name: str, value: Any) -> int:
-    """A number of features.
+    """A number of features, or another whole number above 0.
 
     Raises:
         ConfigError: for anything but a whole number above 0, such as a tensor in its place.

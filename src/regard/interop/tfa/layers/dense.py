@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from regard.interop.tfa.layers.deferred import (
     check_type,
     checked_width,
     deferred,
+    first_weight,
     materialize,
     target,
     tensors,
@@ -125,3 +127,18 @@ class Dense(FromTensorflow, DeferredModule):
         check_type("inputs", inputs, self.weight)
         outputs = linear(inputs, self.weight, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
+
+
+def width_of(layer: Any, size: int) -> int:
+    """The number of outputs of a layer of `size` inputs; `size` without a layer.
+
+    A layer that declares no number is called with a row of zeros.
+    """
+    if layer is None:
+        return size
+    for name in ("out_features", "units", "output_size"):
+        if isinstance(width := getattr(layer, name, None), int):
+            return width
+    like = first_weight(layer) if isinstance(layer, nn.Module) else torch.empty(0)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return int(layer(like.new_zeros(1, size)).shape[-1])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import ShapeError, UnsupportedError
+from regard.interop.tfa.cells.contract import with_tuples
 from regard.interop.tfa.layers.deferred import Type, tensors, type_of
 from regard.shapes import Bool, Float, describe, keep_mask
 
@@ -140,7 +141,7 @@ class AttentionMechanism(nn.Module):
         Raises:
             ShapeError: for lengths and a mask, lengths of 0, or a memory of fewer than three axes.
         """
-        memory = _with_tuples(tensors(memory, self))
+        memory = with_tuples(tensors(memory, self))
         _check_tensors(memory)
         for leaf in tree.leaves(memory):
             if leaf.dim() < 3:
@@ -295,12 +296,3 @@ def _check_tensors(memory: Any) -> None:
         )
     for part in memory.values() if isinstance(memory, dict) else memory:
         _check_tensors(part)
-
-
-def _with_tuples(memory: Any) -> Tree:
-    """A tree with tuples in the place of lists."""
-    if isinstance(memory, (list, tuple)) and not hasattr(memory, "_fields"):
-        return tuple(_with_tuples(part) for part in memory)
-    if isinstance(memory, dict):
-        return {name: _with_tuples(part) for name, part in memory.items()}
-    return memory

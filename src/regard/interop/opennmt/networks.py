@@ -1,19 +1,23 @@
-"""Recurrent models with OpenNMT's global attention, as OpenNMT-py and eole have them.
+"""The networks of OpenNMT-py and eole: their sections of a configuration, and the names of their weights.
+
+Recurrent models have global attention,
 
     s_t = cells([x_t; õ_{t-1}], s_{t-1}),  α_t = softmax(score(s_t, h)),  c_t = Σ α_tj h_j,  õ_t = f(W [c_t; s_t] + b)
 
 with f = tanh and b = 0 for the scores sᵀh (dot) and (A s)ᵀh (general), and f(x) = x for vᵀ tanh(W s + b + U h) (mlp).
-Without input feeding the cells read x_t alone. The first state is that of the encoder, or a map of it.
+Without input feeding the cells read x_t only. The first state is that of the encoder, or a map of it. Transformers have
+layer norms before their sublayers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.interop.named_weights import Names
 
@@ -128,3 +132,89 @@ class GlobalAttentionModel:
             weight = arranged[name]
             arranged[name] = torch.block_diag(weight, weight) if weight.dim() == 2 else torch.cat([weight, weight])
         return arranged
+
+
+PROJECTIONS: Names = {
+    "query_projection": "linear_query",
+    "key_projection": "linear_keys",
+    "value_projection": "linear_values",
+    "output_projection": "final_linear",
+    "offsets": "relative_positions_embeddings",
+}
+"""The modules of multi-head attention, wherever in it they are."""
+ATTENTION = re.compile(rf"(?P<layer>\w+\.layers\.\d+)\.(?P<which>\w+)\.[\w.]*?(?P<projection>{'|'.join(PROJECTIONS)})$")
+Positions = Literal["sinusoidal", "blocked_sinusoidal", "learned", "rotary", "linear_bias", "relative"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Naming:
+    """The names that a program gives to the parts of a Transformer.
+
+    Args:
+        positions: learned positions of both sides; None if there are none.
+        offsets_of_keys: the vectors of relative positions that are added to keys; those of values are
+            `relative_positions_embeddings`.
+        layers: of either side, what is before the number of a layer.
+        parts: of a layer of either side, its modules but the projections.
+    """
+
+    source: str
+    target: str
+    positions: tuple[str, str] | None = None
+    offsets_of_keys: str = PROJECTIONS["offsets"]
+    layers: Names
+    parts: Mapping[str, Names]
+
+    def names(self, module: nn.Module) -> Names:
+        """The names of our modules there."""
+        names = {
+            "encoder.embedding.embedding.table": self.source,
+            "decoder.embedding.embedding.table": self.target,
+            "decoder.head.projection": "generator",
+            "encoder.norm": "encoder.layer_norm",
+            "decoder.norm": "decoder.layer_norm",
+        }
+        if self.positions is not None:
+            for side, theirs in zip(("encoder", "decoder"), self.positions, strict=True):
+                names[f"{side}.embedding.positions.table"] = theirs
+        for name, _ in module.named_modules(remove_duplicate=False):
+            side, _, rest = name.partition(".layers.")
+            number, _, part = rest.partition(".")
+            parts = self.parts.get(side, {})
+            if found := ATTENTION.match(name):
+                attention, projection = parts[found["which"]], PROJECTIONS[found["projection"]]
+                if name.endswith(".score.offsets"):
+                    projection = self.offsets_of_keys
+                names[name] = ".".join((self.layers[side], number, attention, projection))
+            elif part in parts:
+                names[name] = ".".join((self.layers[side], number, parts[part]))
+        vectors = [name for name in names if name.endswith(".offsets")]
+        return names | {f"{name}.vectors": f"{names[name]}.weight" for name in vectors}
+
+
+def pre_norm_transformer(
+    side: Mapping[str, Any],
+    layers: tuple[int, int],
+    attention: Mapping[str, Any],
+    *,
+    tied_weights: bool,
+    shared_embeddings: bool,
+) -> dict[str, Any]:
+    """The section `model` of a Transformer.
+
+    Args:
+        side: the keys that both sides have.
+        layers: of the encoder and of the decoder.
+        attention: options of `multi_head`, of which those that the kind of positions reads are used.
+        tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
+            embeddings.
+    """
+    read = {"rotary": ("rotary_layout", "rotary_base"), "relative": ("max_distance", "shared_offsets")}
+    recipe = {name: attention[name] for name in read.get(side["positions"], ())}
+    side = {**side, "norm": "pre", "self_attention": {"recipe": "multi_head", **recipe}}
+    return {
+        "architecture": "transformer",
+        "encoder": {**side, "layers": layers[0]},
+        "decoder": {**side, "layers": layers[1], "tied_weights": tied_weights, "specials": "forbidden"},
+        "shared_embeddings": shared_embeddings,
+    }
