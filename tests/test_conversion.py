@@ -239,7 +239,7 @@ def test_an_output_that_is_not_a_saved_model_is_never_replaced(tmp_path):
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
     with pytest.raises(RegardError, match="the folder exists"):
         convert("opennmt", tmp_path / "none.pt", tmp_path / "out")
-    with pytest.raises(RegardError, match=r"belong to no saved model \(thesis\.txt\)"):
+    with pytest.raises(RegardError, match=r"not those of a saved model \(thesis\.txt\)"):
         convert("opennmt", tmp_path / "none.pt", tmp_path / "out", overwrite=True)
     with pytest.raises(RegardError, match="this is a file"):
         convert("opennmt", tmp_path / "none.pt", tmp_path / "out" / "thesis.txt", overwrite=True)

@@ -19,8 +19,8 @@ from regard.errors import RegardError
 from regard.interop import convert
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
+from regard.interop.export.onnx import require_plain_search
 from regard.interop.export.programs import forced_program, step_program, worst
-from regard.interop.export.refusals import require_plain_search
 from regard.runs import store
 from regard.tasks import load
 from regard.tasks.text_to_text import TextToText

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,32 @@ def create_folder(path: Path, write: Callable[[Path], object]) -> None:
             shutil.rmtree(path)
         os.replace(partial, path)
         sync(path.parent)
+
+
+SHOWN = 5
+"""How many names of files an error lists."""
+
+
+def require_replaceable(path: Path, known: Callable[[], Collection[str]], *, kind: str, overwrite: bool) -> None:
+    """Refuses to replace a file, an existing folder unless `overwrite`, and in any case a folder with other files.
+
+    Args:
+        known: returns the names of the files that may be in the folder.
+        kind: of the folder, for the error, for example "an exported model".
+
+    Raises:
+        RegardError: for such a path.
+    """
+    if path.exists() and not path.is_dir():
+        raise RegardError(f"{path}: expected a folder; this is a file. Choose another name.")
+    names = {file.name for file in path.iterdir()} if path.is_dir() else set()
+    if names and not overwrite:
+        raise RegardError(f"{path}: the folder exists; choose another name or add --overwrite.")
+    if names and (others := sorted(names.difference(known()))):
+        raise RegardError(
+            f"{path}: the folder has files that are not those of {kind} ({', '.join(others[:SHOWN])}), so it is not "
+            "replaced; choose another name."
+        )
 
 
 def remove_folder(path: Path) -> None:

@@ -32,13 +32,13 @@ def export(
     The search of an ONNX model is that of the configuration, with the settings that are given here. What a format
     cannot express is refused by its name.
     """
+    from regard.files import require_replaceable
     from regard.interop.export import export_model
-    from regard.interop.export.folder import require_free
-    from regard.interop.export.refusals import require_effect
+    from regard.interop.export.folder import FILES, require_effect
 
     settings = options.settings(context)
     format_of_output(output, {}, "folder")
-    require_free(output, overwrite=overwrite)
+    require_replaceable(output, lambda: FILES, kind="an exported model", overwrite=overwrite)
     require_effect(format, settings)
     loaded = options.load(model, "cpu", settings)
     export_model(loaded, output, format=format, overwrite=overwrite)

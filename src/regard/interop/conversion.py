@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.files import checksum, create_folder
+from regard.files import checksum, create_folder, require_replaceable
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.joeynmt.converter import JoeyNMT
 from regard.interop.marian import Marian
@@ -37,10 +38,6 @@ def kind_of(name: str) -> AbstractKind:
     if name not in KINDS:
         raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
     return KINDS[name]
-
-
-SHOWN = 5
-"""How many names a message has."""
 
 
 def convert(
@@ -73,7 +70,7 @@ def convert(
     reader, path, output = kind_of(kind), Path(path), Path(output)
     origin = Origin(path, dict(files), dict(facts))
     reader.check(origin)
-    check_output(output, overwrite=overwrite)
+    require_replaceable(output, partial(_files_of_model, output), kind="a saved model", overwrite=overwrite)
     converted = _read(reader, origin, kind)
     model = converted.model
     model.name = output.name
@@ -105,18 +102,8 @@ def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
         ) from error
 
 
-def check_output(folder: Path, *, overwrite: bool) -> None:
-    """Refuses an output that would replace something else than a saved model, or a saved model unasked."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RegardError(f"{folder}: expected a folder to write; this is a file.")
-    names = {file.name for file in folder.iterdir()}
-    if names and not overwrite:
-        raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")
-    if foreign := names - (store.file_names(folder) if store.WEIGHTS in names else set()):
-        shown = ", ".join(sorted(foreign)[:SHOWN])
-        raise RegardError(f"{folder}: it has files that belong to no saved model ({shown}), so it is not replaced.")
+def _files_of_model(folder: Path) -> set[str]:
+    return store.file_names(folder) if (folder / store.WEIGHTS).exists() else set()
 
 
 def _origin_of(kind: str, origin: Origin) -> str:

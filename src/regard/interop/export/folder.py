@@ -1,16 +1,17 @@
-"""The folder of an exported model, which appears whole or not at all."""
+"""The folder of an exported model, and the models and settings that cannot be exported to any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from regard.errors import RegardError, UnsupportedError
-from regard.files import create_folder
-from regard.interop.export.refusals import require_text_to_text
+from regard.errors import UnsupportedError
+from regard.files import create_folder, require_replaceable
+from regard.models import EncoderDecoder, PointerDecoder
+from regard.tasks import TextToText
 
 Format = Literal["onnx", "ctranslate2", "torch"]
 WRITERS: Mapping[str, tuple[str, str]] = {
@@ -19,16 +20,14 @@ WRITERS: Mapping[str, tuple[str, str]] = {
     "torch": ("regard.interop.export.programs", "write_torch"),
 }
 """By format, the module and the function that fills a folder."""
-WRITTEN = frozenset(
+FILES = frozenset(
     {
         *("encoder.onnx", "encoder.onnx.data", "step.onnx", "step.onnx.data", "decode.py", "__pycache__"),
         *("encoder.pt2", "step.pt2", "forward.pt2", "model.json", "source.model", "target.model"),
         *("model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json"),
     }
 )
-"""What may stand in the folder of an exported model."""
-SHOWN = 5
-"""How many names a message has."""
+"""The names of the files of an exported model, of any format."""
 
 
 def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: bool = False) -> None:
@@ -45,10 +44,10 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
         UnsupportedError: for a model or an option that the format cannot express, with its name and the reason; or if
             a package that the format needs is not installed.
     """
-    if format not in get_args(Format):
-        raise UnsupportedError(f"format={format!r} must be one of {', '.join(get_args(Format))}.")
+    if format not in WRITERS:
+        raise UnsupportedError(f"format={format!r} must be one of {', '.join(WRITERS)}.")
     path = Path(folder)
-    require_free(path, overwrite=overwrite)
+    require_replaceable(path, lambda: FILES, kind="an exported model", overwrite=overwrite)
     loaded = copy(require_text_to_text(model))
     if loaded.trained_direction == "both":
         loaded = loaded.directed(loaded.config.decoding.direction)
@@ -62,17 +61,39 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
         loaded.module.to(device)
 
 
-def require_free(folder: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a file, a folder unless `overwrite`, and in any case one with files that no export writes, as
-    the trained model's own; an empty folder is no obstacle.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise RegardError(f"{folder}: this is a file; choose another name for the folder.")
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if names and not overwrite:
-        raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")
-    if foreign := sorted(names - WRITTEN):
-        raise RegardError(
-            f"{folder}: the folder holds other things than an exported model ({', '.join(foreign[:SHOWN])}), so it is "
-            "not replaced; choose another name."
+def require_text_to_text(model: Any) -> TextToText:
+    """The model, if it turns texts into texts by an encoder and a decoder of its own."""
+    if not isinstance(model, TextToText):
+        raise UnsupportedError(
+            f"task: {model.config.task} cannot be exported yet; models of text_to_text can. Its parts are modules of "
+            "torch: see how to export your own modules in the documentation."
         )
+    if type(model.module) is not EncoderDecoder:
+        raise UnsupportedError(f"{type(model.module).__name__} cannot be exported: export the models one by one.")
+    if any(isinstance(part, PointerDecoder) for part in model.module.modules()):
+        raise UnsupportedError(
+            "model.pointer cannot be exported: the symbols that it copies have other ids in every input, which an "
+            "exported vocabulary does not have."
+        )
+    return model
+
+
+OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "max_length", "min_length"}
+OF_FACTS |= {"alignment_layer", "alignment_head", "max_length_ratio", "max_length_extra", "max_length_cap"}
+OF_FACTS |= {"min_length_ratio", "max_source_length"}
+"""Settings that `model.json` or the step of torch's programs follow."""
+
+
+def require_effect(format: str, names: Iterable[str]) -> None:
+    """Refuses settings of a search that change nothing in a folder of this format.
+
+    Args:
+        names: keys of `decoding` that are given for the export.
+    """
+    effective = {"torch": OF_FACTS | {"direction"}, "ctranslate2": {"direction"}}
+    for name in names:
+        if format in effective and name not in effective[format]:
+            raise UnsupportedError(
+                f"--{name.replace('_', '-')} has no effect with --format {format}, whose search is the caller's; leave "
+                "it out."
+            )

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config.search import Search
 from regard.errors import UnsupportedError
 from regard.interop.export.facts import facts_of, write_facts, write_pieces
 from regard.interop.export.networks import FIRST_SYMBOL, Axes, Networks, exporting
 from regard.interop.export.programs import source_program, step_program, worst
-from regard.interop.export.refusals import require_plain_search
 from regard.lazy import optional
 from regard.tasks import TextToText
 
@@ -29,6 +29,17 @@ LARGEST_FILE = 1_800_000_000
 CHECKED = ((1, 3, 1), (3, 6, 1), (2, 9, 4))
 """Sentences, source positions and hypotheses with which every export is compared with torch."""
 PURPOSE = "export --format onnx needs"
+KNOWN = {
+    # settings of the search that decode.py reads, and those without effect unless another one is set that is refused
+    *("method", "beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "min_length"),
+    *("beta", "diversity", "patience", "batch_tokens"),
+    # limits of lengths, and settings that select the returned alignment or do not change the search
+    *("max_length", "max_length_ratio", "max_length_extra", "max_length_cap", "min_length_ratio", "max_source_length"),
+    *("direction", "alignment_layer", "alignment_head", "validation_beam"),
+}
+"""Settings that an export takes."""
+EMPTY: Mapping[Any, str] = {None: "null", "": "''", (): "'[]'"}
+"""Empty values as arguments of a command line."""
 
 
 def write_onnx(model: TextToText, folder: Path) -> None:
@@ -153,3 +164,24 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def require_plain_search(decoding: Search) -> None:
+    """Refuses settings of a search that `decode.py` does not know."""
+    fields = type(decoding).model_fields
+    unknown = {name: fields[name].default for name in fields if name not in KNOWN}
+    unknown = {name: default for name, default in unknown.items() if getattr(decoding, name) != default}
+    reason = "it does not know this setting" if len(unknown) == 1 else "it does not know these settings"
+    if decoding.method != "beam":
+        unknown, reason = {"method": "beam"}, "it searches with a beam"
+    if unknown:
+        settings = ", ".join(f"decoding.{name} is {getattr(decoding, name)}" for name in unknown)
+        flags = {name: name.replace("_", "-") for name in unknown}
+        defaults = " ".join(
+            f"--no-{flags[name]}" if default is False else f"--{flags[name]} {EMPTY.get(default, default)}"
+            for name, default in unknown.items()
+        )
+        raise UnsupportedError(
+            f"{settings}, which the program that decodes an ONNX model cannot do: {reason}. Export with {defaults}, or "
+            "leave the settings out of the configuration."
+        )
