@@ -31,7 +31,7 @@ from regard.attention.windows import InEvaluation
 from regard.decoding import Search, free_run, search
 from regard.interop import ibm, legacy_seq2seq
 from regard.interop.annotated_transformer import AnnotatedLayerNorm
-from regard.interop.annotated_transformer import change as annotated_transformer
+from regard.interop.annotated_transformer import change_transformer as annotated_transformer
 from regard.interop.windows import argmax_window
 from regard.layers import (
     FeedForward,

@@ -129,7 +129,7 @@ def test_log_probabilities_are_torchs(case, begin, end, tmp_path):
         ({"positions": "half_sinusoidal"}, "table is no table of positions: half_sinusoidal"),
         ({"names": NAMES | {"source": "embedding"}}, r"no weight embedding\.weight; names\.source says where"),
         ({"names": NAMES | {"transformer": "body"}}, r"no weight encoder\.layers\.0\.linear1\.weight"),
-        ({"names": NAMES}, "nothing here computes: table"),
+        ({"names": NAMES}, "no module here has: table"),
         ({"weights": "other.pt"}, r"other\.pt: there is no such file"),
         (
             {"target": {"units": "whitespace", "vocabulary": "source.txt"}},
@@ -158,7 +158,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(tmp_path):
     for change, text in (
         (lambda state: state.pop(name), r"no weight decoder\.layers\.0\.linear2\.weight"),
         (lambda state: state.update({name: state[name][1:]}), r"linear2\.weight is \(7, 12\); .* needs \(8, 12\)"),
-        (lambda state: state.update({"core.gate": state[name]}), "nothing here computes: gate"),
+        (lambda state: state.update({"core.gate": state[name]}), "no module here has: gate"),
     ):
         written(tmp_path, "post", edit=change)
         with pytest.raises(DataError, match=text):

@@ -33,11 +33,11 @@ class AnnotatedLayerNorm(nn.Module):
         return self.weight * centred / (variance.sqrt() + self.epsilon) + self.bias
 
 
-DEFAULTS = {"projection_bias": True, "norm_epsilon": 1e-6}
+TRANSFORMER_DEFAULTS = {"projection_bias": True, "norm_epsilon": 1e-6}
 """Of an encoder or a decoder."""
 
 
-def change(module: nn.Module) -> None:
+def change_transformer(module: nn.Module) -> None:
     """Replaces the layer norms of a new encoder or decoder, and draws all its matrices anew, of embeddings, too.
 
     The other differences are options: `norm="pre"`, `projection_bias=True`, `norm_epsilon=1e-6`, dropout on the weights

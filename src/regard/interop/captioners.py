@@ -40,7 +40,7 @@ class CaptionerWeights:
     def finish(self) -> None:
         """Refuses weights that were not taken."""
         if self.left:
-            raise DataError(f"Weights that nothing here computes: {', '.join(sorted(self.left))}.")
+            raise DataError(f"Weights that no module here has: {', '.join(sorted(self.left))}.")
 
 
 def cell_weights(*weights: Tensor) -> dict[str, Tensor]:
@@ -50,7 +50,7 @@ def cell_weights(*weights: Tensor) -> dict[str, Tensor]:
 
 
 def load_captioner(like: str, weights: Mapping[str, Tensor], **options: Any) -> RecurrentDecoder:
-    """A captioner with these weights, in float32 or, as they are, in float64."""
+    """A captioner of the sizes of these weights, which are named as ours."""
     table, hidden = weights["embedding.table.weight"], weights["stack.layers.0.weight_hh_l0"]
     keys = next(name for name in weights if name.endswith("key_projection.weight"))
     width, memory_size = weights[keys].shape

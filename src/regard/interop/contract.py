@@ -1,4 +1,4 @@
-"""What a reader of another program's models is."""
+"""The interface of readers of other programs' models."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from regard.errors import ConfigError
 from regard.runs.contract import AbstractModel
 
 UNKNOWN_DATA = Path("unknown")
-"""The training data of a converted model (`data.train`), which its files do not name."""
+"""`data.train` of a converted model, whose files do not name their training data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a model is read from.
+    """The files of a model, and facts about it.
 
     Args:
-        path: its file or folder.
+        path: the model's file or folder.
         files: further files by name, as `AbstractKind.files` describes them.
-        facts: what no file says, by name, as `AbstractKind.facts` describes them.
+        facts: by name, as `AbstractKind.facts` describes them.
     """
 
     path: Path
@@ -32,12 +32,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a reader returns.
+    """The result of a reader.
 
     Args:
         model: the model, with its configuration, vocabularies and weights.
-        notes: what of the old settings could not be carried over, or differs from what the old program did; a sentence
-            each, for the command line and the model's card.
+        notes: settings that could not be carried over, and differences from the other program; a sentence each, for the
+            command line and the model's card.
     """
 
     model: AbstractModel[Any]
@@ -45,18 +45,18 @@ class Converted:
 
 
 class AbstractKind(ABC):
-    """A kind of models of another program, and how they are read.
+    """A reader of one kind of models of another program.
 
-    A reader builds the configuration of a task, its vocabularies and its network, and gives the network the weights by
-    a table of names (`regard.interop.named_weights`). What the network cannot express it refuses by name and value.
+    It builds the configuration of a task, its vocabularies and its network, and loads the weights by a table of names
+    (`regard.interop.named_weights`). Options that the network cannot express are refused by name and value.
     """
 
     summary: ClassVar[str]
-    """The program and its version, and what of it is read."""
+    """The program, its version, and which of its models are read."""
     files: ClassVar[Mapping[str, str]] = {}
-    """Further files that a model may need, by name, with what they are."""
+    """Descriptions of further files that a model may need, by name."""
     facts: ClassVar[Mapping[str, str]] = {}
-    """What no file of a model may say, by name, with what it is."""
+    """Descriptions of facts that the files of a model may lack, by name."""
 
     @abstractmethod
     def read(self, origin: Origin) -> Converted:
@@ -64,18 +64,18 @@ class AbstractKind(ABC):
 
         Raises:
             DataError: for files that are missing or damaged, and for weights that are missing, left over or of another
-                shape, by their names there.
-            UnsupportedError: for an option that cannot be expressed here, by its name and value there.
+                shape, by their names in the other program.
+            UnsupportedError: for an option that cannot be expressed here, by its name and value in the other program.
         """
 
     def check(self, origin: Origin) -> None:
-        """Refuses further files and facts that nothing reads.
+        """Refuses further files and facts of other names than this kind has.
 
         Raises:
-            ConfigError: for such a name; the text has those that there are.
+            ConfigError: for such a name.
         """
         for what, given, known in (("file", origin.files, self.files), ("fact", origin.facts, self.facts)):
             for name in given:
                 if name not in known:
                     listed = ", ".join(f"{other} ({text})" for other, text in known.items()) or "none"
-                    raise ConfigError(f"--{what} {name}: nothing here reads it. There are: {listed}.")
+                    raise ConfigError(f"--{what} {name}: this kind has no such {what}. It has: {listed}.")

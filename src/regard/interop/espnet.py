@@ -161,7 +161,7 @@ def _names(model: Tacotron) -> Names:
     }
 
 
-WEIGHTS = Weights(_names, unused=("dec.att.gvec.bias",))  # a softmax does not see that bias
+TACOTRON2_WEIGHTS = Weights(_names, unused=("dec.att.gvec.bias",))  # a softmax does not see that bias
 
 
 def _options(config: TacotronConfig) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _options(config: TacotronConfig) -> dict[str, Any]:
     return tacotron2_options(config) | sizes | {"zoneout": config.decoder.zoneout}
 
 
-FORM = TacotronForm(
+TACOTRON2_FORM = TacotronForm(
     TACOTRON2
     | {
         "decoder.query": "old",

@@ -1,4 +1,4 @@
-"""Reads files of other programs, none of which can run code here."""
+"""Readers of other programs' files; none of them executes code."""
 
 from __future__ import annotations
 
@@ -22,47 +22,46 @@ from torch import Tensor
 from regard.errors import DataError
 
 HARMLESS: tuple[Any, ...] = (argparse.Namespace,)
-"""Classes that checkpoints may hold beside tensors and plain values: they hold values and do nothing."""
+"""Classes that checkpoints may contain besides tensors and plain values; they only hold values."""
 
 
 def require(path: Path) -> Path:
-    """The path of a file that there is."""
+    """The path of an existing file."""
     if not path.is_file():
         raise DataError(f"{path}: {'it is a folder, not a file' if path.is_dir() else 'there is no such file'}.")
     return path
 
 
 RESAVE = "Save it again in the program that made it, with weights (`model.state_dict()`) and options only."
-"""What to do about a checkpoint that holds more than is read."""
+"""The advice for a checkpoint with other objects."""
 GLOBAL = re.compile(r"GLOBAL (?P<name>[\w.]+)")
-"""How torch names a class or function in a checkpoint that it does not read."""
+"""A refused class or function in torch's error."""
 
 
 def read_checkpoint(path: Path, *, advice: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """What `torch.save` wrote, if it is tensors and plain values.
+    """The content of a file of `torch.save`, if it consists of tensors and plain values.
 
     Args:
-        advice: by the beginning of the name of a class that is not read, what to do about it; `RESAVE` for others.
+        advice: for refused classes, by the beginning of their names; `RESAVE` for others.
     """
     require(path)
     with torch.serialization.safe_globals([*HARMLESS]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's are about files that are refused
+        warnings.simplefilter("ignore")  # of torch, about files that are refused
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # damaged files fail in as many ways as they are damaged
+        except Exception as error:  # damaged files raise errors of every kind
             text = str(error).strip() or type(error).__name__
             if "TorchScript" in text:
                 raise DataError(
-                    f"{path}: it is a TorchScript archive, which holds code and is not read.\n  {RESAVE}"
+                    f"{path}: it is a TorchScript archive, which contains code and is not read.\n  {RESAVE}"
                 ) from None
             if type(error).__name__ != "UnpicklingError":
                 raise DataError(f"{path}: not a checkpoint of torch, or damaged ({text.splitlines()[0]}).") from None
-            found = GLOBAL.search(text)
-            name = found["name"] if found else "objects"
+            match = GLOBAL.search(text)
+            name = match["name"] if match else "objects"
             hint = next((hint for beginning, hint in advice.items() if name.startswith(beginning)), RESAVE)
             raise DataError(
-                f"{path}: it holds {name} beside tensors and plain values, and what could run code is not read.\n"
-                f"  {hint}"
+                f"{path}: it contains {name} besides tensors and plain values; code is not read.\n  {hint}"
             ) from None
 
 
@@ -94,7 +93,7 @@ def read_text(path: Path) -> str:
 
 
 def require_folder(path: Path, name: str, what: str) -> Path:
-    """The path of a folder that has a file of this name."""
+    """The path of a folder with a file of this name."""
     if not path.exists():
         raise DataError(f"{path}: there is no such folder; a model of {what} is a folder with {name}.")
     if not (path / name).is_file():
@@ -122,24 +121,20 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, without their ends.
-
-    Raises:
-        DataError: for a file that is missing or not UTF-8.
-    """
+    """The lines of a text file, without their ends."""
     return read_text(path).removesuffix("\n").split("\n")
 
 
 def mapping(values: Any, path: Path, what: str) -> Mapping[str, Any]:
-    """The values, if they are a mapping."""
+    """The values, which must be a mapping."""
     if not isinstance(values, Mapping):
         raise DataError(f"{path}: expected {what}; got {type(values).__name__}.")
     return values
 
 
 def tensors(values: Any, path: Path, what: str) -> dict[str, Tensor]:
-    """The values, if they are tensors by name."""
+    """The values, which must be tensors by name."""
     for name, tensor in mapping(values, path, what).items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise DataError(f"{path}: {name} is no tensor; expected {what}.")
+            raise DataError(f"{path}: {name} is not a tensor; expected {what}.")
     return dict(values)

@@ -86,7 +86,7 @@ def _options(config: TacotronConfig) -> dict[str, Any]:
     }
 
 
-FORM = TacotronForm(
+TACOTRON1_FORM = TacotronForm(
     TACOTRON1
     | {
         "decoder.num_frames": 5,

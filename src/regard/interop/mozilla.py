@@ -41,7 +41,7 @@ tacotron1 = partial(coqui.tacotron1, num_frames=5, num_fed_frames=5, activation=
 The first states are zeros; theirs are learned.
 """
 
-FORM = TacotronForm(
+TACOTRON1_FORM = TacotronForm(
     TACOTRON1
     | {
         "decoder.num_frames": 5,

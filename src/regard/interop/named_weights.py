@@ -1,4 +1,4 @@
-"""Weights of other programs, which are found by their names."""
+"""Weights of other programs, loaded by their names."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def load_named(
     skip: Sequence[str] = (),
     without_bias: Sequence[str] = (),
 ) -> ModuleT:
-    """The module with these weights, in float32 or, as they are, in float64.
+    """Loads weights into a module, which becomes float64 if all of them are.
 
     Args:
-        module: its weights are replaced.
+        module: is changed.
         theirs: weights by the names that the other program gives them.
-        names: of our modules, or of single weights, their names; those that are missing have the same name there.
-        skip: parts of the names of weights that stay as they are.
-        without_bias: patterns of the names of their modules (`*.feed_forward.*`) that may have no bias; ours is 0 then.
+        names: their names of our modules, or of single weights; a module that is missing has the same name.
+        skip: parts of the names of our weights that are not loaded.
+        without_bias: patterns of the names of their modules (`*.feed_forward.*`) that may lack a bias; ours is then 0.
 
     Raises:
         DataError: for a weight that is missing, of another shape, of whole numbers (quantised), not finite, or left
@@ -55,13 +55,11 @@ def load_named(
             if tensor is None and kind == "bias" and any(fnmatchcase(their_module, each) for each in without_bias):
                 parameter.zero_()
             elif tensor is None:
-                raise DataError(f"There is no weight {their_name}, which {name} is read from.")
+                raise DataError(f"There is no weight {their_name}, from which {name} is read.")
             elif tensor.shape != parameter.shape:
                 raise DataError(f"{their_name} is {tuple(tensor.shape)}; {name} needs {tuple(parameter.shape)}.")
             elif not tensor.is_floating_point():
-                raise DataError(
-                    f"{their_name} is of {tensor.dtype}; {name} needs floating-point numbers, not quantised."
-                )
+                raise DataError(f"{their_name} is {tensor.dtype}; {name} needs floating-point numbers (not quantised).")
             elif not bool(tensor.isfinite().all()):
                 raise DataError(
                     f"{their_name} has numbers that are not finite (NaN or infinite); take another checkpoint."
@@ -69,5 +67,5 @@ def load_named(
             else:
                 parameter.copy_(tensor)
     if unread:
-        raise DataError(f"Weights that nothing here computes: {', '.join(sorted(unread))}.")
+        raise DataError(f"Weights that no module here has: {', '.join(sorted(unread))}.")
     return module

@@ -125,8 +125,8 @@ def _names(model: Tacotron) -> Names:
     }
 
 
-WEIGHTS = Weights(_names)
-FORM = TacotronForm(
+TACOTRON2_WEIGHTS = Weights(_names)
+TACOTRON2_FORM = TacotronForm(
     TACOTRON2 | {"attention.like": "nvidia"},
     TACOTRON2_FIXED,
     dropout_options,

@@ -14,20 +14,25 @@ SectionT = TypeVar("SectionT", bound=BaseModel)
 
 
 class Options:
-    """Values by name, some of which are refused."""
+    """The options of a model by name.
+
+    Args:
+        program: for errors.
+        defaults: of options that the model does not save.
+    """
 
     def __init__(self, values: Mapping[str, Any], program: str, defaults: Mapping[str, Any]) -> None:
         self.values = {**defaults, **values}
         self.program = program
 
     def __getitem__(self, name: str) -> Any:
-        """The value of an option."""
+        """An option."""
         if name not in self.values:
-            raise DataError(f"The options of the model of {self.program} lack {name!r}.")
+            raise DataError(f"The model of {self.program} lacks the option {name!r}.")
         return self.values[name]
 
-    def require(self, name: str, accepted: Sequence[Any], because: str = "nothing here computes it") -> Any:
-        """The value of an option, one of those that can be expressed."""
+    def require(self, name: str, accepted: Sequence[Any], because: str = "it is not supported here") -> Any:
+        """An option, which must have one of the accepted values."""
         value = self[name]
         if value not in accepted:
             choices = " or ".join(map(repr, accepted))

@@ -13,22 +13,24 @@ from regard.errors import DataError
 from regard.interop.texts import Symbols
 
 PIECE, NAME, TYPE = 1, 1, 3
-"""Numbers of fields: of a piece in a model, and of its name and its type in the piece."""
+"""Field numbers: of a piece in a model, of its name and of its type in the piece."""
 NORMAL, UNUSED = 1, 5
-"""Types of pieces that a restriction changes; all others are kept."""
+"""The types of pieces that a restriction changes."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""How a field is written."""
+"""Wire types of fields."""
 
 
 def restricted(model: bytes, symbols: Collection[str]) -> bytes:
-    """The model, which now splits texts only into these symbols and into single characters.
+    """A model that splits texts only into these symbols and single characters, as sentencepiece's `SetVocabulary`.
 
-    It is what sentencepiece's `SetVocabulary` did: pieces that are not among the symbols are marked as unused, so that
-    texts are split without them.
+    All other pieces are marked as unused.
 
     Args:
         model: the bytes of a sentencepiece model, a message of protocol buffers.
         symbols: the pieces that are used.
+
+    Raises:
+        DataError: for bytes that are no such model.
     """
     try:
         return b"".join(_restricted(*field, symbols) for field in _fields(model))
@@ -37,7 +39,7 @@ def restricted(model: bytes, symbols: Collection[str]) -> bytes:
 
 
 def _restricted(number: int, kind: int, content: bytes, written: bytes, symbols: Collection[str]) -> bytes:
-    """A field of the model, with the type of a piece that the restriction gives it."""
+    """A field of the model; a piece gets its type in the restriction."""
     if (number, kind) != (PIECE, BYTES):
         return written
     fields = list(_fields(content))
@@ -76,7 +78,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 
 def _read_varint(message: bytes, start: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    """A number of seven bits per byte, lowest first, and the position behind it."""
     value, shift = 0, 0
     while True:
         byte = message[start]
@@ -97,8 +99,8 @@ def _varint(value: int) -> bytes:
 
 
 def of_pieces(units: SentencePieceUnits, symbols: Symbols) -> Symbols:
-    """The pieces of a model in its order, with their places in the other program's weights; behind them what that has
-    beside them. A piece that it does not have has the place -1."""
+    """The pieces of a model in its order, followed by the other program's further symbols, with their numbers there; -1
+    for a piece that it does not have."""
     specials, others = symbols.numbers[: len(SPECIALS)], symbols.vocabulary.symbols
     places = dict(zip(others, symbols.numbers[len(SPECIALS) :].tolist(), strict=True))
     pieces = units.inventory or ()

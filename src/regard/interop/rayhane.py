@@ -125,7 +125,7 @@ def _options(config: TacotronConfig) -> dict[str, Any]:
     return tacotron2_options(config) | {"encoder_size": config.encoder.size, "zoneout": config.decoder.zoneout}
 
 
-FORM = TacotronForm(
+TACOTRON2_FORM = TacotronForm(
     TACOTRON2 | {"decoder.query": "top", "decoder.dropout": None, "decoder.zoneout": 0.1},
     ZONEOUT_FIXED,
     _options,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from regard.attention import recipes
-from regard.interop.nvidia import FORM, FRONT_END, WEIGHTS, tacotron2
+from regard.interop.nvidia import FRONT_END, TACOTRON2_FORM, TACOTRON2_WEIGHTS, tacotron2
 
-__all__ = ["FORM", "FRONT_END", "WEIGHTS", "location_sensitive", "tacotron2"]
+__all__ = ["FRONT_END", "TACOTRON2_FORM", "TACOTRON2_WEIGHTS", "location_sensitive", "tacotron2"]
 
 location_sensitive = partial(recipes.location_sensitive, location="previous", first_alignment="uniform", detached=True)

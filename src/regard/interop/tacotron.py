@@ -190,7 +190,7 @@ def load_tacotron(model: Tacotron, weights: Mapping[str, Tensor], *, kind: str, 
                 raise DataError(f"{name} needs {tuple(ours.shape)}; the other program has {tuple(tensor.shape)}.")
             ours.copy_(tensor)
     if unread:
-        raise DataError(f"Weights that nothing here computes: {', '.join(sorted(unread))}.")
+        raise DataError(f"Weights that no module here has: {', '.join(sorted(unread))}.")
     return model
 
 

@@ -1,7 +1,7 @@
-"""Variants of mechanisms, models and front ends that other programs have, by the names that `like=` and keys take.
+"""Variants of mechanisms, models and front ends in other programs, by their names in `like=` and in configurations.
 
-A variant is imported when it is asked for. This module is the only one of `regard.interop` that the rest of the package
-imports, so that no other file has to know a program by its name; a further variant is a room and a line here.
+Variants are imported on first use. This module is the only one of `regard.interop` that the rest of the package
+imports, so no other file knows a program by its name. A further program is a module and a line in `PROGRAMS`.
 
 | recipe | `like` | what it changes |
 |---|---|---|
@@ -18,126 +18,96 @@ imports, so that no other file has to know a program by its name; a further vari
 | `monotonic` | `tfa_parallel` | `ClippedMonotonicAlignment`: mode `parallel`, which loses mass in long sources |
 | `show_attend_tell` | `sgrvinod` | a rectifier in place of tanh |
 
-Options of the recipe that are given take precedence: ESPnet's speech recognition has `location="previous"`, and its
+Given options of the recipe take precedence: ESPnet's speech recognition has `location="previous"`, and its
 AttCovLoc is `location_sensitive(first_alignment="uniform", accumulate_first=True, sharpening=2)`. Rayhane Mamah's
 Tacotron 2 and TensorFlowTTS have the default: their several biases add up to b.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.lazy import OnDemand
 
 Variants = OnDemand[Any]
 
-RECIPES: dict[str, Variants] = {
-    "bahdanau": OnDemand({"mozilla": "regard.interop.mozilla:bahdanau"}),
-    "coverage": OnDemand({"espnet": "regard.interop.espnet:coverage"}),
-    "dynamic_convolution": OnDemand({"coqui": "regard.interop.coqui:dynamic_convolution"}),
-    "forward_attention": OnDemand(
-        {"coqui": "regard.interop.coqui:forward_attention", "espnet": "regard.interop.espnet:forward_attention"}
-    ),
-    "gmm": OnDemand({"coqui": "regard.interop.coqui:gmm"}),
-    "location_sensitive": OnDemand(
-        {
-            "coqui": "regard.interop.coqui:location_sensitive",
-            "espnet": "regard.interop.espnet:location_sensitive",
-            "nvidia": "regard.interop.nvidia:location_sensitive",
-            "speechbrain": "regard.interop.speechbrain:location_sensitive",
-        }
-    ),
-    "monotonic": OnDemand({"tfa_parallel": "regard.interop.tfa.mechanisms.monotonic:clipped_monotonic"}),
-    "show_attend_tell": OnDemand({"sgrvinod": "regard.interop.sgrvinod:show_attend_tell"}),
+PROGRAMS: Mapping[str, Sequence[str]] = {
+    "annotated_transformer": ["change_transformer", "TRANSFORMER_DEFAULTS"],
+    "arctic": ["CAPTIONER"],
+    "bshall": ["FRONT_END"],
+    "coqui": [
+        *("dynamic_convolution", "forward_attention", "gmm", "location_sensitive", "FRONT_END"),
+        *("tacotron1", "TACOTRON1_WEIGHTS", "tacotron2", "TACOTRON2_WEIGHTS"),
+    ],
+    "espnet": [
+        *("coverage", "forward_attention", "location_sensitive", "FRONT_END"),
+        *("tacotron2", "TACOTRON2_WEIGHTS"),
+    ],
+    "keithito": ["tacotron1", "FRONT_END"],
+    "mozilla": ["bahdanau", "tacotron1"],
+    "nvidia": ["location_sensitive", "tacotron2", "TACOTRON2_WEIGHTS", "FRONT_END"],
+    "rayhane": ["tacotron2", "FRONT_END"],
+    "sgrvinod": ["show_attend_tell", "CAPTIONER"],
+    "speechbrain": ["location_sensitive", "tacotron2", "TACOTRON2_WEIGHTS", "FRONT_END"],
 }
-"""For each recipe, what builds its variants from the options that are given."""
+"""For each program, the names in its module (`regard.interop.PROGRAM`) that the tables below have. A module with
+`tacotron2` has `TACOTRON2_FORM`, too."""
 
-TACOTRONS: dict[str, Variants] = {
-    "tacotron1": OnDemand(
-        {
-            "coqui": "regard.interop.coqui:tacotron1",
-            "keithito": "regard.interop.keithito:tacotron1",
-            "mozilla": "regard.interop.mozilla:tacotron1",
-        }
-    ),
-    "tacotron2": OnDemand(
-        {
-            "coqui": "regard.interop.coqui:tacotron2",
-            "espnet": "regard.interop.espnet:tacotron2",
-            "nvidia": "regard.interop.nvidia:tacotron2",
-            "rayhane": "regard.interop.rayhane:tacotron2",
-            "speechbrain": "regard.interop.speechbrain:tacotron2",
-        }
-    ),
+
+def programs_with(name: str, **others: str) -> Variants:
+    """By program, the objects of one name.
+
+    Args:
+        others: places of further objects (`OnDemand`).
+    """
+    places = {program: f"regard.interop.{program}:{name}" for program, names in PROGRAMS.items() if name in names}
+    return OnDemand(places | others)
+
+
+RECIPES: dict[str, Variants] = {
+    **{name: programs_with(name) for name in ("bahdanau", "coverage", "dynamic_convolution", "forward_attention")},
+    **{name: programs_with(name) for name in ("gmm", "location_sensitive", "show_attend_tell")},
+    "monotonic": OnDemand({"tfa_parallel": "regard.interop.tfa.mechanisms.monotonic:clipped_monotonic"}),
 }
+"""For each recipe, the functions that build its variants from the given options."""
+
+TACOTRONS: dict[str, Variants] = {name: programs_with(name) for name in ("tacotron1", "tacotron2")}
 """For each model, the functions that build its variants."""
 
-TACOTRON_WEIGHTS: dict[str, Variants] = {
-    "tacotron1": OnDemand({"coqui": "regard.interop.coqui:TACOTRON1_WEIGHTS"}),
-    "tacotron2": OnDemand(
-        {
-            "coqui": "regard.interop.coqui:TACOTRON2_WEIGHTS",
-            "espnet": "regard.interop.espnet:WEIGHTS",
-            "nvidia": "regard.interop.nvidia:WEIGHTS",
-            "speechbrain": "regard.interop.speechbrain:WEIGHTS",
-        }
-    ),
-}
-"""For each model, of the variants whose weights can be read, how they are found (`regard.interop.tacotron.Weights`)."""
+TACOTRON_WEIGHTS: dict[str, Variants] = {name: programs_with(f"{name.upper()}_WEIGHTS") for name in TACOTRONS}
+"""For each model, the names of the weights of variants that can be read (`regard.interop.tacotron.Weights`)."""
 
 FORMS: dict[str, Variants] = {
-    "coqui": OnDemand(
-        {
-            "tacotron2": "regard.interop.coqui:TACOTRON2_FORM",
-            "tacotron1": "regard.interop.coqui:TACOTRON1_FORM",
-        }
-    ),
-    "espnet": OnDemand({"tacotron2": "regard.interop.espnet:FORM"}),
-    "keithito": OnDemand({"tacotron1": "regard.interop.keithito:FORM"}),
-    "mozilla": OnDemand({"tacotron1": "regard.interop.mozilla:FORM"}),
-    "nvidia": OnDemand({"tacotron2": "regard.interop.nvidia:FORM"}),
-    "rayhane": OnDemand({"tacotron2": "regard.interop.rayhane:FORM"}),
-    "speechbrain": OnDemand({"tacotron2": "regard.interop.speechbrain:FORM"}),
+    program: OnDemand(forms)
+    for program, names in PROGRAMS.items()
+    if (forms := {n: f"regard.interop.{program}:{n.upper()}_FORM" for n in ("tacotron2", "tacotron1") if n in names})
 }
-"""For each program, what a configuration of its Tacotrons is (`TacotronForm`), by `architecture`; the first is meant if
-none is given."""
+"""For each program, its Tacotrons in a configuration (`TacotronForm`) by `architecture`; the first is the default."""
 
-TRANSFORMERS: Variants = OnDemand({"annotated_transformer": "regard.interop.annotated_transformer:change"})
+TRANSFORMERS: Variants = programs_with("change_transformer")
 """Functions that change a new encoder or decoder."""
 
-TRANSFORMER_DEFAULTS: Variants = OnDemand({"annotated_transformer": "regard.interop.annotated_transformer:DEFAULTS"})
+TRANSFORMER_DEFAULTS: Variants = programs_with("TRANSFORMER_DEFAULTS")
 """Defaults of the sections of such an encoder or decoder that differ from ours."""
 
-CAPTIONERS: Variants = OnDemand(
-    {
-        "arctic": "regard.interop.arctic:CAPTIONER",
-        "sgrvinod": "regard.interop.sgrvinod:CAPTIONER",
-        "bilinear": "regard.models.captioner:BILINEAR",
-    }
-)
-"""What decoders of captions are like (`CaptionerForm`); `bilinear` is Luong's attention over an image."""
+CAPTIONERS: Variants = programs_with("CAPTIONER", bilinear="regard.models.captioner:BILINEAR")
+"""The decoders of captions (`CaptionerForm`); `bilinear` is Luong's attention over an image."""
 
 FRONT_ENDS: Variants = OnDemand(
     {
         "regard": "regard.audio.front_end:REGARD",
         "regard-22k": "regard.audio.front_end:HIFI_GAN",
-        "bshall": "regard.interop.bshall:FRONT_END",
-        "coqui": "regard.interop.coqui:FRONT_END",
-        "coqui-ln": "regard.interop.coqui:LOGARITHMIC_FRONT_END",
-        "espnet": "regard.interop.espnet:FRONT_END",
         "hifi-gan": "regard.audio.front_end:HIFI_GAN",
-        "keithito": "regard.interop.keithito:FRONT_END",
-        "nvidia": "regard.interop.nvidia:FRONT_END",
-        "rayhane": "regard.interop.rayhane:FRONT_END",
-        "speechbrain": "regard.interop.speechbrain:FRONT_END",
+        **programs_with("FRONT_END").places,
+        "coqui-ln": "regard.interop.coqui:LOGARITHMIC_FRONT_END",
     }
 )
-"""Front ends, ours among them (`regard.audio.FRONT_ENDS`)."""
+"""Front ends, including ours (`regard.audio.FRONT_ENDS`)."""
 
 
 def names_of(variants: Mapping[str, Any]) -> Any:
-    """The type of the names of variants, which checks options and keys: one of these words."""
+    """The type of the names of variants: a `Literal` of them."""
     return Literal.__getitem__(tuple(variants))
 
 

@@ -1,4 +1,4 @@
-"""Windows around the peak of the last step's weights, as in other implementations."""
+"""Windows around the peak of the last step's weights, as in papers and other programs."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def argmax_window(like: WindowName, *, reach: int | None = None, num_heads: int 
     | `rayhane_window` | 0 | p - 4 … p + 2 | the maximum |
     | `tensorflow_tts` | 0 | p - 2 … p + 4 (their win_front=2 is before p, their win_back=4 after it) | the maximum |
 
-    Here each row follows its own p. Coqui's and Mozilla's code use the p of the first item for the whole batch, so they
-    agree with ours for a batch of one. In its first step Coqui's code also raises the energy of position 0 to the
-    maximum; here p becomes 0 as there, but the weights of that step are not changed. All but `chorowski` apply only in
+    Each row has its own p. Coqui's and Mozilla's code use the p of the first item for the whole batch, so they agree
+    with ours for a batch of one. In its first step Coqui's code also raises the energy of position 0 to the maximum;
+    here p becomes 0 likewise, but the weights of that step are not changed. All but `chorowski` apply only in
     synthesis: wrap them in `InEvaluation`.
 
     >>> window = argmax_window("coqui")
