@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import Mechanism, bahdanau
 from regard.attention.contract import Tree
 from regard.interop.tfa.layers.deferred import Type
 from regard.interop.tfa.layers.functions import Initialiser, fill, initialiser
-from regard.interop.tfa.mechanisms.composed import ComposedAttention, units_of
+from regard.interop.tfa.mechanisms.composed import ComposedAttention
 from regard.interop.tfa.mechanisms.functions import MonotonicMode, ProbabilityFunction, checked_function, with_function
 from regard.interop.tfa.mechanisms.monotonic import AbstractMonotonicAttention, reader
 
@@ -32,10 +32,8 @@ class BahdanauAttention(ComposedAttention):
         kernel_initializer: of v: a name of Keras, or a function that fills a tensor.
         dtype: of the weights; that of the memory if None.
         name: kept, without effect.
-        num_units: `units` by its name in TensorFlow 1.
-        score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
-        query_size, memory_size: Q and M, if the weights are to be made at once.
-        query_layer, memory_layer: modules in the place of W and U.
+        options: num_units, score_mask_value, query_size, memory_size, query_layer (W) and memory_layer (U), as in
+            `ComposedAttention`.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), but with the state after the step as the query.
 
@@ -56,33 +54,16 @@ class BahdanauAttention(ComposedAttention):
         kernel_initializer: Initialiser = "glorot_uniform",
         dtype: Type = None,
         name: str = "BahdanauAttention",
-        *,
-        num_units: int | None = None,
-        score_mask_value: float | None = None,
-        query_size: int | None = None,
-        memory_size: int | None = None,
-        query_layer: nn.Module | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         initialiser(kernel_initializer)
-        super().__init__(
-            units_of(units, num_units),
-            dtype=dtype,
-            name=name,
-            score_mask_value=score_mask_value,
-            query_size=query_size,
-            memory_size=memory_size,
-            query_layer=query_layer,
-            memory_layer=memory_layer,
-        )
+        super().__init__(units, dtype=dtype, name=name, **options)
         self.normalize, self.kernel_initializer = normalize, kernel_initializer
         self.function = checked_function(probability_fn)
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         mechanism = bahdanau(
-            query_size=query_size,
-            memory_size=memory_size,
             size=self.units,
             normalised=self.normalize,
         )
@@ -111,9 +92,7 @@ class BahdanauMonotonicAttention(AbstractMonotonicAttention):
             and `eval()` decide); the original adds it always.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
-        num_units: `units` by its name in TensorFlow 1.
-        score_mask_value: None or −∞: padding is never chosen.
-        query_size, memory_size, query_layer, memory_layer: as in `BahdanauAttention`.
+        options: as in `BahdanauAttention`; score_mask_value is None or −∞: padding is never chosen.
 
     Source: Raffel et al. 2017 (arXiv 1704.00784).
     """
@@ -131,28 +110,18 @@ class BahdanauMonotonicAttention(AbstractMonotonicAttention):
         kernel_initializer: Initialiser = "glorot_uniform",
         dtype: Type = None,
         name: str = "BahdanauMonotonicAttention",
-        *,
-        num_units: int | None = None,
-        score_mask_value: float | None = None,
-        query_size: int | None = None,
-        memory_size: int | None = None,
-        query_layer: nn.Module | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         initialiser(kernel_initializer)
         super().__init__(
-            units_of(units, num_units),
+            units,
             sigmoid_noise=sigmoid_noise,
             sigmoid_noise_seed=sigmoid_noise_seed,
             score_bias_init=score_bias_init,
             mode=mode,
             dtype=dtype,
             name=name,
-            score_mask_value=score_mask_value,
-            query_size=query_size,
-            memory_size=memory_size,
-            query_layer=query_layer,
-            memory_layer=memory_layer,
+            **options,
         )
         self.normalize, self.kernel_initializer = normalize, kernel_initializer
         self._begin(memory, memory_sequence_length)

@@ -37,10 +37,16 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     Args:
         units: the width of keys and projected queries.
-        dtype, name, score_mask_value: as in `AttentionMechanism`.
-        query_size, memory_size: Q and M, if the weights are to have values at once.
-        query_layer, memory_layer: modules in the place of the linear layers without bias that map queries and memory to
+        num_units: `units` by its name in TensorFlow 1.
+        dtype, name: as in `AttentionMechanism`.
+        score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
+        query_size, memory_size: Q and M, to make the weights at once.
+        query_layer, memory_layer: modules instead of the linear layers without bias that map queries and memory to
             `units` features.
+
+    Raises:
+        UnsupportedError: without one of units and num_units, or for options about queries that are not projected.
+        ConfigError: for another width than a whole number above 0.
     """
 
     is_monotonic = False
@@ -51,8 +57,9 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     def __init__(
         self,
-        units: int,
+        units: int | None,
         *,
+        num_units: int | None = None,
         dtype: Type = None,
         name: str,
         score_mask_value: float | None = None,
@@ -62,14 +69,17 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         memory_layer: nn.Module | None = None,
     ) -> None:
         super().__init__(dtype=dtype, name=name, score_mask_value=score_mask_value)
-        if query_layer is not None and not self.projects_query:
-            raise UnsupportedError(f"{type(self).__name__} does not project its queries: leave query_layer out.")
-        self.units = units
+        for option, value in (("query_layer", query_layer), ("query_size", query_size)):
+            if value is not None and not self.projects_query:
+                raise UnsupportedError(f"{type(self).__name__} does not project its queries: leave {option} out.")
+        if (units is None) == (num_units is None):
+            raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
+        self.units = checked_width("units, the first argument,", num_units if units is None else units)
         self.mechanism: Mechanism
         self._is_built = False
         self._given = {"query_layer": query_layer, "memory_layer": memory_layer}
         self._sizes = {"query_size": query_size, "memory_size": memory_size}
-        self._query_size = query_size if self.projects_query else units
+        self._query_size = query_size if self.projects_query else self.units
         self._memory_size = memory_size
         self._memory: Memory | None = None
         self._stamp: tuple[bool, tuple[tuple[int, int], ...]] = (False, ())
@@ -365,18 +375,6 @@ _ORDER = (
 )
 """In the order in which the original makes them."""
 _MULTIPLIED = ("attention_g", "attention_score_bias", "memory_layer/kernel")
-
-
-def units_of(units: int | None, num_units: int | None) -> int:
-    """The one of two names that was given.
-
-    Raises:
-        UnsupportedError: for both or neither.
-        ConfigError: for what is no width.
-    """
-    if (units is None) == (num_units is None):
-        raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
-    return checked_width("units, the first argument,", units if units is not None else num_units)
 
 
 class Shifted(nn.Module):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
 from regard.interop.tfa.layers.deferred import Type
 from regard.interop.tfa.layers.functions import fill
-from regard.interop.tfa.mechanisms.composed import ComposedAttention, units_of
+from regard.interop.tfa.mechanisms.composed import ComposedAttention
 from regard.interop.tfa.mechanisms.functions import MonotonicMode, ProbabilityFunction, checked_function, with_function
 from regard.interop.tfa.mechanisms.monotonic import AbstractMonotonicAttention, reader
 
@@ -30,10 +30,7 @@ class LuongAttention(ComposedAttention):
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         dtype: of the weights; that of the memory if None.
         name: kept, without effect.
-        num_units: `units` by its name in TensorFlow 1.
-        score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
-        memory_size: M, if the weights are to be made at once.
-        memory_layer: a module in the place of W.
+        options: num_units, score_mask_value, memory_size and memory_layer (W), as in `ComposedAttention`.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `general`.
 
@@ -57,20 +54,9 @@ class LuongAttention(ComposedAttention):
         probability_fn: str | ProbabilityFunction | None = "softmax",
         dtype: Type = None,
         name: str = "LuongAttention",
-        *,
-        num_units: int | None = None,
-        score_mask_value: float | None = None,
-        memory_size: int | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            units_of(units, num_units),
-            dtype=dtype,
-            name=name,
-            score_mask_value=score_mask_value,
-            memory_size=memory_size,
-            memory_layer=memory_layer,
-        )
+        super().__init__(units, dtype=dtype, name=name, **options)
         self.scale, self.function = scale, checked_function(probability_fn)
         self._begin(memory, memory_sequence_length)
 
@@ -82,9 +68,7 @@ class LuongAttention(ComposedAttention):
         fill_keys(mechanism)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config() | {"scale": self.scale, "probability_fn": self.function}
-        del config["query_size"]
-        return config
+        return super().get_config() | {"scale": self.scale, "probability_fn": self.function}
 
 
 class LuongMonotonicAttention(AbstractMonotonicAttention):
@@ -99,9 +83,7 @@ class LuongMonotonicAttention(AbstractMonotonicAttention):
             and `eval()` decide); the original adds it always.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
-        num_units: `units` by its name in TensorFlow 1.
-        score_mask_value: None or −∞: padding is never chosen.
-        memory_size, memory_layer: as in `LuongAttention`.
+        options: as in `LuongAttention`; score_mask_value is None or −∞: padding is never chosen.
 
     Source: Raffel et al. 2017 (arXiv 1704.00784).
     """
@@ -120,23 +102,17 @@ class LuongMonotonicAttention(AbstractMonotonicAttention):
         mode: MonotonicMode = "parallel",
         dtype: Type = None,
         name: str = "LuongMonotonicAttention",
-        *,
-        num_units: int | None = None,
-        score_mask_value: float | None = None,
-        memory_size: int | None = None,
-        memory_layer: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(
-            units_of(units, num_units),
+            units,
             sigmoid_noise=sigmoid_noise,
             sigmoid_noise_seed=sigmoid_noise_seed,
             score_bias_init=score_bias_init,
             mode=mode,
             dtype=dtype,
             name=name,
-            score_mask_value=score_mask_value,
-            memory_size=memory_size,
-            memory_layer=memory_layer,
+            **options,
         )
         self.scale = scale
         self._begin(memory, memory_sequence_length)
@@ -148,9 +124,7 @@ class LuongMonotonicAttention(AbstractMonotonicAttention):
         fill_keys(mechanism)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config() | {"scale": self.scale}
-        del config["query_size"]
-        return config
+        return super().get_config() | {"scale": self.scale}
 
 
 def fill_keys(mechanism: Mechanism) -> None:

@@ -55,7 +55,7 @@ class AbstractMonotonicAttention(ComposedAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None,
         *,
         sigmoid_noise: float,
         sigmoid_noise_seed: int | None,

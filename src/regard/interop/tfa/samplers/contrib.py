@@ -1,4 +1,4 @@
-"""Samplers that know their inputs when they are made: the helpers of `tf.contrib.seq2seq`, and those of Texar."""
+"""Samplers with their inputs: the helpers of `tf.contrib.seq2seq`, and those of Texar."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from regard.interop.tfa.samplers.training import (
 
 
 class Helper(Sampler):
-    """A sampler whose `initialize` needs no arguments, as in TensorFlow 1; for helpers of one's own too.
+    """A sampler whose `initialize` needs no arguments, as in TensorFlow 1; also the base of users' own helpers.
 
-    `BasicDecoder(cell, helper, initial_state)` calls it without any. The argument `name` of all helpers has no effect.
+    The argument `name` of all helpers has no effect.
     """
 
 
 class GivenHelper(Helper):
-    """A helper around a sampler, whose `initialize` gets what the constructor was given."""
+    """A helper around a sampler, whose `initialize` gets arguments of the constructor."""
 
     def _give(self, *arguments: Any, **named: Any) -> None:
         self._arguments, self._named = arguments, named
@@ -148,122 +148,47 @@ class InferenceHelper(GivenHelper, InferenceSampler):  # type: ignore[misc]
         self._give(start_inputs)
 
 
-class GreedyEmbeddingHelper(GivenHelper, GreedyEmbeddingSampler):  # type: ignore[misc]
-    """`GreedyEmbeddingSampler` of given tokens.
+class EmbeddingHelper(GivenHelper):
+    """A helper around a sampler that feeds embeddings.
 
     Args:
-        embedding: (N, E), or a function from ids to inputs.
+        embedding: (N, E), or a function from ids to inputs; only (N, E) for the two of softmax.
         start_tokens: (B,) ids.
         end_token: one id.
+        arguments, options: those of the sampler in its order, without `embedding_fn`.
     """
 
-    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
-        super().__init__()
+    before: tuple[None, ...] = (None,)
+    """The arguments of the sampler before those of the helper: `embedding_fn`, if it has one."""
+
+    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(*self.before, *arguments, **options)
         self._give(embedding, start_tokens, end_token)
 
 
-class SampleEmbeddingHelper(GivenHelper, SampleEmbeddingSampler):  # type: ignore[misc]
-    """`SampleEmbeddingSampler` of given tokens.
-
-    Args:
-        embedding, start_tokens, end_token: as in `GreedyEmbeddingHelper`.
-        softmax_temperature, seed: as in `SampleEmbeddingSampler`.
-    """
-
-    def __init__(
-        self,
-        embedding: Any,
-        start_tokens: Any,
-        end_token: Any,
-        softmax_temperature: float | Tensor | None = None,
-        seed: int | Tensor | None = None,
-    ) -> None:
-        super().__init__(None, softmax_temperature, seed)
-        self._give(embedding, start_tokens, end_token)
+class GreedyEmbeddingHelper(EmbeddingHelper, GreedyEmbeddingSampler):  # type: ignore[misc]
+    """`GreedyEmbeddingSampler` of given tokens: embedding, start_tokens, end_token."""
 
 
-class TopKSampleEmbeddingHelper(GivenHelper, TopKSampleEmbeddingSampler):  # type: ignore[misc]
-    """`TopKSampleEmbeddingSampler` of given tokens (Texar).
-
-    Args:
-        embedding, start_tokens, end_token: as in `GreedyEmbeddingHelper`.
-        top_k, softmax_temperature, seed: as in `TopKSampleEmbeddingSampler`.
-    """
-
-    def __init__(
-        self,
-        embedding: Any,
-        start_tokens: Any,
-        end_token: Any,
-        top_k: int | None = 10,
-        softmax_temperature: float | Tensor | None = None,
-        seed: int | Tensor | None = None,
-    ) -> None:
-        super().__init__(None, top_k, softmax_temperature, seed)
-        self._give(embedding, start_tokens, end_token)
+class SampleEmbeddingHelper(EmbeddingHelper, SampleEmbeddingSampler):  # type: ignore[misc]
+    """`SampleEmbeddingSampler` of given tokens: embedding, start_tokens, end_token, softmax_temperature, seed."""
 
 
-class TopPSampleEmbeddingHelper(GivenHelper, TopPSampleEmbeddingSampler):  # type: ignore[misc]
-    """`TopPSampleEmbeddingSampler` of given tokens (Texar).
-
-    Args:
-        embedding, start_tokens, end_token: as in `GreedyEmbeddingHelper`.
-        p, softmax_temperature, seed: as in `TopPSampleEmbeddingSampler`.
-    """
-
-    def __init__(
-        self,
-        embedding: Any,
-        start_tokens: Any,
-        end_token: Any,
-        p: float = 0.9,
-        softmax_temperature: float | Tensor | None = None,
-        seed: int | Tensor | None = None,
-    ) -> None:
-        super().__init__(None, p, softmax_temperature, seed)
-        self._give(embedding, start_tokens, end_token)
+class TopKSampleEmbeddingHelper(EmbeddingHelper, TopKSampleEmbeddingSampler):  # type: ignore[misc]
+    """`TopKSampleEmbeddingSampler` of given tokens (Texar): …, end_token, top_k, softmax_temperature, seed."""
 
 
-class SoftmaxEmbeddingHelper(GivenHelper, SoftmaxEmbeddingSampler):  # type: ignore[misc]
-    """`SoftmaxEmbeddingSampler` of given tokens (Texar).
-
-    Args:
-        embedding: (N, E).
-        start_tokens, end_token: as in `GreedyEmbeddingHelper`.
-        tau, stop_gradient, use_finish: as in `SoftmaxEmbeddingSampler`.
-    """
-
-    def __init__(
-        self,
-        embedding: Tensor,
-        start_tokens: Any,
-        end_token: Any,
-        tau: float,
-        stop_gradient: bool = False,
-        use_finish: bool = True,
-    ) -> None:
-        super().__init__(tau, stop_gradient, use_finish)
-        self._give(embedding, start_tokens, end_token)
+class TopPSampleEmbeddingHelper(EmbeddingHelper, TopPSampleEmbeddingSampler):  # type: ignore[misc]
+    """`TopPSampleEmbeddingSampler` of given tokens (Texar): …, end_token, p, softmax_temperature, seed."""
 
 
-class GumbelSoftmaxEmbeddingHelper(GivenHelper, GumbelSoftmaxEmbeddingSampler):  # type: ignore[misc]
-    """`GumbelSoftmaxEmbeddingSampler` of given tokens (Texar).
+class SoftmaxEmbeddingHelper(EmbeddingHelper, SoftmaxEmbeddingSampler):  # type: ignore[misc]
+    """`SoftmaxEmbeddingSampler` of given tokens (Texar): …, end_token, tau, stop_gradient, use_finish."""
 
-    Args:
-        embedding: (N, E).
-        start_tokens, end_token: as in `GreedyEmbeddingHelper`.
-        tau, straight_through, stop_gradient, use_finish: as in `GumbelSoftmaxEmbeddingSampler`.
-    """
+    before = ()
 
-    def __init__(
-        self,
-        embedding: Tensor,
-        start_tokens: Any,
-        end_token: Any,
-        tau: float,
-        straight_through: bool = False,
-        stop_gradient: bool = False,
-        use_finish: bool = True,
-    ) -> None:
-        super().__init__(tau, straight_through, stop_gradient, use_finish)
-        self._give(embedding, start_tokens, end_token)
+
+class GumbelSoftmaxEmbeddingHelper(EmbeddingHelper, GumbelSoftmaxEmbeddingSampler):  # type: ignore[misc]
+    """`GumbelSoftmaxEmbeddingSampler` of given tokens (Texar): …, tau, straight_through, stop_gradient, use_finish."""
+
+    before = ()
