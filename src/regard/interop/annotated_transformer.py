@@ -1,4 +1,4 @@
-"""The Annotated Transformer."""
+"""The Annotated Transformer: its layer norm and its initial weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.shapes import Float
 
 
 class AnnotatedLayerNorm(nn.Module):
-    """w (x - mean) / (σ + ε) + b, with σ² the sum of squares divided by D - 1, where a layer norm has D and √(σ² + ε).
+    """w (x - mean) / (σ + ε) + b, with σ² the sum of squares divided by D - 1; a layer norm has D and √(σ² + ε).
 
     Args:
         size: D.
@@ -28,23 +28,23 @@ class AnnotatedLayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """As above."""
         centred = x - x.mean(-1, keepdim=True)
-        # the gradient of a root is infinite at 0: there it is 0
+        # at 0 the gradient of a root is infinite; here it is 0
         variance = x.var(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
         return self.weight * centred / (variance.sqrt() + self.epsilon) + self.bias
 
 
 TRANSFORMER_DEFAULTS = {"projection_bias": True, "norm_epsilon": 1e-6}
-"""Of an encoder or a decoder."""
+"""Defaults of the sections of an encoder or a decoder that differ from ours."""
 
 
 def change_transformer(module: nn.Module) -> None:
-    """Replaces the layer norms of a new encoder or decoder, and draws all its matrices anew, of embeddings, too.
+    """Replaces the layer norms of a new encoder or decoder, and draws all its matrices again, embeddings included.
 
     The other differences are options: `norm="pre"`, `projection_bias=True`, `norm_epsilon=1e-6`, dropout on the weights
     of attention, and label smoothing over all other symbols.
 
     Args:
-        module: a `TransformerEncoder` or a `TransformerDecoder`, which is changed.
+        module: a `TransformerEncoder` or a `TransformerDecoder`; is changed.
     """
     for parent in list(module.modules()):
         for name, child in parent.named_children():

@@ -13,21 +13,20 @@ from regard.models import RecurrentDecoder
 from regard.models.captioner import CaptionerForm
 
 CAPTIONER = CaptionerForm(readout="deep_tanh", zero_start=True)
-"""õ = tanh(…) before L_o; captions begin with a vector of zeros, here that of `bos`. As its published models, with
-selector, prev2out and ctx2out."""
+"""The published models, with selector, prev2out and ctx2out: õ = tanh(…) before L_o; the vector of `bos` is 0."""
 RECORDS = ("history_errs", "zipped_params")
-"""What its files have beside weights."""
+"""Entries of its files that are not weights."""
 
 
 def from_arctic(weights: Mapping[str, Any], *, never: Sequence[int] = (), dropout: float = 0.0) -> RecurrentDecoder:
-    """A decoder with the weights of arctic-captions, equal to it up to rounding; of soft attention.
+    """A decoder with the weights of arctic-captions with soft attention, equal to it up to rounding.
 
-    Its captions begin with a vector of zeros, which has no id there. Here it is that of a new token, number N, which is
-    never predicted: with it captions begin (`bos`). Id 0 is the end of a caption, 1 the unknown word.
+    Its captions begin with a vector of zeros without an id. Here it is that of a new token N (`bos`), which is never
+    predicted. Id 0 is the end of a caption, 1 the unknown word.
 
     Args:
-        weights: the arrays of its `.npz` file, of a model with selector, prev2out and ctx2out, one LSTM layer and one
-            layer in each network beside it, as its published models.
+        weights: the arrays of the `.npz` file of a model with selector, prev2out and ctx2out, one LSTM layer, and one
+            layer in each of the other networks, as the published models.
         never: further ids that are never predicted.
         dropout: in later training.
 

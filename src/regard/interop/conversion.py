@@ -1,4 +1,4 @@
-"""From a model of another program to a folder."""
+"""Converts a model of another program into a folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS: Mapping[str, AbstractKind] = {
 
 
 def kind_of(name: str) -> AbstractKind:
-    """The kind of a name."""
+    """The kind of this name."""
     if name not in KINDS:
         raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
     return KINDS[name]
@@ -49,9 +49,9 @@ def convert(
     facts: Mapping[str, Any] = MappingProxyType({}),
     overwrite: bool = False,
 ) -> Converted:
-    """Reads a model of another program and writes it as a folder, which `load` and `regard predict` take.
+    """Reads a model of another program and writes it as a folder for `load` and `regard predict`.
 
-    The folder appears whole or not at all. Its card says what it was made from.
+    The folder appears whole or not at all. Its card names the files that it was made from.
 
     Args:
         kind: the program, one of `KINDS`.
@@ -60,12 +60,12 @@ def convert(
         overwrite: whether the folder of another model is replaced.
 
     Returns:
-        The model, and notes about what differs.
+        The model, and notes about differences.
 
     Raises:
-        ConfigError: for a kind, a file or a fact that there is not.
-        RegardError: for an output that exists, unless it is to be overwritten and is nothing but a saved model.
-        DataError, UnsupportedError: as of `AbstractKind.read`.
+        ConfigError: for an unknown kind, file or fact.
+        RegardError: for an output that exists, unless it may be overwritten and is a saved model.
+        DataError, UnsupportedError: as in `AbstractKind.read`.
     """
     reader, path, output = kind_of(kind), Path(path), Path(output)
     origin = Origin(path, dict(files), dict(facts))
@@ -81,11 +81,10 @@ def convert(
 
 
 def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
-    """The model. Options and weights of other types and shapes than the program saves fail in as many ways as there are
-    places that read them; they all end in one kind of error.
+    """The model. Errors of other kinds, from options and weights of unexpected types and shapes, become `DataError`.
 
     Raises:
-        DataError, UnsupportedError: as of `AbstractKind.read`.
+        DataError, UnsupportedError: as in `AbstractKind.read`.
     """
     try:
         return reader.read(origin)
@@ -97,7 +96,7 @@ def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
         raise DataError(
-            f"{origin.path}: it is not as {kind} saves models, or damaged ({type(error).__name__}: {error}).\n"
+            f"{origin.path}: not a model as {kind} saves it, or damaged ({type(error).__name__}: {error}).\n"
             "  --debug shows where reading ended."
         ) from error
 
@@ -107,10 +106,10 @@ def _files_of_model(folder: Path) -> set[str]:
 
 
 def _origin_of(kind: str, origin: Origin) -> str:
-    """What a model was made from, for its card."""
+    """The files and facts that a model was made from, for its card."""
     lines = [f"Converted from a model of {kind}, `{origin.path.name}`{_digest(origin.path)}."]
     lines += [f"Further file `{name}`: `{path.name}`{_digest(path)}." for name, path in origin.files.items()]
-    lines += [f"Told: `{name}` is {value!r}." for name, value in origin.facts.items()]
+    lines += [f"Given fact: `{name}` is {value!r}." for name, value in origin.facts.items()]
     return "\n".join(lines)
 
 

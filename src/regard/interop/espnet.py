@@ -53,8 +53,8 @@ class ClampedForwardAlignment(ForwardAlignment):
     """α̂_t = max(m_t y_t, 1e-6), without an agent max(2 m_t y_t, 1e-6), divided by its sum over all positions.
 
     Padding and positions outside the window have weights above 0, which breaks every invariant about padding: use it
-    for comparisons only. The agent has no hidden layer and gives the probability of staying, so our W and b are the
-    negatives of ESPnet's.
+    for comparisons only. The agent has no hidden layer and predicts staying, so our W and b are the negatives of
+    ESPnet's.
     """
 
     def move(
@@ -102,10 +102,10 @@ def tacotron2(
     postnet_size: int = 512,
     postnet_layers: int = 5,
 ) -> Tacotron:
-    """Two LSTMs with zoneout, asked with the first one's old state; convolutions and frames without biases.
+    """Two LSTMs with zoneout, the query is the first one's old state; convolutions and frames without biases.
 
-    Attention is location-sensitive on the sum of the weights, 512 wide and twice as sharp. `dropout` is that of the
-    encoder, the prenet (which always drops) and the postnet. Id 0 has a vector of zeros.
+    Attention is location-sensitive on the sum of the weights, 512 wide, with twice the sharpening. `dropout` is that of
+    the encoder, the prenet (which always drops) and the postnet. Id 0 has a vector of zeros.
     """
     widths = [embedding_size, *[convolution_size] * num_convolutions]
     unbiased: dict[str, Any] = {"dropout": dropout, "bias": False}
@@ -132,13 +132,13 @@ def tacotron2(
 
 
 def _draw(blocks: Iterable[Any], gain: float) -> None:
-    """First filters, Xavier-uniform."""
+    """Draws filters Xavier-uniformly."""
     for block in blocks:
         nn.init.xavier_uniform_(block.convolution.filters.weight, gain)
 
 
 def _names(model: Tacotron) -> Names:
-    """Their modules by ours. The cells' input begins with the context there, and frames lie feature by feature."""
+    """The names of their modules by ours. There the context comes first in the cells' input, features in frames."""
     cells: Any = model.decoder.output_cells
     inner = ".cell" if cells.zoneout.p else ""
     return {
@@ -161,7 +161,7 @@ def _names(model: Tacotron) -> Names:
     }
 
 
-TACOTRON2_WEIGHTS = Weights(_names, unused=("dec.att.gvec.bias",))  # a softmax does not see that bias
+TACOTRON2_WEIGHTS = Weights(_names, unused=("dec.att.gvec.bias",))  # a softmax is invariant to it
 
 
 def _options(config: TacotronConfig) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def tacotron1(
 ) -> Tacotron:
     """TensorFlow's GRUs and batch normalisation (0.99 there, a momentum of 0.01 here); frames from the cells only.
 
-    There is no stop logit: synthesis ends at silent frames (`decoding.stop_at_silence`). Attention leaves padding out;
+    There is no stop logit: synthesis ends at silent frames (`decoding.stop_at_silence`). Attention excludes padding;
     theirs does not.
     """
     norm: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Mozilla TTS's first Tacotron 1, with its old attention cell."""
+"""Mozilla TTS: its first Tacotron 1, with the old attention cell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from regard.tasks.text_to_speech.forms import TacotronForm
 def bahdanau(
     *, query_size: int, memory_size: int, size: int = 128, window: AbstractWindow | None = None, **others: Any
 ) -> Mechanism:
-    """The old cell of Mozilla TTS's first Tacotron 1.
-
-    Energies with a bias, σ divided by its sum, and in evaluation a window p - 3 … p + 5 around the last peak p.
-    """
+    """Energies with a bias, σ divided by its sum, and in evaluation a window p - 3 … p + 5 around the last peak p."""
     if others:
         raise UnsupportedError(f"like='mozilla' has the options size and window; got {', '.join(others)}.")
     return Mechanism(

@@ -64,10 +64,10 @@ def tacotron2(
     postnet_size: int = 512,
     postnet_layers: int = 5,
 ) -> Tacotron:
-    """A query LSTM and an output LSTM, dropout on their h; the prenet has no biases and sees all r frames.
+    """A query LSTM and an output LSTM with dropout on h; a prenet of all r frames, without biases, that always drops.
 
-    The prenet always drops. The encoder is as wide as the embeddings. There is one stop logit a step. All symbols have
-    a vector, as theirs do, but padding counts nowhere; so sentences are theirs without padding.
+    The encoder has the width of the embeddings, and each step one stop logit. Padding, which has a vector as in the
+    original, never affects results: they are the original's without padding.
     """
     widths = embedding_size, embedding_size
     blocks = [ConvolutionBlock(*widths, kernel_size, dropout=0.5) for _ in range(num_convolutions)]
@@ -97,7 +97,7 @@ def tacotron2(
 
 
 def _names(model: Tacotron) -> Names:
-    """Their modules by ours."""
+    """The names of their modules by ours."""
     return {
         **numbered(
             "decoder.prenet.layers.{}", "decoder.prenet.layers.{}.linear_layer", len(model.decoder.prenet.layers)
@@ -143,21 +143,21 @@ PHONES = (
     "EH2 ER ER0 ER1 ER2 EY EY0 EY1 EY2 F G HH IH IH0 IH1 IH2 IY IY0 IY1 IY2 JH K L M N NG OW OW0 OW1 OW2 OY OY0 OY1 "
     "OY2 P R S SH T TH UH UH0 UH1 UH2 UW UW0 UW1 UW2 V W Y Z ZH"
 )
-"""ARPAbet as CMUdict has it, stresses and all."""
+"""ARPAbet of CMUdict, with stresses."""
 PRENET_LAYERS = 2
-"""How many layers every prenet has there; one more is left over, one fewer is missing."""
+"""The number of layers of every prenet there."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SYMBOLS = (PADDING, "-", *"!'(),.:;? ", *LETTERS, *(f"@{phone}" for phone in PHONES.split()))
-"""Its 148 symbols in the order of their ids; those with `@` are phones, which no text has here."""
+"""The 148 symbols in the order of their ids; those with `@` are phones, which texts here never have."""
 COUNTED = re.compile(r"(?P<list>encoder\.convolutions|postnet\.convolutions)\.(?P<number>\d+)\.")
 CLEANED = (
-    "Its inputs are letters, punctuation and blanks: NVIDIA's cleaners, which write out numbers and abbreviations and "
-    "turn other letters into ASCII, are not applied; capital letters become small."
+    "Inputs are letters, punctuation and blanks. NVIDIA's cleaners, which write out numbers and abbreviations and turn "
+    "other letters into ASCII, are not applied; letters become lower case."
 )
 LONGEST = (
-    "Sentences end after decoding.max_frames_per_unit frames for each symbol; NVIDIA's after max_decoder_steps, 1000."
+    "Sentences have at most decoding.max_frames_per_unit frames per symbol; NVIDIA's at most max_decoder_steps, 1000."
 )
-SKIPPED = "Symbols that it does not have were skipped there; here they are read as a vector of zeros, with a warning."
+SKIPPED = "Unknown symbols were skipped there; here they are vectors of zeros, with a warning."
 
 
 class Nvidia(AbstractKind):
@@ -165,15 +165,15 @@ class Nvidia(AbstractKind):
 
     summary = "NVIDIA/tacotron2 (checkpoint): a voice, without its vocoder"
     files: ClassVar[Mapping[str, str]] = {
-        "symbols": "a text file with the symbol of each id in a line, for other than the 148 English ones"
+        "symbols": "a text file with the symbol of each id in a line, if they are not the 148 English ones"
     }
     facts: ClassVar[Mapping[str, str]] = {
         "case": "lower (as its English cleaners), upper or keep",
-        "gate_threshold": "the probability at which a sentence ends; 0.5 if it is not given",
+        "gate_threshold": "the probability at which a sentence ends; default 0.5",
     }
 
     def read(self, origin: Origin) -> Converted:
-        """The model, whose sizes follow from its weights. No end symbol follows a text."""
+        """The model, with the sizes of its weights. Texts have no end symbol."""
         from regard.tasks.text_to_speech.model import SpeechModel  # slow to import, and no variant needs it
 
         weights = _weights(origin.path)
@@ -181,8 +181,8 @@ class Nvidia(AbstractKind):
         table = _weight(weights, "embedding.weight")
         if len(table) != len(symbols):
             raise DataError(
-                f"embedding.weight is {tuple(table.shape)}, but there are {len(symbols):,} symbols; of a model with "
-                "symbols of its own they are to be given: --file symbols=FILE."
+                f"embedding.weight is {tuple(table.shape)}, but there are {len(symbols):,} symbols; give those of the "
+                "model: --file symbols=FILE."
             )
         case = origin.facts.get("case", "lower")
         if case not in ("lower", "upper", "keep"):
@@ -216,11 +216,7 @@ class Nvidia(AbstractKind):
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
-    """The weights by name.
-
-    Raises:
-        DataError: for what is no state dict.
-    """
+    """The weights by name."""
     saved = mapping(read_checkpoint(path), path, "a checkpoint")
     saved = tensors(saved.get("state_dict", saved), path, f"a state dict of {PROGRAM}")
     weights = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
@@ -231,14 +227,14 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _weight(weights: Mapping[str, Tensor], name: str) -> Tensor:
-    """A weight from which a size follows."""
+    """A weight whose shape is read."""
     if name not in weights:
         raise DataError(f"There is no weight {name} in the checkpoint of {PROGRAM}.")
     return weights[name]
 
 
 def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The section of the network, of the sizes that weights have."""
+    """The section `model`, with the sizes of the weights."""
     counts: dict[str, int] = {}
     for name in weights:
         if match := COUNTED.match(name):
@@ -249,8 +245,8 @@ def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
     width = len(_weight(weights, "decoder.linear_projection.linear_layer.weight"))
     if mels != expected or width != expected:
         raise UnsupportedError(
-            f"The checkpoint of {PROGRAM} says {width} numbers in a step of {mels} channels; a voice with NVIDIA's "
-            f"spectrograms has {expected} of one frame (n_mel_channels {expected}, n_frames_per_step 1)."
+            f"A step of this checkpoint of {PROGRAM} has {width} numbers of {mels} channels; supported is one frame of "
+            f"{expected} channels (n_frames_per_step 1, n_mel_channels {expected})."
         )
     sizes = [_weight(weights, f"decoder.{name}.weight_hh").shape[1] for name in ("attention_rnn", "decoder_rnn")]
     if sizes[0] != sizes[1]:

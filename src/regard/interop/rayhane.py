@@ -30,7 +30,7 @@ from regard.tasks.text_to_speech.forms import TacotronForm
 
 
 class ProjectedPostnet(nn.Module):
-    """y + W net(y) + b: convolutions that are all equally wide, and a linear layer back to frames.
+    """y + W net(y) + b: convolutions of equal width, and a linear layer back to frames.
 
     Args:
         blocks: convolutions (`ConvolutionBlock`) from F features on.
@@ -45,7 +45,7 @@ class ProjectedPostnet(nn.Module):
         self.projection = Linear(size, num_features)
 
     def forward(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Tensor:
-        """Better frames (B, T, F); at padding they mean nothing.
+        """Refined frames (B, T, F); those at padding are undefined.
 
         Args:
             mask: True at real frames; all if None.
@@ -76,10 +76,10 @@ def tacotron2(
     bank_size: int = 128,
     postnet_projection: int = 256,
 ) -> Tacotron:
-    """Two LSTMs over the prenet and the last context, of which the upper one asks; frames from [s; c].
+    """Two LSTMs over the prenet and the last context, the upper one is the query; frames from [s; c].
 
-    ReLU and tanh come before batch normalisation; zoneout is in the states of the encoder's and the decoder's LSTMs and
-    not in what they hand on; there is a linear spectrogram besides. A momentum of 0.01 is TensorFlow's 0.99.
+    ReLU and tanh precede batch normalisation; zoneout is on the states of the encoder's and the decoder's LSTMs, not on
+    their outputs; a second postnet makes linear spectrograms. A momentum of 0.01 is TensorFlow's 0.99.
     """
     norm: dict[str, Any] = {"norm": "after", "momentum": 0.01, "epsilon": 1e-3}
     states: dict[str, Any] = {"zoneout": zoneout, "zones_output": False}

@@ -1,4 +1,4 @@
-"""sgrvinod's tutorial on captions in PyTorch: its attention, and captioners with its weights."""
+"""sgrvinod's PyTorch tutorial on image captioning: its attention, and captioners with its weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.shapes import Float, merge_rows
 
 
 class RectifiedScore(AbstractScore):
-    """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier in place of tanh.
+    """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier instead of tanh.
 
     Args:
         query_size, memory_size, size, num_heads: as in `AdditiveScore`.
@@ -53,7 +53,7 @@ class RectifiedScore(AbstractScore):
 def show_attend_tell(
     *, query_size: int, memory_size: int, size: int = 256, num_heads: int = 1, **options: Any
 ) -> Mechanism:
-    """A rectifier in place of tanh; with `gate="vector"` it is exactly that implementation's attention."""
+    """Attention with a rectifier instead of tanh; `gate="vector"` gives that implementation's."""
     plain = recipes.show_attend_tell(
         query_size=query_size, memory_size=memory_size, size=size, num_heads=num_heads, **options
     )
@@ -62,7 +62,7 @@ def show_attend_tell(
 
 
 CAPTIONER = CaptionerForm(attention=show_attend_tell, gate="vector", readout="state", bridge="linear")
-"""A rectifier in place of tanh in the energies; a vector gate; no deep output, L_o s_t; a linear s_0."""
+"""A rectifier instead of tanh in the energies, a vector gate, outputs L_o s_t, and a linear s_0."""
 
 
 def from_sgrvinod(
@@ -72,7 +72,7 @@ def from_sgrvinod(
 
     Args:
         weights: its `state_dict()`.
-        padding, never: as in `captioner`; `word_map` of that program says which ids `<pad>` and `<start>` have.
+        padding, never: as in `captioner`; the program's `word_map` has the ids of `<pad>` and `<start>`.
         dropout: in later training; there 0.5.
 
     Raises:
@@ -89,7 +89,7 @@ def from_sgrvinod(
         {
             "embedding.table.weight": embedding,
             "attention.score.additive.query_projection.weight": projections["decoder"][0],
-            # tanh or rectifier see the sum of both biases; one of v moves all energies alike
+            # both biases are summed before the rectifier; that of v shifts all energies equally
             "attention.score.additive.query_projection.bias": projections["decoder"][1] + projections["encoder"][1],
             "attention.score.additive.key_projection.weight": projections["encoder"][0],
             "attention.score.additive.v": projections["full"][0],

@@ -1,6 +1,6 @@
-"""SpeechBrain: attention, and a Tacotron 2 that is NVIDIA's.
+"""SpeechBrain: attention, and NVIDIA's Tacotron 2.
 
-Its training differs: guided attention of width 0.2 and weight 50, halved every 10 epochs, for 50 epochs.
+Its training has guided attention of width 0.2 and weight 50, halved every 10 epochs, for 50 epochs.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""What the rooms of Tacotrons share: published sizes, options of their builders, and weights found by names.
+"""Shared parts of programs with Tacotrons: published sizes, options of their builders, and names of weights.
 
-`tacotron1` and `tacotron2` with the option `like` are assembled anew from the same parts:
+`tacotron1` and `tacotron2` with the option `like` are assembled from the same parts:
 
-| model | `like` | what is different |
+| model | `like` | differences |
 |---|---|---|
 | `tacotron1` | `coqui` | no maximum, normalised before ReLU; a logit of stopping from the frames; σ-normed location |
 | `tacotron1` | `keithito` | TensorFlow's GRUs; frames from the cells only; no logit of stopping |
 | `tacotron1` | `mozilla` | the old cell: additive, σ-normed, a window in evaluation; a queue of frames |
 | `tacotron2` | `coqui` | dropout on h and c; the prenet drops in training only; a logit of stopping from the frames |
-| `tacotron2` | `espnet` | asks with the old state; zoneout; location-sensitive on the sum, twice as sharp |
+| `tacotron2` | `espnet` | the query is the old state; zoneout; location-sensitive on the sum, twice as sharp |
 | `tacotron2` | `nvidia`, `speechbrain` | the prenet sees all r frames and has no biases; one logit a step |
-| `tacotron2` | `rayhane` | asks with the upper of two LSTMs; zoneout; ReLU before the norm; both spectrograms |
+| `tacotron2` | `rayhane` | the query is the upper of two LSTMs; zoneout; ReLU before the norm; both spectrograms |
 
-`load_tacotron` copies the weights of NVIDIA's, SpeechBrain's, ESPnet's and Coqui's models by name. Padding counts
-nowhere in any of them; where an original lets it count, the two agree on sentences without padding.
+`load_tacotron` copies the weights of NVIDIA's, SpeechBrain's, ESPnet's and Coqui's models by name. Padding never
+affects results; where it does in an original, the two agree on sentences without padding.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TACOTRON2: dict[str, Any] = {
     "attention.recipe": "location_sensitive",
     "attention.size": 128,
 }
-"""The keys of `model` with what most programs published of Tacotron 2."""
+"""The keys of `model` with the published values of Tacotron 2 in most programs."""
 TACOTRON1: dict[str, Any] = {
     "architecture": "tacotron1",
     "encoder.size": 256,
@@ -70,7 +70,7 @@ TACOTRON1: dict[str, Any] = {
     "attention.recipe": "location_sensitive",
     "attention.size": 128,
 }
-"""The same of Tacotron 1."""
+"""The same for Tacotron 1."""
 TACOTRON2_FIXED = (
     "architecture",
     "encoder.dropout",
@@ -81,18 +81,18 @@ TACOTRON2_FIXED = (
     "decoder.coarse_frames",
     "decoder.stops",
 )
-"""Keys that have no other value."""
+"""Keys of a Tacotron 2 that have no other value."""
 ZONEOUT_FIXED = (*(key for key in TACOTRON2_FIXED if key != "decoder.zoneout"), "decoder.dropout")
-"""Those of a Tacotron 2 whose cells have zoneout in place of dropout."""
+"""The same with zoneout instead of dropout in the cells."""
 TACOTRON1_FIXED = (*(key for key in TACOTRON2_FIXED if key != "encoder.dropout"), "decoder.dropout")
 QUEUE_FIXED = tuple(key for key in TACOTRON1_FIXED if key != "decoder.num_fed_frames")
-"""Those of a Tacotron 1 whose prenet sees a queue of frames."""
+"""The same of a Tacotron 1 whose prenet reads a queue of frames."""
 ONE_WIDTH = (("encoder.embedding_size", "encoder.size"),)
-"""The encoder is as wide as the embeddings."""
+"""Equal keys: the encoder has the width of the embeddings."""
 
 
 def tacotron2_options(config: TacotronConfig) -> dict[str, Any]:
-    """The options that all builders of Tacotron 2 have."""
+    """The options of all builders of Tacotron 2."""
     return {
         "num_frames": config.decoder.num_frames,
         "embedding_size": config.encoder.embedding_size,
@@ -106,13 +106,13 @@ def tacotron2_options(config: TacotronConfig) -> dict[str, Any]:
 
 
 def dropout_options(config: TacotronConfig) -> dict[str, Any]:
-    """Those of a Tacotron 2 whose cells have dropout."""
+    """The same, and the dropout of the cells."""
     dropout = config.decoder.dropout
     return tacotron2_options(config) | ({} if dropout is None else {"dropout": dropout})
 
 
 def tacotron1_options(config: TacotronConfig) -> dict[str, Any]:
-    """The options that all builders of Tacotron 1 have."""
+    """The options of all builders of Tacotron 1."""
     return {
         "num_frames": config.decoder.num_frames,
         "embedding_size": config.encoder.embedding_size,
@@ -125,7 +125,7 @@ def tacotron1_options(config: TacotronConfig) -> dict[str, Any]:
 
 
 def queue_options(config: TacotronConfig) -> dict[str, Any]:
-    """Those of a Tacotron 1 whose prenet may see a queue of frames."""
+    """The same, and those of builders whose prenet may read a queue of frames."""
     return tacotron1_options(config) | {
         "num_fed_frames": config.decoder.num_fed_frames,
         "encoder_prenet_sizes": (config.encoder.embedding_size, config.encoder.size // 2),
@@ -134,16 +134,16 @@ def queue_options(config: TacotronConfig) -> dict[str, Any]:
 
 
 Find = str | Callable[[Callable[[str], Tensor]], Tensor]
-"""Their module that stands for ours, or what makes our weight from theirs, which it is given by name."""
+"""Their name of one of our modules, or a function from a look-up of their weights by name to our weight."""
 Names = Mapping[str, Find]
 
 
 class Weights(NamedTuple):
-    """How the weights of a program are found.
+    """The names of a program's weights.
 
     Args:
-        names: makes a table from our modules (or weights) to theirs; of several prefixes that fit, the longest counts.
-        unused: weights of theirs that change nothing.
+        names: from the model to a table from our modules (or weights) to theirs; the longest matching prefix counts.
+        unused: their weights that have no effect.
     """
 
     names: Callable[[Tacotron], Names]
@@ -151,16 +151,16 @@ class Weights(NamedTuple):
 
 
 def load_tacotron(model: Tacotron, weights: Mapping[str, Tensor], *, kind: str, like: str) -> Tacotron:
-    """The model, with the weights of another program.
+    """Loads the weights of another program into a model.
 
     Args:
-        model: as `tacotron1` or `tacotron2` builds it with this `like` and the sizes of the weights; it is changed.
+        model: from `tacotron1` or `tacotron2` with this `like` and the sizes of the weights; is changed.
         weights: the program's state dict.
         kind: tacotron1 or tacotron2.
-        like: which program.
+        like: the program.
 
     Raises:
-        UnsupportedError: for a program whose weights cannot be read.
+        UnsupportedError: for a program without a table of names.
         DataError: for a weight that is missing, of another shape, or left over.
     """
     if like not in TACOTRON_WEIGHTS.get(kind, {}):
@@ -179,15 +179,15 @@ def load_tacotron(model: Tacotron, weights: Mapping[str, Tensor], *, kind: str, 
         for name, ours in model.state_dict().items():
             prefix = max((key for key in names if name == key or name.startswith(f"{key}.")), key=len, default=None)
             if prefix is None:
-                raise DataError(f"{name} has no name in the table of the other program.")
-            found = names[prefix]
-            if isinstance(found, str):
-                part = found + name[len(prefix) :]
+                raise DataError(f"{name} is missing in the table of names of {like}.")
+            theirs = names[prefix]
+            if isinstance(theirs, str):
+                part = theirs + name[len(prefix) :]
                 tensor = find(part if part in weights else part.removesuffix("_l0"))
             else:
-                tensor = found(find)
+                tensor = theirs(find)
             if tensor.shape != ours.shape:
-                raise DataError(f"{name} needs {tuple(ours.shape)}; the other program has {tuple(tensor.shape)}.")
+                raise DataError(f"{name} needs {tuple(ours.shape)}; the weight is {tuple(tensor.shape)}.")
             ours.copy_(tensor)
     if unread:
         raise DataError(f"Weights that no module here has: {', '.join(sorted(unread))}.")
@@ -195,14 +195,19 @@ def load_tacotron(model: Tacotron, weights: Mapping[str, Tensor], *, kind: str, 
 
 
 def numbered(ours: str, theirs: str, count: int) -> dict[str, Find]:
-    """Modules that both count from 0; `{}` stands for the number."""
+    """Modules that are numbered from 0 in both; `{}` is the number."""
     return {ours.format(number): theirs.format(number) for number in range(count)}
 
 
 def convolution_blocks(
     model: Tacotron, *, encoder: str, postnet: str, filters: str = "0", norm: str = "1"
 ) -> dict[str, Find]:
-    """The blocks of a Tacotron 2: their lists of blocks, and the names of convolution and normalisation in a block."""
+    """The names of the blocks of a Tacotron 2.
+
+    Args:
+        encoder, postnet: their lists of blocks.
+        filters, norm: the convolution and the normalisation in a block.
+    """
     sides: tuple[tuple[str, str, Any], ...] = (
         ("encoder", encoder, model.encoder),
         ("postnets.mel", postnet, model.postnets["mel"]),
