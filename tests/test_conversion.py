@@ -86,15 +86,15 @@ def test_weights_are_loaded_by_name_and_each_is_accounted_for():
     layer = load_named(nn.Linear(2, 3), theirs, {"": "out", "weight": "out.w"})
     assert layer.weight.sum() == 6
     assert layer.bias.sum() == 3
-    with pytest.raises(DataError, match=r"no weight out\.weight, which weight"):
+    with pytest.raises(DataError, match=r"no weight out\.weight, from which weight"):
         load_named(nn.Linear(2, 3), {}, {"": "out"})
     with pytest.raises(DataError, match=r"out\.w is \(3, 2\); weight needs \(3, 4\)"):
         load_named(nn.Linear(4, 3), theirs, {"": "out", "weight": "out.w"})
-    with pytest.raises(DataError, match=r"no weight out\.bias, which bias"):
+    with pytest.raises(DataError, match=r"no weight out\.bias, from which bias"):
         load_named(nn.Linear(2, 3), {"out.weight": torch.ones(3, 2)}, {"": "out"})
     layer = load_named(nn.Linear(2, 3), {"out.weight": torch.ones(3, 2)}, {"": "out"}, without_bias=["o*"])
     assert layer.bias.tolist() == [0, 0, 0]
-    with pytest.raises(DataError, match=r"out\.w is of torch\.int8"):
+    with pytest.raises(DataError, match=r"out\.w is torch\.int8"):
         load_named(
             nn.Linear(2, 3), {**theirs, "out.w": torch.ones(3, 2, dtype=torch.int8)}, {"": "out", "weight": "out.w"}
         )
@@ -133,7 +133,7 @@ def test_a_checkpoint_with_other_objects_is_refused_in_our_words_alone(tmp_path,
         assert "issue" not in shown
     torch.save({"a": nn.Linear(2, 3)}, path)
     with pytest.raises(
-        DataError, match=r"it holds torch\.nn\.modules\.linear\.Linear beside(?s:.*)state_dict"
+        DataError, match=r"it contains torch\.nn\.modules\.linear\.Linear besides(?s:.*)state_dict"
     ) as caught:
         read_checkpoint(path)
     assert "safe_globals" not in str(caught.value)
@@ -147,7 +147,7 @@ def test_a_checkpoint_of_an_older_opennmt_py_is_told_how_it_is_converted(tmp_pat
     module.Field = type("Field", (), {"__module__": module.__name__})
     monkeypatch.setitem(sys.modules, module.__name__, module)
     torch.save({"vocab": {"src": module.Field()}, "opt": 1}, tmp_path / "model.pt")
-    with pytest.raises(DataError, match=r"holds torchtext\.Field(?s:.*)OpenNMT-py 1 and 2.*convertv2_v3"):
+    with pytest.raises(DataError, match=r"contains torchtext\.Field(?s:.*)OpenNMT-py 1 or 2.*convertv2_v3"):
         convert("opennmt", tmp_path / "model.pt", tmp_path / "out")
 
 

@@ -97,15 +97,15 @@ SET = [
     ("marian", {"min_length": 3, "no_repeat_ngram_size": 2}, {"min_length": 2, "no_repeat_ngram_size": 2}),
 ]
 NOTED = [
-    ("eole", {"ratio": 0.5}, "ratio: 0.5 is left out"),
-    ("eole", {"top_p": 0.9}, "top_p: 0.9 is left out"),
-    ("eole", {"replace_unk": True}, "replace_unk: True is left out"),
-    ("joeynmt", {"min_output_length": 4}, "min_output_length: 4 is left out"),
-    ("joeynmt", {"repetition_penalty": 1.5}, "repetition_penalty: 1.5 is left out"),
-    ("marian", {"do_sample": True}, "do_sample: True is left out"),
-    ("marian", {"repetition_penalty": 1.3}, "repetition_penalty: 1.3 is left out"),
-    ("marian", {"bad_words_ids": [[3]]}, "bad_words_ids: 1 of them are left out"),
-    ("marian", {"forced_bos_token_id": 4}, "forced_bos_token_id: 4 is left out"),
+    ("eole", {"ratio": 0.5}, "ratio: 0.5 is ignored"),
+    ("eole", {"top_p": 0.9}, "top_p: 0.9 is ignored"),
+    ("eole", {"replace_unk": True}, "replace_unk: True is ignored"),
+    ("joeynmt", {"min_output_length": 4}, "min_output_length: 4 is ignored"),
+    ("joeynmt", {"repetition_penalty": 1.5}, "repetition_penalty: 1.5 is ignored"),
+    ("marian", {"do_sample": True}, "do_sample: True is ignored"),
+    ("marian", {"repetition_penalty": 1.3}, "repetition_penalty: 1.3 is ignored"),
+    ("marian", {"bad_words_ids": [[3]]}, "bad_words_ids: 1 of them are ignored"),
+    ("marian", {"forced_bos_token_id": 4}, "forced_bos_token_id: 4 is ignored"),
 ]
 
 

@@ -84,7 +84,7 @@ def test_options_that_cannot_be_expressed_are_refused_by_name(changed, section, 
 
 def test_a_transformer_whose_residuals_are_weighted_is_refused(changed):
     with pytest.raises(
-        UnsupportedError, match=r"option alpha .* is 1\.2, but the input of a sublayer is added as it is"
+        UnsupportedError, match=r"option alpha .* is 1\.2, but inputs of sublayers are added without a factor"
     ):
         changed("transformer", lambda config: config["model"]["encoder"].update(alpha=1.2))
 
@@ -93,13 +93,13 @@ def test_weights_that_do_not_fit_are_refused_by_name(changed):
     def cut(name):
         return lambda state: state.update({name: state[name][1:]})
 
-    with pytest.raises(DataError, match=r"no weight decoder\.att_vector_layer\.weight, which decoder\.readout"):
+    with pytest.raises(DataError, match=r"no weight decoder\.att_vector_layer\.weight, from which decoder\.readout"):
         changed("lstm", weights=lambda state: state.pop("decoder.att_vector_layer.weight"))
     with pytest.raises(DataError, match=r"decoder\.rnn\.weight_hh_l1 is \(27, 7\); .* needs \(28, 7\)"):
         changed("lstm", weights=cut("decoder.rnn.weight_hh_l1"))
     with pytest.raises(DataError, match=r"src_embed\.lut\.weight is \(9, 6\), but the vocabulary has 10 symbols"):
         changed("lstm", weights=cut("src_embed.lut.weight"))
-    with pytest.raises(DataError, match=r"decoder\.bridge_layer\.weight is \(6, 10\); it needs \(7, 10\)"):
+    with pytest.raises(DataError, match=r"decoder\.bridge_layer\.weight is \(6, 10\); it must be \(7, 10\)"):
         changed("lstm", weights=cut("decoder.bridge_layer.weight"))
     with pytest.raises(DataError, match=r"no module here has: decoder\.gate"):
         changed("lstm", weights=lambda state: state.update({"decoder.gate": torch.ones(1)}))

@@ -71,7 +71,7 @@ def changed(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("model_type", "bart", "option model_type .* is 'bart', but this reads Marian models only"),
+        ("model_type", "bart", "option model_type .* is 'bart', but only Marian models are read"),
         ("activation_function", "gelu_new", "option activation_function .* is 'gelu_new'"),
         ("normalize_before", True, "option normalize_before .* is True"),
         ("normalize_embedding", True, "option normalize_embedding .* is True"),
@@ -86,7 +86,7 @@ def test_models_of_many_languages_are_refused(changed):
     def add(vocabulary):
         vocabulary[">>fra<<"] = len(vocabulary)
 
-    with pytest.raises(UnsupportedError, match=r"codes of languages \(>>fra<<\)"):
+    with pytest.raises(UnsupportedError, match=r"language codes \(>>fra<<\)"):
         changed("shared", "vocab.json", add)
 
 

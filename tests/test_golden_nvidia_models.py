@@ -76,7 +76,7 @@ def test_checkpoints_that_do_not_fit_are_refused_by_name(tmp_path):
         changed(tmp_path, cut("embedding.weight"))
     with pytest.raises(DataError, match=r"no weight decoder\.gate_layer\.linear_layer\.weight"):
         changed(tmp_path, lambda state: state.pop("decoder.gate_layer.linear_layer.weight"))
-    with pytest.raises(DataError, match=r"key_projection\.weight needs \(4, 6\); the other program has \(3, 6\)"):
+    with pytest.raises(DataError, match=r"key_projection\.weight needs \(4, 6\); the weight is \(3, 6\)"):
         changed(tmp_path, cut("decoder.attention_layer.memory_layer.linear_layer.weight"))
     with pytest.raises(DataError, match=r"no module here has: decoder\.speaker"):
         changed(tmp_path, lambda state: state.update({"decoder.speaker": torch.ones(1)}))

@@ -128,8 +128,8 @@ def test_weights_that_do_not_fit_are_refused_by_name(checkpoint, tmp_path):
         ("coverage_attn", True, "option coverage_attn"),
         ("context_gate", "both", "option context_gate .* is 'both'"),
         ("encoder_type", "cnn", "option encoder_type .* is 'cnn'"),
-        ("model_task", "lm", "no model of a source and a target"),
-        ("dec_layers", 2, "starts from the encoder's"),
+        ("model_task", "lm", "only models of a source and a target"),
+        ("dec_layers", 2, "start from those of the encoder"),
     ],
 )
 def test_options_that_cannot_be_expressed_are_refused_by_name(checkpoint, tmp_path, name, value, text):
@@ -172,7 +172,7 @@ def test_half_precision_is_read_in_float32(checkpoint, tmp_path):
         ("decoder", "rnn_type", "LSTM", "option rnn_type .* the first states are the encoder's"),
         ("embeddings", "position_encoding_type", "Learned", "option position_encoding_type .* is 'Learned'"),
         (None, "generator_function", "sparsemax", "option generator_function"),
-        (None, "encoder", None, "has no encoder; only models that turn texts into texts"),
+        (None, "encoder", None, "has no encoder; only text-to-text models"),
     ],
 )
 def test_options_of_eole_that_cannot_be_expressed_are_refused_by_name(tmp_path, place, name, value, text):

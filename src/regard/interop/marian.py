@@ -1,4 +1,4 @@
-"""Folders of Marian models as transformers saves them."""
+"""Marian models: folders as transformers saves them, and their weights as our modules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from regard.models import EncoderDecoder, TransformerOptions
 
 PROGRAM = "Marian in transformers"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
-"""Where weights are, the first if both are there."""
+"""Files of weights; the first if both exist."""
 DEFAULTS: Mapping[str, Any] = {
     "scale_embedding": False,
     "dropout": 0.1,
@@ -56,7 +56,7 @@ OF_SEARCH: Mapping[str, Any] = {
     "renormalize_logits": False,
     "forced_eos_token_id": None,
 }
-"""What `generate` does where a model does not say it."""
+"""The defaults of `generate`."""
 LEFT_OUT: Mapping[str, Any] = {
     "do_sample": False,
     "repetition_penalty": 1.0,
@@ -73,7 +73,7 @@ LEFT_OUT: Mapping[str, Any] = {
     "max_time": None,
     "stop_strings": None,
 }
-"""Settings of `generate` that are not carried over, with the values that change nothing."""
+"""Settings of `generate` that are not carried over, with their neutral values."""
 SIDE: Mapping[str, Any] = {"units": "sentencepiece", "unicode": "keep"}
 COMPUTED = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 """Tables of sinusoidal positions."""
@@ -101,11 +101,11 @@ class Marian(AbstractKind):
     summary = "Marian as transformers 4 saves it (folder): Transformers with their sentencepiece models"
 
     def read(self, origin: Origin) -> Converted:
-        """The model. Outputs begin with the padding, whose vector our begin symbol therefore has."""
+        """The model. Outputs begin with the padding there; our begin symbol has its vector."""
         folder = require_folder(origin.path, "config.json", PROGRAM)
         config = mapping(read_json(folder / "config.json"), folder / "config.json", "the configuration of a model")
         options = Options(config, PROGRAM, DEFAULTS)
-        options.require("model_type", ["marian"], "this reads Marian models only")
+        options.require("model_type", ["marian"], "only Marian models are read")
         for name in ("normalize_embedding", "normalize_before", "add_final_layer_norm"):
             options.require(name, [False], "no published Marian model has it")
         source, target, fields = _symbols(folder, options)
@@ -136,24 +136,24 @@ class Marian(AbstractKind):
 
 
 def _symbols(folder: Path, options: Options) -> tuple[Symbols, Symbols, tuple[Field, Field]]:
-    """The places of the symbols of both sides in weights, and their fields."""
+    """The symbols of both sides, and their fields."""
     tokenizer = _settings(folder / "tokenizer_config.json")
     separate = bool(tokenizer.get("separate_vocabs", False))
     both = _tokens(folder / "vocab.json")
     sides = (both, _tokens(folder / "target_vocab.json") if separate else both)
-    found, fields = [], []
+    places, fields = [], []
     for side, tokens in zip(("source", "target"), sides, strict=True):
         codes = [token for token in tokens if token.startswith(">>") and token.endswith("<<")]
         if codes:
             raise UnsupportedError(
-                f"The vocabulary of the model of {PROGRAM} has codes of languages ({', '.join(codes[:5])}), with which "
-                "texts of a model of many languages begin; nothing here reads them as symbols."
+                f"The vocabulary of the model of {PROGRAM} has language codes ({', '.join(codes[:5])}); multilingual "
+                "models, whose texts begin with them, are not supported."
             )
         start = options["decoder_start_token_id"]
         if not 0 <= start < len(tokens) or tokens[options["eos_token_id"]] != tokenizer.get("eos_token", "</s>"):
             raise DataError(
                 f"{folder / 'config.json'}: decoder_start_token_id {start} and eos_token_id {options['eos_token_id']} "
-                f"are not those of the vocabulary of {len(tokens):,} symbols; do the files belong together?"
+                f"do not fit the vocabulary of {len(tokens):,} symbols; do the files belong together?"
             )
         symbols = Symbols.of(
             tokens,
@@ -163,9 +163,9 @@ def _symbols(folder: Path, options: Options) -> tuple[Symbols, Symbols, tuple[Fi
             unknown=tokenizer.get("unk_token", "<unk>"),
         )
         units = SentencePieceUnits(require(folder / f"{side}.spm").read_bytes())
-        found.append(of_pieces(units, symbols))
-        fields.append(Field(Normalisation("keep", "keep"), units, found[-1].vocabulary))
-    return found[0], found[1], (fields[0], fields[1])
+        places.append(of_pieces(units, symbols))
+        fields.append(Field(Normalisation("keep", "keep"), units, places[-1].vocabulary))
+    return places[0], places[1], (fields[0], fields[1])
 
 
 def _tokens(path: Path) -> list[str]:
@@ -177,7 +177,7 @@ def _tokens(path: Path) -> list[str]:
 
 
 def _weights(folder: Path, source: Symbols, target: Symbols) -> tuple[dict[str, Tensor], bool]:
-    """The weights with rows in our order, and whether the output layer has the matrix of the target's embedding."""
+    """The weights with rows in our order, and whether the output layer shares the matrix of the target's embedding."""
     path = folder / SAFE
     if path.exists():
         saved = read_safetensors(path)
@@ -219,12 +219,12 @@ def _side(options: Options, side: str) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> Mapping[str, Any]:
-    """The values of a file that older versions did not write; none if it is not there."""
+    """The values of a file that older versions do not write; empty if it is missing."""
     return mapping(read_json(path), path, "settings by name") if path.exists() else {}
 
 
 def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -> dict[str, Any]:
-    """The section of the search. Lengths there count the symbol that outputs begin with, and an end that is forced."""
+    """The section `decoding`. Lengths there include the begin symbol and a forced end."""
     search = Options({name: value for name, value in settings.items() if value is not None}, PROGRAM, OF_SEARCH)
     beam, penalty = search["num_beams"], float(search["length_penalty"])
     longest = search["max_new_tokens"] or search["max_length"] - 1
@@ -238,7 +238,7 @@ def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -
         "length_penalty": "average" if penalty == 1 else "power" if penalty else "none",
     }
     if penalty < 0:
-        notes.append(f"length_penalty: {penalty} is left out; outputs are ranked by their log-probability.")
+        notes.append(f"length_penalty: {penalty} is ignored; outputs are ranked by their log-probability.")
         section["length_penalty"] = "none"
     elif section["length_penalty"] == "power":
         section["alpha"] = penalty
@@ -246,20 +246,20 @@ def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -
         section["stop"] = {False: "full", True: "patience"}.get(search["early_stopping"], "optimal")
     for name, neutral in LEFT_OUT.items():
         if (value := settings.get(name)) not in (None, neutral):
-            notes.append(f"{name}: {value} is left out; outputs are searched for without it.")
+            notes.append(f"{name}: {value} is ignored by the search.")
     others = [words for words in search["bad_words_ids"] or [] if words != [options["pad_token_id"]]]
     if others:
-        notes.append(f"bad_words_ids: {len(others)} of them are left out; decoding.exclude has texts.")
+        notes.append(f"bad_words_ids: {len(others)} of them are ignored; decoding.exclude takes texts.")
     return section
 
 
 def from_marian(
     weights: Mapping[str, Tensor], config: Mapping[str, Any], *, never: Sequence[int] = (), dropout: float = 0.0
 ) -> EncoderDecoder:
-    """A Marian model, as transformers has it, as our modules.
+    """A Marian model of transformers as our modules.
 
-    `from_marian(model.state_dict(), model.config.to_dict())` takes a `MarianMTModel`. The outputs are log softmax of
-    its logits, equal up to rounding. Weights are copied. A target begins with `config["decoder_start_token_id"]` and
+    `from_marian(model.state_dict(), model.config.to_dict())` takes a `MarianMTModel`. The outputs are the log softmax
+    of its logits, equal up to rounding. Weights are copied. A target begins with `config["decoder_start_token_id"]` and
     ends with `config["eos_token_id"]`.
 
     Args:
@@ -273,7 +273,7 @@ def from_marian(
         DataError: for weights that do not fit.
     """
     if config.get("normalize_embedding") or config.get("normalize_before"):
-        raise UnsupportedError("normalize_embedding and normalize_before are options that no Marian model has.")
+        raise UnsupportedError("normalize_embedding and normalize_before must be false, as in all Marian models.")
     options = TransformerOptions(
         activation=activation_named(config["activation_function"]),  # type: ignore[arg-type]
         final_norm=False,

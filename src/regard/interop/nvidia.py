@@ -155,7 +155,7 @@ CLEANED = (
     "other letters into ASCII, are not applied; letters become lower case."
 )
 LONGEST = (
-    "Sentences have at most decoding.max_frames_per_unit frames per symbol; NVIDIA's at most max_decoder_steps, 1000."
+    "Sentences have at most decoding.max_frames_per_unit frames per symbol; NVIDIA's have max_decoder_steps, 1000."
 )
 SKIPPED = "Unknown symbols were skipped there; here they are vectors of zeros, with a warning."
 

@@ -1,4 +1,4 @@
-"""Translation models around `torch.nn.Transformer`, of which a file of facts says what no weight says."""
+"""Translation models around `torch.nn.Transformer`; a file of facts has what their weights do not show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from regard.models import EncoderDecoder, TransformerOptions
 PROGRAM = "torch.nn.Transformer"
 SAFE = ".safetensors"
 CLOSE = 1e-4
-"""How far a table of sinusoidal positions in float32 may be from ours."""
+"""The largest difference of a table of sinusoidal positions in float32 from ours."""
 EXAMPLE = """\
   weights: {weights}
   names: {{transformer: transformer, source: source_embedding, target: target_embedding, output: generator}}
@@ -49,8 +49,8 @@ EXAMPLE = """\
   target: {{units: whitespace, vocabulary: target.txt}}"""
 """The shortest file of facts."""
 SEARCHED = (
-    "torch.nn.Transformer has no search of its own; outputs have a beam of {facts.beam} and at most {facts.max_length} "
-    "symbols (facts beam and max_length; greedy search is beam: 1)."
+    "torch.nn.Transformer has no search; the model here has a beam of {facts.beam} and outputs of at most "
+    "{facts.max_length} symbols (facts beam and max_length; greedy search is beam: 1)."
 )
 LAYER = re.compile(r"(?P<side>encoder|decoder)\.layers\.(?P<number>\d+)\.")
 TORCH_ENCODER: Mapping[str, str] = {
@@ -60,7 +60,7 @@ TORCH_ENCODER: Mapping[str, str] = {
     "residuals.0.norm": "norm1",
     "residuals.1.norm": "norm2",
 }
-"""A layer of `torch.nn.TransformerEncoder`, the stacked projections of its attention named apart."""
+"""A layer of `torch.nn.TransformerEncoder`, with a name for each of its stacked projections."""
 TORCH_DECODER: Mapping[str, str] = {
     **TORCH_ENCODER,
     **{f"cross_attention.{ours}": f"multihead_attn.{theirs}" for ours, theirs in ATTENTION_NAMES.items()},
@@ -72,16 +72,16 @@ STACKED = ("q_proj", "k_proj", "v_proj")
 
 
 class Specials(Section):
-    """The symbols without a text, by their names in the vocabularies."""
+    """The special symbols, by their names in the vocabularies."""
 
-    padding: str = Key(default="<pad>", description="fills sources up")
+    padding: str = Key(default="<pad>", description="fills up sources")
     begin: str = Key(default="<bos>", description="the first input of the decoder")
     end: str = Key(default="<eos>", description="ends outputs, and sources if source_end is true")
     unknown: str = Key(default="<unk>", description="a symbol that is not in the vocabulary")
 
 
 class SideFacts(Section):
-    """How texts of a side become symbols."""
+    """The texts of a side."""
 
     units: Literal["character", "word", "whitespace", "byte", "sentencepiece"] = Key(description="what a symbol is")
     vocabulary: str = Key(description="a text file with the symbol of each id in a line, the specials among them")
@@ -91,22 +91,22 @@ class SideFacts(Section):
 
 
 class PartNames(Section):
-    """Where parts are in the state dict."""
+    """The names of parts in the state dict."""
 
-    transformer: str = Key(default="transformer", description="the nn.Transformer; empty: it is the whole")
+    transformer: str = Key(default="transformer", description="the nn.Transformer; empty if it is the whole model")
     source: str = Key(default="source", description="the nn.Embedding of the source")
     target: str = Key(default="target", description="that of the target")
     output: str = Key(default="output", description="the nn.Linear of the output")
     positions: tuple[str, ...] = Key(
         default=(),
         strict=False,
-        description="tables of positions: of learned ones that of the source and of the target, or one of both; of "
-        "sinusoidal ones those that were saved, which are compared with ours",
+        description="tables of positions: learned ones of source and target, or one for both; sinusoidal ones if they "
+        "were saved, which are compared with ours",
     )
 
 
 class StateFacts(Section):
-    """What a state dict does not say."""
+    """Facts that a state dict does not contain."""
 
     weights: str = Key(description="the state dict: a file of torch.save, or a safetensors file")
     names: PartNames = Key(default=PartNames(), description="where parts are in the state dict")
@@ -138,7 +138,7 @@ class TorchTransformer(AbstractKind):
     summary = "models around torch.nn.Transformer (a YAML file of facts, which names the state dict)"
 
     def read(self, origin: Origin) -> Converted:
-        """The model. Its sizes follow from its weights."""
+        """The model, with the sizes of its weights."""
         facts, folder = _facts(origin.path), origin.path.parent
         weights = _weights(folder / facts.weights, facts.names)
         sides = {name: _side(getattr(facts, name), folder, facts.specials) for name in ("source", "target")}
@@ -184,7 +184,7 @@ def _facts(path: Path) -> StateFacts:
     """The facts of a file."""
     if require(path).read_bytes().startswith((b"PK\x03\x04", b"\x80")) or path.suffix == SAFE:
         raise DataError(
-            f"{path}: this is a file of weights, which do not say how many heads there are nor what stands around the "
+            f"{path}: this is a file of weights, which do not show the number of heads and the parts around the "
             f"Transformer. FILE is a YAML file of facts that names it:\n{EXAMPLE.format(weights=path.name)}\n"
             "  docs/converting.md explains each."
         )
@@ -193,7 +193,7 @@ def _facts(path: Path) -> StateFacts:
 
 
 def _weights(path: Path, names: PartNames) -> dict[str, Tensor]:
-    """The weights, those of the parts by our names for them and with their projections apart."""
+    """The weights, with our names of the parts and their projections separated."""
     saved: Any = read_safetensors(path) if path.suffix == SAFE else read_checkpoint(path)
     saved = mapping(saved, path, "a state dict")
     for key in ("state_dict", "model_state_dict", "model"):
@@ -213,10 +213,10 @@ def _weights(path: Path, names: PartNames) -> dict[str, Tensor]:
         elif prefix is not None:
             found[prefixes[prefix] + name.removeprefix(prefix)] = tensor
         else:
-            found[name] = tensor  # nothing computes it: it is refused with the others that are left over
+            found[name] = tensor  # belongs to no part; refused as left over
     for part in ("source", "target", "output"):
         if f"{part}.weight" not in found:
-            raise DataError(f"{path}: there is no weight {getattr(names, part)}.weight; names.{part} says where it is.")
+            raise DataError(f"{path}: there is no weight {getattr(names, part)}.weight; set names.{part} to its name.")
     for index, name in enumerate(names.positions):
         if f"positions.{index}" not in found:
             raise DataError(f"{path}: there is no table {name} (names.positions).")
@@ -224,12 +224,12 @@ def _weights(path: Path, names: PartNames) -> dict[str, Tensor]:
 
 
 def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Symbols, dict[str, Any]]:
-    """The field of a side, the places of its symbols in weights, and its section of the configuration."""
+    """The field of a side, its symbols, and its section of the configuration."""
     symbols = Symbols.of(read_lines(folder / facts.vocabulary), **dict(specials))
     units: Units
     if facts.units == "sentencepiece":
         if facts.pieces is None:
-            raise DataError("units: sentencepiece needs the model of the pieces: set pieces to its file.")
+            raise DataError("units: sentencepiece needs a model: set pieces to its file.")
         units = SentencePieceUnits(require(folder / facts.pieces).read_bytes())
         symbols = of_pieces(units, symbols)
     else:
@@ -239,30 +239,30 @@ def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Sy
 
 
 def _check_positions(facts: StateFacts, tables: list[Tensor], size: int) -> int | None:
-    """The number of positions that are learned; None if none are."""
+    """The number of learned positions, or None."""
     if facts.positions == "learned":
         if len(tables) not in (1, 2):
-            raise DataError("positions: learned needs one table, or one of each side; names.positions says where.")
+            raise DataError("positions: learned needs one table, or one of each side, in names.positions.")
         if len({len(table) for table in tables}) > 1:
-            raise DataError("Tables of learned positions must have the same number of rows on both sides.")
+            raise DataError("The tables of learned positions of both sides must have the same number of rows.")
         return len(tables[0])
     layout: Any = "half" if facts.positions == "half_sinusoidal" else "interleaved"
     for name, table in zip(facts.names.positions, tables, strict=True):
         rows = table.reshape(-1, table.shape[-1])
         ours = SinusoidalPositions(size, layout=layout)(torch.arange(len(rows)), rows)
         if facts.positions is None or rows.shape != ours.shape or float((rows - ours).abs().max()) > CLOSE:
-            raise DataError(f"{name} is no table of positions: {facts.positions}; which are they?")
+            raise DataError(f"{name} is not a table of positions: {facts.positions}.")
     return None
 
 
 def _network(
     weights: Mapping[str, Tensor], side: str, facts: StateFacts, size: int, longest: int | None
 ) -> dict[str, Any]:
-    """The section of the encoder or the decoder, whose sizes are those of weights."""
+    """The section of the encoder or the decoder, with the sizes of its weights."""
     numbers = {int(match["number"]) for name in weights if (match := LAYER.match(name)) and match["side"] == side}
     inner = weights.get(f"{side}.layers.0.linear1.weight")
     if not numbers or inner is None:
-        raise DataError(f"There is no weight {side}.layers.0.linear1.weight; names.transformer says where it is.")
+        raise DataError(f"There is no weight {side}.layers.0.linear1.weight; set names.transformer.")
     return {
         "size": size,
         "layers": len(numbers),
@@ -290,23 +290,23 @@ def from_torch_transformer(
     never: Sequence[int] = (),
     dropout: float = 0.0,
 ) -> EncoderDecoder:
-    """A `torch.nn.Transformer` with the layers around it, which it does not have itself, as our modules.
+    """A `torch.nn.Transformer`, and the embeddings and output layer around it, as our modules.
 
-    The outputs are log softmax of the output layer, equal up to rounding. Weights are copied, to float32 unless all are
-    float64.
+    The outputs are the log softmax of the output layer, equal up to rounding. Weights are copied; the model
+    is float32 unless all weights are float64.
 
     Args:
         transformer: with ReLU or GELU, norms before or after the sublayers, with biases or without.
-        source, target: the embeddings; the padding's vectors are copied as they are.
-        output: the output layer; it shares the target's matrix if `output.weight is target.weight`.
+        source, target: the embeddings; the vectors of padding are copied unchanged.
+        output: the output layer; tied to the target's embedding if `output.weight is target.weight`.
         positions: what is added to embeddings (`PositionedEmbedding`); a module is shared by both sides.
         scaled_embeddings: whether embeddings are multiplied by √D.
-        never: ids that are never predicted, as padding and the beginning of a sentence.
+        never: ids that are never predicted, such as padding and the begin symbol.
         dropout: of embeddings and sublayers in later training.
 
     Raises:
         UnsupportedError: for another activation, or a side whose layers differ.
-        DataError: for weights that do not fit, such as those of layers of a user's own.
+        DataError: for weights that do not fit, such as those of a user's own layers.
 
     >>> from torch import nn
     >>> transformer = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
@@ -347,7 +347,7 @@ def _torch_side(side: Any, scaled_embeddings: bool) -> dict[str, Any]:
     if len(kinds) > 1:
         raise UnsupportedError(
             f"The layers of {type(side).__name__} differ in activation, layer_norm_eps, norm_first or heads; here all "
-            "layers of a side are alike."
+            "layers of a side have the same."
         )
     ((activation, epsilon, norm_first, num_heads),) = kinds
     first = side.layers[0]
@@ -368,14 +368,14 @@ def _torch_side(side: Any, scaled_embeddings: bool) -> dict[str, Any]:
 
 
 def _torch_activation(activation: Any) -> str:
-    """The name of a function or a module; of `nn.GELU` only the exact one is known."""
+    """The name of a function or a module; only the exact `nn.GELU` is supported."""
     name = getattr(activation, "__name__", type(activation).__name__).lower()
     approximate = getattr(activation, "approximate", "none")
     return activation_named(name if approximate == "none" else f"{name} with approximate={approximate}")
 
 
 def unstacked(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Weights of which in_proj_weight (3·D, D) and in_proj_bias (3·D) are divided into those of three projections."""
+    """The weights, with in_proj_weight (3·D, D) and in_proj_bias (3·D) divided into those of three projections."""
     for name, tensor in weights.items():
         before, found, kind = name.partition("in_proj_")
         if found:

@@ -53,7 +53,7 @@ ATTENTION_NAMES: Names = {
 }
 """The projections of multi-head attention."""
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
-"""Activations by the names that others give them."""
+"""Our activations, by their names in other programs."""
 CALLERS_POSITIONS = (".embedding.positions.",)
 """Parts of the names of weights that belong to the caller."""
 
@@ -92,8 +92,8 @@ def activation_named(name: str) -> str:
     """Our name of an activation.
 
     Raises:
-        UnsupportedError: for one that there is not.
+        UnsupportedError: for an unknown one.
     """
     if name not in ACTIVATIONS:
-        raise UnsupportedError(f"The activation {name!r} is not known here; there are {', '.join(ACTIVATIONS)}.")
+        raise UnsupportedError(f"The activation {name!r} is unknown; there are {', '.join(ACTIVATIONS)}.")
     return ACTIVATIONS[name]

@@ -1,4 +1,4 @@
-"""What the sections of Joey NMT's recurrent models and Transformers share."""
+"""Joey NMT: the options that its recurrent models and Transformers share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = "Joey NMT"
 def side_options(
     model: Mapping[str, Any], encoder_defaults: Mapping[str, Any], decoder_defaults: Mapping[str, Any]
 ) -> tuple[Options, Options]:
-    """Those of the encoder and the decoder; with tied embeddings the decoder has the encoder's."""
+    """The options of the encoder and the decoder; tied embeddings are the encoder's."""
     encoder = Options(model["encoder"], PROGRAM, encoder_defaults)
     decoder = dict(model["decoder"])
     if model.get("tied_embeddings", False):

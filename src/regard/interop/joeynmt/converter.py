@@ -37,8 +37,8 @@ OF_SEARCH: Mapping[str, Any] = {
     "no_repeat_ngram_size": -1,
 }
 PREPARED = (
-    "Its inputs have to be prepared as its training data were ({what}), and its outputs are left as they are: "
-    "preprocessing that nothing here computes."
+    "Inputs must be prepared as the training data were ({what}), and outputs are not converted back; this "
+    "preprocessing is not supported here."
 )
 
 
@@ -52,12 +52,12 @@ class JoeyNMT(AbstractKind):
         "target_pieces": "that of the target",
     }
     facts: ClassVar[Mapping[str, str]] = {
-        "prepared": "true: texts are given as Joey NMT's preprocessing leaves them, for what of it is unknown here: "
-        "normalize, pretokenizer and subword-nmt"
+        "prepared": "true: texts are already preprocessed as in Joey NMT, if it used normalize, a pretokenizer or "
+        "subword-nmt, which are unknown here"
     }
 
     def read(self, origin: Origin) -> Converted:
-        """The model. Text of level `char` has its blanks, which Joey NMT writes as `▁`."""
+        """The model. Blanks in texts of level `char`, `▁` in Joey NMT, are blanks here."""
         folder = origin.path.parent if origin.path.suffix == ".ckpt" else origin.path
         require_folder(folder, "config.yaml", PROGRAM)
         checkpoint = origin.files.get("checkpoint", folder / "best.ckpt" if origin.path.is_dir() else origin.path)
@@ -84,30 +84,30 @@ class JoeyNMT(AbstractKind):
 def _side(
     name: str, data: Mapping[str, Any], folder: Path, origin: Origin, notes: list[str]
 ) -> tuple[Field, Symbols, dict[str, Any]]:
-    """The field of a side, the places of its symbols in weights, and its section of the configuration."""
+    """The field of a side, its symbols, and its section of the configuration."""
     options = Options(data.get(name) or {}, PROGRAM, OF_SIDE)
     inside = Options(options["tokenizer_cfg"] or {}, PROGRAM, {"pretokenizer": "none"})
     special = {**SPECIALS, **(data.get("special_symbols") or {})}
     for key in ("lang_tags", "sep_token"):
         if special.get(key):
             raise UnsupportedError(
-                f"data.special_symbols.{key} of the model of {PROGRAM} is {special[key]!r}: symbols that tell a model "
-                "of many languages or prompts what to do, which nothing here gives it."
+                f"data.special_symbols.{key} of the model of {PROGRAM} is {special[key]!r}; multilingual models and "
+                "models with prompts are not supported."
             )
     level = options.require("level", ["word", "char", "bpe"])
     kind = data[name].get("tokenizer_type", data[name].get("bpe_type", "sentencepiece")) if level == "bpe" else None
-    unknown_here = [
+    preprocessing = [
         *(["normalize"] if options["normalize"] else []),
         *([f"pretokenizer: {inside['pretokenizer']}"] if str(inside["pretokenizer"]).lower() != "none" else []),
         *([f"tokenizer_type: {kind}"] if kind not in (None, "sentencepiece") else []),
     ]
-    if unknown_here:
+    if preprocessing:
         if origin.facts.get("prepared") is not True:
             raise UnsupportedError(
-                f"data.{name} of the model of {PROGRAM} has {', '.join(unknown_here)}, which nothing here computes. "
-                "Prepare texts before, and say so: --fact prepared=true."
+                f"data.{name} of the model of {PROGRAM} has {', '.join(preprocessing)}, which is not supported here. "
+                "Preprocess texts before, and add --fact prepared=true."
             )
-        notes.append(PREPARED.format(what=f"data.{name}: {', '.join(unknown_here)}"))
+        notes.append(PREPARED.format(what=f"data.{name}: {', '.join(preprocessing)}"))
     tokens = read_text(folder / f"{name}_vocab.txt").splitlines()
     if level == "char":
         tokens = [" " if token == BLANK else token for token in tokens]
@@ -121,8 +121,7 @@ def _side(
     units: Units = CharacterUnits() if level == "char" else WhitespaceUnits()
     section: dict[str, Any] = {"units": "character" if level == "char" else "whitespace", "unicode": "keep"}
     if kind == "sentencepiece":
-        given = f"{SIDES[name]}_pieces"
-        model = origin.files.get(given, folder / Path(str(inside["model_file"])).name)
+        model = origin.files.get(f"{SIDES[name]}_pieces", folder / Path(str(inside["model_file"])).name)
         units = SentencePieceUnits(restricted(require(model).read_bytes(), set(symbols.vocabulary.symbols)))
         symbols = of_pieces(units, symbols)
         section["units"] = "sentencepiece"
@@ -131,7 +130,7 @@ def _side(
 
 
 def _model(model: Mapping[str, Any], *, tied: bool) -> dict[str, Any]:
-    """The section of the network."""
+    """The section `model`."""
     types = {part: _type(model, part) for part in ("encoder", "decoder")}
     if len(set(types.values())) > 1:
         raise UnsupportedError(
@@ -146,12 +145,12 @@ def _model(model: Mapping[str, Any], *, tied: bool) -> dict[str, Any]:
 def _type(model: Mapping[str, Any], part: str) -> str:
     """The type of the encoder or the decoder, whose defaults differ."""
     default = "recurrent" if part == "encoder" else "transformer"
-    found = str(mapping(model.get(part), Path("config.yaml"), f"a section model.{part}").get("type", default))
-    if found not in PARTS:
+    kind = str(mapping(model.get(part), Path("config.yaml"), f"a section model.{part}").get("type", default))
+    if kind not in PARTS:
         raise UnsupportedError(
-            f"model.{part}.type of the model of {PROGRAM} is {found!r}; there are {', '.join(PARTS)}."
+            f"model.{part}.type of the model of {PROGRAM} is {kind!r}; there are {', '.join(PARTS)}."
         )
-    return found
+    return kind
 
 
 def _network(
@@ -172,26 +171,26 @@ def _network(
 
 
 def _decoding(testing: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The section of the search."""
+    """The section `decoding`."""
     options = Options(testing, PROGRAM, OF_SEARCH)
     alpha = testing.get("alpha", options["beam_alpha"])
-    found: dict[str, Any] = {"beam": max(1, options["beam_size"]), "num_best": options["n_best"], "min_length": 1}
+    section: dict[str, Any] = {"beam": max(1, options["beam_size"]), "num_best": options["n_best"], "min_length": 1}
     if options["min_output_length"] != 1:
         notes.append(
-            f"testing.min_output_length: {options['min_output_length']} is left out; {PROGRAM} itself searches with 1 "
-            "whatever it is (decoding.min_length)."
+            f"testing.min_output_length: {options['min_output_length']} is ignored, as in {PROGRAM} itself, whose "
+            "outputs have at least 1 symbol (decoding.min_length)."
         )
-    found |= {"length_penalty": "gnmt", "alpha": float(alpha)} if alpha > 0 else {"length_penalty": "none"}
+    section |= {"length_penalty": "gnmt", "alpha": float(alpha)} if alpha > 0 else {"length_penalty": "none"}
     if options["max_output_length"] > 0:
-        found["max_length"] = options["max_output_length"]
+        section["max_length"] = options["max_output_length"]
     else:
-        found |= {"max_length_ratio": 1.5, "max_length_extra": 1.5}  # of symbols with the end symbol
+        section |= {"max_length_ratio": 1.5, "max_length_extra": 1.5}  # lengths include the end symbol
     if not options["generate_unk"]:
-        found["unknown_penalty"] = 1000.0
+        section["unknown_penalty"] = 1000.0
     for key in ("repetition_penalty", "no_repeat_ngram_size"):
         if options[key] > 1:
             notes.append(
-                f"testing.{key}: {options[key]} is left out; {PROGRAM} counts symbols of the input, too, and "
-                f"decoding.{key} those of the output only."
+                f"testing.{key}: {options[key]} is ignored; in {PROGRAM} it also counts symbols of the input, but "
+                f"decoding.{key} only those of the output."
             )
-    return found
+    return section

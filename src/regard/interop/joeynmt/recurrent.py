@@ -1,4 +1,4 @@
-"""Recurrent models of Joey NMT: their sections, and the names of their weights."""
+"""Recurrent models of Joey NMT: their sections, their weights and the names of these."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ DECODER: Mapping[str, Any] = {
     "activation": "tanh",
 }
 BRIDGES = {"bridge": "tanh", "last": "linear", "zero": "zero", "zeros": "zero"}
-"""How the first state is made there and here: `last` copies, by a map whose matrix has ones."""
+"""Our bridges by their `init_hidden`; `last` copies the state, by an identity matrix."""
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def section(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of the network."""
+    """The section `model`."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
-    encoder.require("bidirectional", [True], "the decoder there needs both directions")
+    encoder.require("bidirectional", [True], "their decoder needs both directions")
     for side in (encoder, decoder):
         side.require("rnn_type", ["lstm", "gru"])
-    decoder.require("activation", ["tanh"], "only tanh is a function there")
+    decoder.require("activation", ["tanh"], "it has no other activation")
     attention = decoder.require("attention", ["bahdanau", "luong"])
     bridge = BRIDGES[decoder.require("init_hidden", list(BRIDGES))]
     if decoder["init_hidden"] == "last" and decoder["hidden_size"] not in (width := _widths(encoder)):
@@ -70,7 +70,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(model: Mapping[str, Any]) -> dict[str, str]:
-    """Their names of our modules and weights."""
+    """The names of their modules and weights, by ours."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
     found = {
         "encoder.embedding.table": "src_embed.lut",
@@ -81,17 +81,17 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
         "decoder.attention.score.query_projection": "decoder.attention.query_layer",
         "decoder.attention.score.v": "decoder.attention.energy_layer.weight",
     }
-    for side, part, ways in (("encoder", encoder, ("", "_reverse")), ("decoder", decoder, ("",))):
+    for side, part, directions in (("encoder", encoder, ("", "_reverse")), ("decoder", decoder, ("",))):
         for layer in range(part["num_layers"]):
-            for way in ways:
+            for direction in directions:
                 for kind in KINDS:
-                    ours = f"{side}.stack.layers.{layer}.{kind}_l0{way}"
-                    found[ours] = f"{side}.rnn.{kind}_l{layer}{way}"
+                    ours = f"{side}.stack.layers.{layer}.{kind}_l0{direction}"
+                    found[ours] = f"{side}.rnn.{kind}_l{layer}{direction}"
     return found
 
 
 def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The weights with those of our bridge, and embeddings multiplied by what they are multiplied by there."""
+    """The weights, with those of our bridge, and embeddings that are already scaled."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
     found = dict(theirs)
     for side, name in ((encoder, "src_embed.lut.weight"), (decoder, "trg_embed.lut.weight")):
@@ -102,7 +102,7 @@ def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str,
         weight, bias = first
         count = 2 if decoder["rnn_type"] == "lstm" else 1
         unread = (2 if encoder["rnn_type"] == "lstm" else 1) - 1
-        wide = torch.cat([weight, *[torch.zeros_like(weight)] * unread], 1)  # the encoder's cells are not read
+        wide = torch.cat([weight, *[torch.zeros_like(weight)] * unread], 1)  # without the encoder's cell states
         for layer in range(decoder["num_layers"]):
             found[f"decoder.bridge.maps.{layer}.weight"] = torch.cat([wide] * count)
             found[f"decoder.bridge.maps.{layer}.bias"] = torch.cat([bias] * count)
@@ -110,9 +110,9 @@ def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str,
 
 
 def _first_state(found: dict[str, Tensor], encoder: Options, decoder: Options) -> tuple[Tensor, Tensor] | None:
-    """W and b of h_0 = W x + b or its tanh, of the states x of the encoder's top layer."""
+    """W and b of h_0 = W x + b or its tanh, with x the states of the encoder's top layer; None for zeros."""
     size, width = decoder["hidden_size"], 2 * encoder["hidden_size"]
-    if decoder["init_hidden"] == "last":  # of an encoder twice as wide, its forward states
+    if decoder["init_hidden"] == "last":  # the forward states of an encoder that is twice as wide
         return torch.eye(size, width), torch.zeros(size)
     if decoder["init_hidden"] != "bridge":
         return None
@@ -120,7 +120,7 @@ def _first_state(found: dict[str, Tensor], encoder: Options, decoder: Options) -
     if weight is None or bias is None:
         raise DataError(f"There is no weight decoder.bridge_layer in the checkpoint of {PROGRAM}.")
     if weight.shape != (size, width):
-        raise DataError(f"decoder.bridge_layer.weight is {tuple(weight.shape)}; it needs {(size, width)}.")
+        raise DataError(f"decoder.bridge_layer.weight is {tuple(weight.shape)}; it must be {(size, width)}.")
     return weight, bias
 
 

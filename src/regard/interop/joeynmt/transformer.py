@@ -47,11 +47,7 @@ COMPUTED = ("encoder.pe.pe", "decoder.pe.pe")
 
 
 def section(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of the network.
-
-    Raises:
-        UnsupportedError: for an option that cannot be expressed.
-    """
+    """The section `model`."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
     decoding = {"tied_weights": bool(model.get("tied_softmax", False))}
     return {
@@ -62,7 +58,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(model: Mapping[str, Any]) -> dict[str, str]:
-    """Their names of our modules."""
+    """The names of their modules, by ours."""
     layers = [side["num_layers"] for side in side_options(model, ENCODER, DECODER)]
     embeddings = {"source": "src_embed.lut", "target": "trg_embed.lut"}
     names = transformer_names(layers, (ENCODER_LAYER, DECODER_LAYER), **embeddings, output="decoder.output_layer")
@@ -70,7 +66,7 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
 
 
 def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The weights without what is computed."""
+    """The weights without tables of positions."""
     return {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
 
 
@@ -78,10 +74,10 @@ def _side(options: Options, *, norm: str) -> dict[str, Any]:
     """The section of an encoder or a decoder.
 
     Args:
-        norm: where its layers have their norms. Only `layer_norm: pre` that is set gives a last norm, too: an encoder
-            without the key has its norms before the sublayers and none behind them.
+        norm: the place of the layer norms. Only an explicit `layer_norm: pre` adds a last norm: an encoder without the
+            key has norms before its sublayers, but no last norm.
     """
-    options.require("alpha", [1, 1.0], "the input of a sublayer is added as it is")
+    options.require("alpha", [1, 1.0], "inputs of sublayers are added without a factor")
     size = options["hidden_size"]
     return {
         "size": size,

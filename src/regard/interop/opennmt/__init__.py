@@ -46,7 +46,7 @@ def search_section(options: Options, notes: list[str]) -> dict[str, Any]:
 
     Args:
         options: with the defaults of the program.
-        notes: a sentence is appended for each option that is left out.
+        notes: a sentence is appended for each ignored option.
 
     Raises:
         UnsupportedError: for an unknown penalty.
@@ -75,15 +75,15 @@ def search_section(options: Options, notes: list[str]) -> dict[str, Any]:
     if options["ban_unk_token"]:
         section["unknown_penalty"] = 1000.0
     for name, reason in (
-        ("ratio", "the search ends as without it"),
-        ("stepwise_penalty", "the coverage penalty ranks whole outputs"),
-        ("ignore_when_blocking", "no n-gram is repeated, whatever its symbols"),
+        ("ratio", "it does not end the search"),
+        ("stepwise_penalty", "the coverage penalty applies to whole outputs"),
+        ("ignore_when_blocking", "no n-gram is repeated, of any symbols"),
         ("replace_unk", "an unknown symbol stays <unk>"),
-        ("top_k", "outputs are searched for, not drawn; see decoding.method"),
-        ("top_p", "outputs are searched for, not drawn; see decoding.method"),
+        ("top_k", "the search does not sample; see decoding.method"),
+        ("top_p", "the search does not sample; see decoding.method"),
     ):
         if options[name]:
-            notes.append(f"{name}: {options[name]} is left out: {reason}.")
+            notes.append(f"{name}: {options[name]} is ignored: {reason}.")
     return section
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of OpenNMT-py."""
+"""Converts checkpoints of OpenNMT-py 3."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ DEFAULTS: Mapping[str, Any] = {
     "pos_ffn_activation_fn": "relu",
     "attention_dropout": 0.0,
 }
-"""Options that older versions do not save, with what they meant."""
+"""Options that older versions do not save, with their values there."""
 OLDER = {
-    "torchtext": "OpenNMT-py 1 and 2 save their vocabularies in this way, and version 3 does not. First convert the "
-    "checkpoint: tools/convertv2_v3.py of OpenNMT-py 3, in an environment with the torchtext that saved it."
+    "torchtext": "It has the vocabularies of OpenNMT-py 1 or 2. First convert it with tools/convertv2_v3.py of "
+    "OpenNMT-py 3, in an environment with the torchtext that saved it."
 }
-"""What to do about checkpoints of other versions, by what they hold."""
+"""Advice for checkpoints of other versions, by the classes in them."""
 EMBEDDINGS = {side: f"{side}.embeddings.make_embedding.emb_luts.0" for side in ("encoder", "decoder")}
 COMPUTED = (".make_embedding.pe.pe", ".rope", ".cos", ".sin", ".alibi.slopes", ".alibi.bias")
-"""The ends of the names of tables that follow from options."""
+"""The ends of the names of tables that are computed from options."""
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swiglu"}
-"""Feed-forward sublayers by the names of their activations; `silu` is gated there."""
+"""Our feed-forward sublayers by their activations; `silu` is gated there."""
 _ATTENTION = {"attention": "self_attn", "cross_attention": "context_attn"}
 _FEED_FORWARD = {
     "feed_forward.inner": "feed_forward.w_1",
@@ -83,10 +83,10 @@ _DECODER = {
 
 
 class OpenNMT(AbstractKind):
-    """A checkpoint with its options and vocabularies, `.pt`; its weights may be in a file `.safetensors` beside it.
+    """A checkpoint `.pt` with options and vocabularies; its weights may be in a file `.safetensors` next to it.
 
-    Texts are symbols between blanks, as in the files that the program reads: what split them before (subwords,
-    tokenisation) does so still.
+    Texts are symbols between blanks, as in the files that the program reads; subwords and tokenisation are applied
+    before.
     """
 
     summary = "OpenNMT-py 3 (.pt): recurrent models and Transformers that turn texts into texts"
@@ -101,7 +101,7 @@ class OpenNMT(AbstractKind):
         options = _options(checkpoint["opt"])
         vocabularies = mapping(checkpoint["vocab"], origin.path, "vocabularies by side")
         if vocabularies.get("src_feats"):
-            raise UnsupportedError(f"{origin.path}: its sources have features beside their words (src_feats).")
+            raise UnsupportedError(f"{origin.path}: sources with features of words (src_feats) are not supported.")
         specials = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}
         source, target = side_symbols(vocabularies, origin.path, **specials)
         sides = {EMBEDDINGS["encoder"]: source, EMBEDDINGS["decoder"]: target, "generator": target}
@@ -141,17 +141,17 @@ def naming(*, gated: bool) -> Naming:
     )
 
 
-def _options(given: Namespace) -> Options:
-    """The options, of which several may say one."""
-    values = dict(vars(given))
+def _options(saved: Namespace) -> Options:
+    """The options, with those that stand for several filled in."""
+    values = dict(vars(saved))
     options = Options(values, PROGRAM, DEFAULTS)
-    options.require("model_task", ["seq2seq"], "it is no model of a source and a target")
+    options.require("model_task", ["seq2seq"], "only models of a source and a target are read")
     options.require("model_type", ["text"])
     options.require("generator_function", ["softmax"])
     for name in ("copy_attn", "lora_embedding"):
         options.require(name, [False])
     for name in ("lora_layers", "quant_layers"):
-        options.require(name, [[]], "its weights are not those of whole layers")
+        options.require(name, [[]], "its layers have further weights")
     for one, several in (
         ("layers", ("enc_layers", "dec_layers")),
         ("hidden_size", ("enc_hid_size", "dec_hid_size")),
@@ -173,14 +173,14 @@ def _recurrent(options: Options) -> GlobalAttentionModel:
     attention = None if attention == "none" else attention
     if feeding and cell == "RNN":
         raise UnsupportedError(
-            f"rnn_type is 'RNN' with input_feed, so that the decoder of {PROGRAM} has GRU cells and the encoder has "
-            "others, whose states it starts from; nothing here computes it."
+            f"rnn_type: RNN with input_feed is not supported: the decoder of {PROGRAM} then has GRU cells, and the "
+            "encoder others."
         )
     if feeding and attention is None:
-        raise UnsupportedError("input_feed is set and global_attention is none; nothing here feeds states back twice.")
+        raise UnsupportedError("input_feed without global_attention is not supported.")
     options.require("coverage_attn", [False])
     options.require("context_gate", [None])
-    options.require("dec_layers", [options["enc_layers"]], "a decoder's layer starts from the encoder's of its number")
+    options.require("dec_layers", [options["enc_layers"]], "the layers of the decoder start from those of the encoder")
     return GlobalAttentionModel(
         cell=CELLS[cell],
         bidirectional=encoder == "brnn",
@@ -212,7 +212,7 @@ def _transformer(options: Options) -> dict[str, Any]:
     positions: Positions | None = None
     distance = options["max_relative_positions"]
     if options["position_encoding"]:
-        options.require("max_relative_positions", [0], "position_encoding is set, too")
+        options.require("max_relative_positions", [0], "position_encoding is also set")
         positions = _added(options)
     elif distance:
         positions = "relative" if distance > 0 else _beyond(distance)
@@ -243,7 +243,7 @@ def _transformer(options: Options) -> dict[str, Any]:
 
 
 def _added(options: Options) -> Positions | None:
-    """The positions that are added to embeddings."""
+    """The positions that are added to embeddings, or None."""
     if not options["position_encoding"]:
         return None
     kind = options.require("position_encoding_type", ["SinusoidalInterleaved", "SinusoidalConcat"])
@@ -251,14 +251,14 @@ def _added(options: Options) -> Positions | None:
 
 
 def _beyond(distance: int) -> Positions:
-    """The positions that a negative `max_relative_positions` means."""
+    """The positions of a negative `max_relative_positions`."""
     if distance not in (-1, -2):
         raise UnsupportedError(f"The option max_relative_positions of the model of {PROGRAM} is {distance}.")
     return "rotary" if distance == -1 else "linear_bias"
 
 
 def _weights(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
-    """The weights by name, those of the output layer as `generator.weight` and `generator.bias`."""
+    """The weights by name; those of the output layer are `generator.weight` and `generator.bias`."""
     if "model" not in checkpoint:
         weights = read_safetensors(path.with_suffix(".safetensors"))
     else:

@@ -1,4 +1,4 @@
-"""Model folders of eole."""
+"""Converts model folders of eole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = "eole"
 CONFIGURATION, VOCABULARIES, WEIGHTS = "config.json", "vocab.json", "model.00.safetensors"
 SOURCE, TARGET = "src_emb.embeddings", "tgt_emb.embeddings"
 OFFSETS, SCALED = "relative_positions_embeddings", " times √d"
-"""The vectors of relative positions, and by what we multiply them: there their products are not divided by √d."""
+"""The vectors of relative positions, and the mark of those times √d: there their products are not divided by √d."""
 SPECIALS = {"pad_token": "<blank>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 _EMBEDDINGS: Mapping[str, Any] = {
     "embedding_type": "standard",
@@ -93,7 +93,7 @@ _ROTATION: Mapping[str, Any] = {
     "tmax_index": 0,
 }
 ABSENT = (0, None, False)
-"""Values of options that are not used."""
+"""Values of unused options."""
 UNREAD = (
     "relative_positions_buckets",
     "sliding_window",
@@ -109,7 +109,7 @@ UNREAD = (
     "num_mtp_heads",
 )
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "gated-silu": "swiglu"}
-"""Feed-forward sublayers by the names of their activations."""
+"""Our feed-forward sublayers by their activations."""
 POSITIONS: Mapping[str | None, Positions | None] = {
     "SinusoidalInterleaved": "sinusoidal",
     "SinusoidalConcat": "blocked_sinusoidal",
@@ -129,13 +129,12 @@ _GATED = {"feed_forward.gate": "mlp.gate_up_proj", "feed_forward.inner": "mlp.up
 class Eole(AbstractKind):
     """A folder with `config.json`, `vocab.json` and `model.00.safetensors`.
 
-    Texts are symbols between blanks, as the program reads them after its transforms: what split them before does so
-    still.
+    Texts are symbols between blanks, as the program reads them after its transforms.
     """
 
     summary = "eole 0.6 (a model folder): recurrent models and Transformers that turn texts into texts"
     facts: ClassVar[Mapping[str, str]] = {
-        "prepared": "true: texts are given as the transforms of the model leave them, which nothing here applies"
+        "prepared": "true: texts are already transformed as by the transforms of the model, which are not applied here"
     }
 
     def read(self, origin: Origin) -> Converted:
@@ -179,16 +178,16 @@ class Eole(AbstractKind):
 
 
 def _prepared(transforms: Sequence[str], origin: Origin) -> list[str]:
-    """A note about the transforms that `eole predict` applies to inputs and takes back from outputs."""
+    """A note about the transforms that `eole predict` applies to inputs and reverses in outputs."""
     applied = ", ".join(str(name) for name in transforms if name not in OF_TRAINING)
     if not applied:
         return []
     if origin.facts.get("prepared") is not True:
         raise UnsupportedError(
-            f"{PROGRAM} applies the transforms {applied} to inputs and takes them back from outputs, and nothing here "
-            "does. Prepare texts before, and say so: --fact prepared=true."
+            f"{PROGRAM} applies the transforms {applied} to inputs and reverses them in outputs, which is "
+            "not supported here. Apply them to texts before, and add --fact prepared=true."
         )
-    return [f"Inputs have to be given as the transforms {applied} leave them, and outputs are left as they are."]
+    return [f"Inputs must be transformed before ({applied}), and outputs are not transformed back."]
 
 
 def naming(*, gated: bool) -> Naming:
@@ -221,17 +220,15 @@ def _symbols(path: Path) -> tuple[Symbols, Symbols]:
 
 
 def _side(model: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The options of the encoder or the decoder; those of the model hold where it has none of its own."""
+    """The options of the encoder or the decoder, by default those of the model."""
     side = model.get(name)
     if not isinstance(side, Mapping):
-        raise UnsupportedError(
-            f"The model of {PROGRAM} has no {name}; only models that turn texts into texts are read."
-        )
+        raise UnsupportedError(f"The model of {PROGRAM} has no {name}; only text-to-text models are read.")
     return {**{key: value for key, value in model.items() if not isinstance(value, Mapping) or "rope" in key}, **side}
 
 
 def _without_bias(model: Mapping[str, Any], options: Options) -> list[str]:
-    """Patterns of the names of modules without a bias. An encoder's outputs of attention have none whatever is said."""
+    """Patterns of the names of modules without a bias; an encoder's output projections never have one."""
     patterns = ["*.final_linear"] + ([] if options["generator_bias"] else ["generator"])
     for name in ("encoder", "decoder"):
         if not Options(_side(model, name), PROGRAM, _TRANSFORMER)["add_ffnbias"]:
@@ -240,7 +237,7 @@ def _without_bias(model: Mapping[str, Any], options: Options) -> list[str]:
 
 
 def _rate(training: Mapping[str, Any], name: str) -> float:
-    """The first of the rates of dropout."""
+    """The first dropout rate."""
     rate = training.get(name, 0.0)
     return float(rate[0] if isinstance(rate, list) else rate)
 
@@ -251,16 +248,16 @@ def _recurrent(
     encoder, decoder = (Options(_side(model, name), PROGRAM, _RECURRENT) for name in ("encoder", "decoder"))
     kind = encoder.require("encoder_type", ["rnn", "brnn"])
     added = [None, "SinusoidalInterleaved", "SinusoidalConcat"]
-    kind_of_positions = embeddings.require("position_encoding_type", added, "recurrent networks here have no others")
+    kind_of_positions = embeddings.require("position_encoding_type", added, "recurrent networks have no others here")
     embeddings.require("normalize", [False])
     decoder.require("coverage_attn", [False])
     decoder.require("context_gate", [None])
     decoder.require("rnn_type", [encoder["rnn_type"]], "the first states are the encoder's")
-    decoder.require("layers", [encoder["layers"]], "a decoder's layer starts from the encoder's of its number")
+    decoder.require("layers", [encoder["layers"]], "the layers of the decoder start from those of the encoder")
     attention = decoder.require("global_attention", ["dot", "general", "mlp", "none", None])
     feeding = bool(options["input_feed"])
     if feeding and attention in ("none", None):
-        raise UnsupportedError("input_feed is set and global_attention is none; nothing here feeds states back twice.")
+        raise UnsupportedError("input_feed without global_attention is not supported.")
     return GlobalAttentionModel(
         cell=CELLS[encoder.require("rnn_type", ["LSTM", "GRU"])],
         bidirectional=kind == "brnn",
@@ -294,11 +291,11 @@ def _transformer(
         for name in UNREAD:
             side.require(name, ABSENT)
     for name in ("hidden_size", "heads", "heads_kv", "transformer_ff", "mlp_activation_fn", "norm_eps", "add_qkvbias"):
-        encoder.require(name, [decoder[name]], "both sides are alike here")
+        encoder.require(name, [decoder[name]], "both sides must have the same here")
     decoder.require("head_dim", [None, decoder["hidden_size"] // decoder["heads"]])
     kind = embeddings.require("position_encoding_type", list(POSITIONS))
     if kind == "Learned":
-        embeddings.require("normalize", [False], "the vectors of positions would be multiplied, too")
+        embeddings.require("normalize", [False], "it would also scale the positions")
     rotation = Options(decoder["rope_config"] or {}, PROGRAM, _ROTATION)
     if kind == "Rotary":
         rotation.require("rotary_dim", [0, decoder["hidden_size"] // decoder["heads"]])
@@ -332,15 +329,15 @@ def _transformer(
 
 
 def _weights(folder: Path, options: Options) -> dict[str, Tensor]:
-    """The weights by name, with those that the program leaves out since they are shared."""
+    """The weights by name, including shared ones, which the program saves once."""
     if (folder / "model.01.safetensors").exists():
-        raise UnsupportedError(f"{folder}: its weights are in several files, and only {WEIGHTS} is read.")
+        raise UnsupportedError(f"{folder}: its weights are in several files; only {WEIGHTS} is read.")
     weights = {}
     for name, tensor in read_safetensors(folder / WEIGHTS).items():
-        if name.endswith(".layer_scalar"):  # a factor of other architectures
+        if name.endswith(".layer_scalar"):  # of other architectures
             if not torch.equal(tensor, torch.ones_like(tensor)):
-                raise UnsupportedError(f"{name} is {tensor.tolist()}, and nothing here multiplies by it; it must be 1.")
-        elif not name.endswith((".pe.pe", ".cos_sin")):  # tables that follow from options
+                raise UnsupportedError(f"{name} is {tensor.tolist()}; a factor other than 1 is not supported.")
+        elif not name.endswith((".pe.pe", ".cos_sin")):  # tables that are computed from options
             weights[name] = tensor
     for name in [name for name in weights if name.endswith(f".{OFFSETS}.weight")]:
         weights[name.replace(OFFSETS, f"{OFFSETS}{SCALED}")] = weights[name] * weights[name].shape[1] ** 0.5

@@ -22,25 +22,25 @@ from torch import Tensor, nn
 from regard.interop.named_weights import Names
 
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
-"""Cells by the names that OpenNMT gives them."""
+"""Our cells by their names in OpenNMT."""
 DIRECTIONS = ("", "_reverse")
 KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GlobalAttentionModel:
-    """What a model is built like.
+    """The options of a recurrent model.
 
     Args:
         bidirectional: whether the encoder reads in both directions, each with half of the size.
         layers: of the encoder and of the decoder.
         size: D, of the encoder's outputs and of the decoder's states.
         source_size, target_size: of the embeddings.
-        attention: dot, general or mlp; None: the output layer reads the states.
+        attention: dot, general or mlp; None for none.
         bridge: whether a map turns the encoder's last states into the first state.
         tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
             embeddings.
-        positions: what is added to embeddings times the square root of their size; None: nothing.
+        positions: added to embeddings times √size; None for none.
         source, target: the names of the embeddings' modules.
     """
 
@@ -95,7 +95,7 @@ class GlobalAttentionModel:
         }
 
     def names(self) -> Names:
-        """The names of our modules and weights there."""
+        """The names of their modules and weights, by ours."""
         inside = "embedding.embedding" if self.positions else "embedding"
         names = {
             f"encoder.{inside}.table": self.source,
@@ -120,15 +120,15 @@ class GlobalAttentionModel:
         return names
 
     def arranged(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights in our order of rows and columns, under their names."""
+        """The weights by their names, with rows and columns in our order."""
         arranged = dict(weights)
         out, into = "decoder.attn.linear_out.weight", "decoder.attn.linear_in.weight"
         if out in arranged and arranged[out].dim() == 2:  # [c; s] there, [s; c] here
             arranged[out] = torch.cat(arranged[out].chunk(2, 1)[::-1], 1)
-        if into in arranged:  # of the query there, of the keys here
+        if into in arranged:  # it maps the query there, the keys here
             arranged[into] = arranged[into].t()
         for name in [name for name in arranged if name.startswith("encoder.bridge.") and self.bidirectional]:
-            # the states of both directions are mapped in two halves by one map
+            # one map is applied to the states of each direction
             weight = arranged[name]
             arranged[name] = torch.block_diag(weight, weight) if weight.dim() == 2 else torch.cat([weight, weight])
         return arranged
@@ -141,21 +141,21 @@ PROJECTIONS: Names = {
     "output_projection": "final_linear",
     "offsets": "relative_positions_embeddings",
 }
-"""The modules of multi-head attention, wherever in it they are."""
+"""The modules of multi-head attention, at any depth."""
 ATTENTION = re.compile(rf"(?P<layer>\w+\.layers\.\d+)\.(?P<which>\w+)\.[\w.]*?(?P<projection>{'|'.join(PROJECTIONS)})$")
 Positions = Literal["sinusoidal", "blocked_sinusoidal", "learned", "rotary", "linear_bias", "relative"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Naming:
-    """The names that a program gives to the parts of a Transformer.
+    """The names of the parts of a Transformer.
 
     Args:
-        positions: learned positions of both sides; None if there are none.
+        positions: the learned positions of both sides, or None.
         offsets_of_keys: the vectors of relative positions that are added to keys; those of values are
             `relative_positions_embeddings`.
-        layers: of either side, what is before the number of a layer.
-        parts: of a layer of either side, its modules but the projections.
+        layers: by side, the prefix of the number of a layer.
+        parts: by side, the modules of a layer except the projections.
     """
 
     source: str
@@ -166,7 +166,7 @@ class Naming:
     parts: Mapping[str, Names]
 
     def names(self, module: nn.Module) -> Names:
-        """The names of our modules there."""
+        """The names of their modules, by ours."""
         names = {
             "encoder.embedding.embedding.table": self.source,
             "decoder.embedding.embedding.table": self.target,
@@ -205,7 +205,7 @@ def pre_norm_transformer(
     Args:
         side: the keys that both sides have.
         layers: of the encoder and of the decoder.
-        attention: options of `multi_head`, of which those that the kind of positions reads are used.
+        attention: options of `multi_head` for rotary and relative positions.
         tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
             embeddings.
     """
