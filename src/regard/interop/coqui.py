@@ -1,9 +1,9 @@
-"""Coqui TTS: attention and the parts that only it has, Tacotron 1 and 2, front ends.
+"""Coqui TTS: its own parts of attention, Tacotron 1 and 2, front ends.
 
-From it the library has double-decoder consistency (`losses.alignment_consistency`), gradual r of `FrameHead`, dropout
+Other rooms have from it double-decoder consistency (`losses.alignment_consistency`), gradual r of `FrameHead`, dropout
 on h and c of `CellStack`, the loss `attention_entropy` (its `AttentionEntropyLoss`), and `structural_dissimilarity` as
-a loss of Tacotrons, for which it scales each spectrogram by its own range. Its guided attention has a width of 0.4. Its
-Tacotron 1 ends no sooner than after a quarter as many steps as there are symbols (`min_length` of a free run).
+a loss of Tacotrons, with each spectrogram scaled by its range. Its guided attention has a width of 0.4. Its Tacotron 1
+takes at least a quarter as many steps as there are symbols (`min_length` of a free run).
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ from regard.tasks.text_to_speech.forms import TacotronForm
 
 
 class UnmaskedAlignment(AbstractWrapper, AbstractAlignment):
-    """Another alignment over all positions, including padding; then positions outside the support get a fixed weight.
+    """Another alignment over all positions, including padding, with a fixed weight outside the support.
 
-    Nothing is renormalised, so the weights of a sentence depend on how far it is padded. This breaks the library's
-    invariants about padding: use it only for models that were trained with Coqui TTS.
+    Weights are not renormalised, so those of a sentence depend on its padding. This breaks the library's invariants
+    about padding: use it only for models that were trained with Coqui TTS.
 
     Args:
-        alignment: the other alignment, which is called without a support.
+        alignment: the other alignment, called without a support.
         outside: the weight of positions outside the support.
     """
 
@@ -106,7 +106,7 @@ class SigmoidMixtureScore(AbstractScore):
     """e_ij = log Σ_c (φ_c(j + 3/2) - φ_c(j + ½)),  φ_c(x) = ω_c / (1 + σ((μ_c - x) / s_c)).
 
     (ω̂, ŝ, Δ̂) = V relu(W q + b);  ω = softmax(dropout(ω̂)) + 10⁻⁵, s = softplus(ŝ) + 10⁻⁵, μ grows by softplus(Δ̂).
-    A logistic distribution has exp where this has the sigmoid σ. So the weights of a row sum to about ½ at most, and
+    A logistic distribution has exp instead of the sigmoid σ. The weights of a row therefore sum to about ½ at most, and
     wide components peak beyond μ; use it only for models that were trained with it. `MixtureScore(family="logistic")`
     is the correct form. A weight of 0 becomes 10⁻⁸.
 
@@ -155,7 +155,7 @@ class SigmoidMixtureScore(AbstractScore):
 
 @dataclass(frozen=True, slots=True)
 class Unmoved:
-    """The leaf of `UnmovedLocationScore`.
+    """The state of `UnmovedLocationScore`.
 
     Args:
         trace: the last weights, and the sum of softmax(e) of all steps.
@@ -169,10 +169,9 @@ class Unmoved:
 
 
 class UnmovedLocationScore(AbstractScore):
-    """`LocationScore` with both channels, whose cumulative channel adds up softmax(e) instead of the weights.
+    """`LocationScore` with both channels; the cumulative channel is the sum of softmax(e) instead of the weights.
 
-    With a softmax alignment the two are the same; with forward attention they differ, and Coqui TTS does this. The
-    window does not affect the sum.
+    The two are equal with a softmax alignment, but not with forward attention. The window does not affect the sum.
 
     Args:
         query_size, memory_size, size, num_heads, num_filters, kernel_size, bias: as in `LocationScore`.
@@ -236,7 +235,7 @@ class UnmovedLocationScore(AbstractScore):
 
 FLOOR, ELSEWHERE = 1e-8, 1e-7
 SMOOTH = ("sigmoid", "smoothed_sigmoid")
-"""Alignments whose weights depend on a bias of v."""
+"""Alignments that depend on a bias of v."""
 
 
 class RestartingForwardAlignment(ForwardAlignment):
@@ -288,28 +287,28 @@ def forward_attention(
 
 
 def dynamic_convolution(**options: Any) -> Mechanism:
-    """Results depend on how far sentences are padded; bshall's original agrees with the recipe's default instead."""
+    """Attention whose results depend on padding; bshall's original agrees with the recipe's default."""
     plain = recipes.dynamic_convolution(**options)
     return Mechanism(plain.score, UnmaskedAlignment(plain.alignment), plain.read, plain.window)
 
 
 def gmm(*, query_size: int, memory_size: int, num_components: int = 5, num_heads: int = 1, **others: Any) -> Mechanism:
-    """GravesAttention: another form of the logistic mixture, a hidden layer as wide as the query, dropout on ω̂."""
+    """GravesAttention: another logistic mixture, with a hidden layer of the query's width and dropout on ω̂."""
     for name, value in others.items():
-        raise UnsupportedError(f"{name}={value!r}: like='coqui' fixes this option; leave it out.")
+        raise UnsupportedError(f"{name}={value!r}: like='coqui' has no such option; leave it out.")
     score = SigmoidMixtureScore(query_size, num_heads=num_heads, num_components=num_components)
     read = WeightedSum(memory_size, num_heads=num_heads)
     return Mechanism(score, UnmaskedAlignment(ExponentialAlignment()), read)
 
 
 class FrameStop(nn.Module):
-    """A logit a step from the decoder's output and the frames: W dropout([d; y]) + b.
+    """One stop logit per step from the decoder's output and the frames: W dropout([d; y]) + b.
 
     Args:
         size: D, of the decoder's output.
-        frame_size: R·F, of all frames that the head's projection gives.
+        frame_size: R·F, of all frames of the head's projection.
         dropout: of both, in training.
-        detached: whether no gradient flows from the logit to the rest.
+        detached: whether the logit has no gradient for its inputs.
 
     Source: `stopnet` of Coqui TTS and Mozilla TTS.
     """
@@ -350,9 +349,8 @@ def tacotron2(
     postnet_size: int = 512,
     postnet_layers: int = 5,
 ) -> Tacotron:
-    """NVIDIA's, with dropout on h and c, a prenet that drops in training only, and a logit from the frames.
-
-    Attention is location-sensitive with smoothing (σ divided by its sum).
+    """NVIDIA's with dropout on h and c, a prenet that drops only in training, a stop logit from the frames, and
+    location-sensitive attention with smoothing (σ divided by its sum).
     """
     encoder = ConvolutionalEncoder(
         TokenEmbedding(num_symbols, embedding_size, padding=0),
@@ -397,9 +395,9 @@ def tacotron1(
     postnet_projection: int = 256,
     momentum: float = 0.99,
 ) -> Tacotron:
-    """Tacotron 1 without the maximum in its CBHGs, normalised before ReLU, with a momentum of 0.99.
+    """Tacotron 1 with CBHGs that normalise before ReLU and have no maximum, and a momentum of 0.99.
 
-    That momentum, meant as TensorFlow's, keeps the statistics of little more than the last batch here as there.
+    That momentum, TensorFlow's, leaves in torch statistics of little more than the last batch, as in the original.
     """
     norm: dict[str, Any] = {
         "pool": False,
@@ -432,7 +430,7 @@ def tacotron1(
 
 
 def _names2(model: Tacotron) -> Names:
-    """The modules of their Tacotron 2 by ours."""
+    """The names of the modules of their Tacotron 2, by ours."""
     return {
         **_attention(),
         **_prenet("decoder", model.decoder.prenet),
@@ -453,7 +451,7 @@ def _names2(model: Tacotron) -> Names:
 
 
 def _names1(model: Tacotron) -> Names:
-    """The modules of their Tacotron 1 by ours."""
+    """The names of the modules of their Tacotron 1, by ours."""
     encoder: Any = model.encoder
     postnet: Any = model.postnets["linear"]
     return {
@@ -496,7 +494,7 @@ def _prenet(side: str, prenet: Any) -> dict[str, Find]:
 
 
 def _cbhg(ours: str, theirs: str, module: Any) -> dict[str, Find]:
-    """A CBHG, whose linear layer before the highways is there only if widths differ."""
+    """A CBHG; it has a linear layer before the highways only if widths differ."""
     table: dict[str, Find] = {f"{ours}.stack.layers.0": f"{theirs}.gru"}
     for blocks, our_part, kind, their_part in (
         (module.bank, "bank.{}.convolution.filters", "conv1d_banks", "conv1d"),

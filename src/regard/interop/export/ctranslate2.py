@@ -1,7 +1,7 @@
-"""CTranslate2: the weights of a Transformer under the names of its specification.
+"""CTranslate2: the weights of a Transformer by the names of its specification.
 
-Its attention scales queries by 1/√d and joins the projections of queries, keys and values to one matrix; its layer
-norms, activations and sinusoids (given as a table) are ours.
+Its attention scales queries by 1/√d and has one matrix for the projections of queries, keys and values; its layer
+norms, activations and sinusoids (a table) are ours.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from regard.tasks import TextToText
 Array = NDArray[np.float32]
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 IMPOSSIBLE = -1e9
-"""The bias of symbols that are never said."""
+"""The bias of symbols that are never predicted."""
 LEAST_POSITIONS, MOST_POSITIONS = 512, 8192
-"""How many sinusoids are written: ten times `data.max_length`, within these."""
+"""Bounds of the number of sinusoids, ten times `data.max_length`."""
 
 
 def write_ctranslate2(model: TextToText, folder: Path) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies of a Transformer.
 
     Args:
-        model: on the CPU; directed, if it has learned both directions.
+        model: on the CPU, with one direction.
         folder: an empty folder.
 
     Raises:
-        UnsupportedError: for an option that CTranslate2 does not have, by its key; or if the package is not installed.
+        UnsupportedError: for an option that CTranslate2 lacks, by its key; or if the package is not installed.
     """
     specs = optional("ctranslate2", "export --format ctranslate2 needs", extra="ctranslate2").specs
     encoder, decoder = model.module.encoder, model.module.decoder
@@ -106,19 +106,19 @@ def _require_transformers(model: TextToText) -> None:
         if side.architecture != "transformer":
             _unsupported(f"model.{name}.architecture", side.architecture, "it runs Transformers; use --format onnx")
         if type(part) is not kind or side.like is not None:
-            _unsupported(f"model.{name}.like", side.like or type(part).__name__, "it is computed in another way there")
+            _unsupported(f"model.{name}.like", side.like or type(part).__name__, "CTranslate2 computes it differently")
     if getattr(model.config.model.decoder, "refinement", None) is not None:
-        _unsupported("model.decoder.refinement", "{…}", "its attention is not corrected by coverage")
+        _unsupported("model.decoder.refinement", "{…}", "its attention has no coverage")
     if model.is_reversed:
-        _unsupported("data.target.direction", "right_to_left", "nothing there turns outputs round again")
+        _unsupported("data.target.direction", "right_to_left", "it cannot reverse outputs")
 
 
 def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
-    """Where the norms of a side are, and what is in its feed-forward sublayers."""
+    """The places of the norms of a side, and its feed-forward sublayers."""
     around: Residual = stack.layers[0].residuals[0]
     final = isinstance(stack.norm, nn.LayerNorm)
     if final and not around.first:
-        _unsupported(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
+        _unsupported(f"model.{name}.final_norm", "true", "with norm: post it has no last norm")
     forward = stack.layers[0].feed_forward
     gated = forward.gate is not None
     activation = specs.Activation[ACTIVATIONS["silu" if gated else forward.activation]]
@@ -126,17 +126,17 @@ def _options(stack: Any, name: str, specs: Any) -> dict[str, Any]:
 
 
 def _epsilon(encoder: TransformerEncoder, decoder: TransformerDecoder) -> float:
-    """That of all norms, which CTranslate2 has once."""
+    """The epsilon of all norms; CTranslate2 has one."""
     norms: list[Any] = [stack.layers[0].residuals[0].norm for stack in (encoder, decoder)]
     if norms[0].eps != norms[1].eps:
         _unsupported(
-            "model.decoder.norm_epsilon", norms[1].eps, f"the encoder's is {norms[0].eps}, and it has one for both"
+            "model.decoder.norm_epsilon", norms[1].eps, f"the encoder has {norms[0].eps}, and it has one for both"
         )
     return float(norms[0].eps)
 
 
 def _special_names(symbols: Collection[str]) -> list[str]:
-    """The names of our special symbols, with a mark where an ordinary symbol of a side is called so.
+    """The names of our special symbols, with a mark if an ordinary symbol has the same name.
 
     >>> _special_names(["a", "<s>"])
     ['<pad>', "<s>'", '</s>', '<unk>']
@@ -176,7 +176,7 @@ def _set_norm(theirs: Any, ours: nn.LayerNorm) -> None:
 
 
 def _set_linear(theirs: Any, ours: Sequence[nn.Linear]) -> None:
-    """One linear map, or several of the same input side by side."""
+    """One linear map, or several of the same input as one."""
     theirs.weight = np.concatenate([_array(each.weight) for each in ours])
     if any(each.bias is not None for each in ours):
         biases = [
@@ -193,7 +193,7 @@ def _parts(attention: Any, key: str, *, causal: bool) -> tuple[ScaledDotScore, P
     read = read.values if isinstance(read, DroppedRead) else read
     if type(score) is not ScaledDotScore:
         _unsupported(
-            key, type(score).__name__, "it is written for scaled dot products without positions or norms of their own"
+            key, type(score).__name__, "it supports scaled dot products without positions or norms of their own"
         )
     if type(alignment) is not SoftmaxAlignment or alignment.softmax_factor != 1:
         _unsupported(key, type(alignment).__name__, "its weights are a softmax without sharpening")
@@ -240,10 +240,10 @@ def _set_feed_forward(theirs: Any, ours: FeedForward, around: Residual) -> None:
 
 
 def _set_head(theirs: Any, ours: TokenHead) -> None:
-    """The output layer; symbols that are never predicted get a bias that makes them impossible.
+    """The output layer, with a bias of -1e9 for symbols that are never predicted.
 
-    If they count in the softmax here (`specials: forbidden`), CTranslate2's log-probabilities of all others are larger
-    by the same number at a step, so that greedy outputs are equal.
+    If they are in the softmax here (`specials: forbidden`), CTranslate2's log-probabilities of all others are larger by
+    the same number at each step, so greedy outputs are equal.
     """
     weight, bias = ours.projection.weight, ours.projection.bias
     if isinstance(ours.adapter, nn.Linear):

@@ -1,4 +1,4 @@
-"""What a program must know of a model besides its networks: symbols, normalisation, limits and the search."""
+"""`model.json`: the symbols, normalisation, limits and search of an exported model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FORMAT = 1
 
 
 def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
-    """The facts as JSON has them. `limits` and `search` are those of `decoding`.
+    """The content of `model.json`. `limits` and `search` are those of `decoding`.
 
     Args:
-        model: directed, if it has learned both directions.
+        model: with one direction.
     """
     decoding = model.config.decoding
     data = model.config.data
@@ -69,7 +69,7 @@ def write_facts(facts: dict[str, Any], folder: Path) -> None:
 
 
 def write_pieces(model: TextToText, folder: Path) -> None:
-    """Writes the models of sentencepiece, for those who split texts with it."""
+    """Writes the sentencepiece models of a model's texts."""
     for name, side in (("source", model.source), ("target", model.target)):
         if isinstance(side.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(side.units.model)

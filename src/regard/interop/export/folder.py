@@ -19,7 +19,7 @@ WRITERS: Mapping[str, tuple[str, str]] = {
     "ctranslate2": ("regard.interop.export.ctranslate2", "write_ctranslate2"),
     "torch": ("regard.interop.export.programs", "write_torch"),
 }
-"""By format, the module and the function that fills a folder."""
+"""By format, the module and the function that writes a folder."""
 FILES = frozenset(
     {
         *("encoder.onnx", "encoder.onnx.data", "step.onnx", "step.onnx.data", "decode.py", "__pycache__"),
@@ -31,18 +31,18 @@ FILES = frozenset(
 
 
 def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: bool = False) -> None:
-    """Writes a model as a program for another runtime; what a folder of each format has is on the page of exports.
+    """Writes a model as a program for another runtime; the page on exports lists the files of each format.
 
     Args:
-        model: of the task text_to_text, as `regard.load` returns one; nothing of it is changed.
-        folder: appears whole at the end, or not at all.
+        model: of the task text_to_text, from `regard.load`; is not changed.
+        folder: appears whole or not at all.
         format: `onnx`, `ctranslate2` (Transformers) or `torch`.
-        overwrite: whether it may replace the folder of another exported model.
+        overwrite: whether the folder of another exported model is replaced.
 
     Raises:
-        RegardError: if the folder exists, or there is a file of this name.
-        UnsupportedError: for a model or an option that the format cannot express, with its name and the reason; or if
-            a package that the format needs is not installed.
+        RegardError: for a folder that exists, or a file of this name.
+        UnsupportedError: for a model or an option that the format cannot express, with its name and the reason; or for
+            a package that is not installed.
     """
     if format not in WRITERS:
         raise UnsupportedError(f"format={format!r} must be one of {', '.join(WRITERS)}.")
@@ -62,18 +62,18 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
 
 
 def require_text_to_text(model: Any) -> TextToText:
-    """The model, if it turns texts into texts by an encoder and a decoder of its own."""
+    """The model, which must have an encoder and a decoder of text_to_text."""
     if not isinstance(model, TextToText):
         raise UnsupportedError(
             f"task: {model.config.task} cannot be exported yet; models of text_to_text can. Its parts are modules of "
-            "torch: see how to export your own modules in the documentation."
+            "torch; the documentation describes how to export modules."
         )
     if type(model.module) is not EncoderDecoder:
-        raise UnsupportedError(f"{type(model.module).__name__} cannot be exported: export the models one by one.")
+        raise UnsupportedError(f"{type(model.module).__name__} cannot be exported; export its models one by one.")
     if any(isinstance(part, PointerDecoder) for part in model.module.modules()):
         raise UnsupportedError(
-            "model.pointer cannot be exported: the symbols that it copies have other ids in every input, which an "
-            "exported vocabulary does not have."
+            "model.pointer cannot be exported: the symbols that it copies have ids that depend on the input, and an "
+            "exported vocabulary is fixed."
         )
     return model
 
@@ -81,19 +81,18 @@ def require_text_to_text(model: Any) -> TextToText:
 OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "max_length", "min_length"}
 OF_FACTS |= {"alignment_layer", "alignment_head", "max_length_ratio", "max_length_extra", "max_length_cap"}
 OF_FACTS |= {"min_length_ratio", "max_source_length"}
-"""Settings that `model.json` or the step of torch's programs follow."""
+"""Settings with an effect on `model.json` or on the step of torch's programs."""
 
 
 def require_effect(format: str, names: Iterable[str]) -> None:
-    """Refuses settings of a search that change nothing in a folder of this format.
+    """Refuses settings of a search without effect on a folder of this format.
 
     Args:
-        names: keys of `decoding` that are given for the export.
+        names: given keys of `decoding`.
     """
     effective = {"torch": OF_FACTS | {"direction"}, "ctranslate2": {"direction"}}
     for name in names:
         if format in effective and name not in effective[format]:
             raise UnsupportedError(
-                f"--{name.replace('_', '-')} has no effect with --format {format}, whose search is the caller's; leave "
-                "it out."
+                f"--{name.replace('_', '-')} has no effect with --format {format}, which has no search; leave it out."
             )

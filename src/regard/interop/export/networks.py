@@ -1,8 +1,8 @@
-"""The two networks of a text-to-text model as functions of tensors: what is computed once per source, and a step.
+"""The two networks of a text-to-text model as functions of tensors: the computation once per source, and a step.
 
 Axes: B sentences, S source positions, J hypotheses of a sentence before a step and K after it, N symbols. Memories have
-B rows and are shared by the hypotheses of a sentence; every leaf of a state is (B, J, ...). A step is told of which
-hypothesis each of the K new ones continues, so the caller reorders nothing.
+B rows and are shared by the hypotheses of a sentence; every tensor of a state is (B, J, ...). A step reorders the state
+itself: one of its inputs is the hypothesis that each of the K new ones continues.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from regard.shapes import Bool, Float, Int, merge_rows
 
 Leaves = tuple[Tensor, ...]
 Axes = dict[int, str]
-"""The letters of those axes of a tensor that vary, by axis."""
+"""The letters of the varying axes of a tensor, by axis."""
 EXAMPLE_LENGTHS = (7, 5, 2)
-"""Source positions of the sentences that an export looks at."""
+"""Source positions of example sentences."""
 OTHER_LENGTHS = (9, 3, 4)
 NUM_HYPOTHESES = 2
 READERS = 3, 16_383
-"""Positions of monotonic readers: they look at S - 1 steps, in passes whose number would change beyond the last."""
+"""The fewest and the most positions of monotonic readers, whose scan over S - 1 steps has more passes beyond that."""
 FIRST_SYMBOL = 4
-"""The first id that is no special symbol."""
+"""The first id of an ordinary symbol."""
 
 
 def real_positions(source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B S"]:
@@ -42,7 +42,7 @@ def real_positions(source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Bo
 
 
 class Form:
-    """The structure of a tree whose distinct tensors are listed: a tensor that stands in it twice is listed once.
+    """The structure of a tree, and a list of its distinct tensors: one that is in it twice is listed once.
 
     Args:
         example: a tree of tensors or None.
@@ -70,7 +70,7 @@ class Form:
 
 
 class SourceNetwork(nn.Module):
-    """What is computed once per source: the tensors of the memory, and those of the first state with J = 1.
+    """The computation once per source: the tensors of the memory, and those of the first state with J = 1.
 
     Args:
         model: encoder and decoder.
@@ -89,14 +89,14 @@ class SourceNetwork(nn.Module):
 
 
 class StepNetwork(nn.Module):
-    """One step of all hypotheses, of which each continues one of the hypotheses before.
+    """One step of all hypotheses, each of which continues a hypothesis of the previous step.
 
     Args:
         model: encoder and decoder.
         memory: the form of the decoder's memory.
         state: a state of the decoder.
-        axes: of each leaf of the memory and of the state, the letters of its axes that vary, by axis.
-        layer, head: of the attention whose weights are an output (`chosen_heads`).
+        axes: for each tensor of the memory and of the state, the letters of its varying axes, by axis.
+        layer, head: of the returned attention weights (`chosen_heads`).
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class StepNetwork(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B K"], parents: Int[Tensor, "B K"], memory: Leaves, state: Leaves
     ) -> tuple[Float[Tensor, "B K N"], tuple[Float[Tensor, "B K S"], ...], Leaves]:
-        """Log-probabilities, weights of the shown attention if there is one, and the state, with K hypotheses.
+        """Log-probabilities, the selected attention weights if there are any, and the state, with K hypotheses.
 
         Args:
             tokens: the last symbol of each hypothesis.
-            parents: the number of the hypothesis, below J, that each continues.
-            memory: the leaves of the memory, B rows.
-            state: the leaves of the state, (B, J, ...).
+            parents: the hypothesis, below J, that each continues.
+            memory: the tensors of the memory, B rows.
+            state: the tensors of the state, (B, J, ...).
 
         Raises:
             ShapeError: for inputs that disagree on an axis.
@@ -162,7 +162,7 @@ class ForcedNetwork(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], inputs: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T N"]:
-        """Log-probabilities after each of the inputs, the begin symbol and the target without its last."""
+        """Log-probabilities after each input; inputs are the begin symbol and the target without its last symbol."""
         memory = self.model.prepare(source, real_positions(source, lengths))
         output: Tensor = self.model.decoder(inputs, memory).log_probabilities
         return output
@@ -170,15 +170,15 @@ class ForcedNetwork(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """A model's networks, with inputs from which a program is made and the axes that vary.
+    """A model's networks, with example inputs and the varying axes.
 
     Args:
         model: encoder and decoder.
-        source_inputs, step_inputs: their example inputs.
-        memory_axes, state_axes: for each leaf the letters of its axes that vary, by axis.
+        source_inputs, step_inputs: example inputs.
+        memory_axes, state_axes: for each tensor the letters of its varying axes, by axis.
         has_alignment: whether a step returns weights.
-        feeds_back: why all steps cannot be taken at once, or None.
-        positions: the fewest and the most positions S of a program of torch; None is no limit.
+        feeds_back: the reason why not all steps can be computed at once, or None.
+        positions: the smallest and the largest S of a torch program; None for no limit.
     """
 
     model: EncoderDecoder
@@ -203,8 +203,8 @@ class Networks:
             UnsupportedError: for a decoder whose state changes its form from one step to the next.
         """
         with exporting():
-            inputs, memory, state = _taken(model, EXAMPLE_LENGTHS, layer, head)
-            others, _, _ = _taken(model, OTHER_LENGTHS, layer, head)
+            inputs, memory, state = _example(model, EXAMPLE_LENGTHS, layer, head)
+            others, _, _ = _example(model, OTHER_LENGTHS, layer, head)
             form = Form(memory)
             source = example_sources(EXAMPLE_LENGTHS)
             step = StepNetwork(model, form, state, layer=layer, head=head).eval()
@@ -230,7 +230,7 @@ class Networks:
 
 
 def require_agreement(inputs: Sequence[Tensor], axes: Sequence[Axes]) -> None:
-    """Refuses tensors whose axes of one letter have several sizes; an export learns here that they are one size."""
+    """Refuses tensors whose axes of one letter differ in size; exports take these sizes as equal from here."""
     sizes: dict[str, int] = {}
     for x, letters in zip(inputs, axes, strict=False):
         for axis, letter in letters.items():
@@ -240,7 +240,7 @@ def require_agreement(inputs: Sequence[Tensor], axes: Sequence[Axes]) -> None:
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """Within it models compute by operations of torch alone, without gradients."""
+    """In this context models use only torch operations, without gradients."""
     with torch.no_grad(), plain():
         yield
 
@@ -250,11 +250,12 @@ def example_sources(lengths: Sequence[int]) -> tuple[Int[Tensor, "B S"], Int[Ten
     return torch.full((len(lengths), max(lengths)), FIRST_SYMBOL), torch.tensor(lengths)
 
 
-def _taken(
+def _example(
     model: EncoderDecoder, lengths: Sequence[int], layer: str | None, head: int | None
 ) -> tuple[tuple[Tensor, Tensor, Leaves, Leaves], Any, Any]:
     """The inputs of the third step over sources of these lengths, their memory, and the first state."""
-    memory = model.prepare(*_masked(*example_sources(lengths)))
+    source, counts = example_sources(lengths)
+    memory = model.prepare(source, real_positions(source, counts))
     state = model.decoder.initial_state(memory, NUM_HYPOTHESES)
     form = Form(memory)
     step = StepNetwork(model, form, state, layer=layer, head=head).eval()
@@ -266,14 +267,14 @@ def _taken(
         if [part_state.dim() for part_state in after] != [part_state.dim() for part_state in states]:
             raise UnsupportedError(
                 f"The state of {type(model.decoder).__name__} changes its form from step to step, so one program "
-                "cannot take all steps."
+                "cannot compute all steps."
             )
         states = after
     return (tokens, parents, form.listed(memory), states), memory, state
 
 
 def _feeds_back(decoder: Any) -> str | None:
-    """Why the steps of a decoder cannot be taken at once, or None."""
+    """The reason why the steps of a decoder cannot be computed at once, or None."""
     if (reason := getattr(decoder, "feeds_back", None)) is not None:
         return str(reason)
     is_recurrent = getattr(getattr(decoder, "attention", None), "is_recurrent", False)
@@ -281,16 +282,12 @@ def _feeds_back(decoder: Any) -> str | None:
 
 
 def _first(state: Tensor) -> Tensor:
-    """A leaf of a first state; a cache of no steps is made anew, since ONNX cannot reshape tensors without elements."""
+    """A tensor of a first state; an empty cache is made anew, since ONNX cannot reshape empty tensors."""
     if any(isinstance(size, int) and size == 0 for size in state.shape[1:]):
         return state.new_zeros(state.shape)
     return state
 
 
-def _masked(source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    return source, real_positions(source, lengths)
-
-
 def _differing(a: Tensor, b: Tensor, letter: str, first: int) -> dict[int, str]:
-    """The axes from `first` on whose sizes differ."""
+    """The axes from `first` on that differ in size."""
     return {axis: letter for axis in range(first, a.dim()) if a.shape[axis] != b.shape[axis]}

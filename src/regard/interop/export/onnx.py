@@ -1,4 +1,4 @@
-"""ONNX: an encoder, a step, the facts, and a program of numpy and onnxruntime that decodes with them."""
+"""ONNX: an encoder, a step, `model.json`, and a decoder that needs only numpy and onnxruntime."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from regard.lazy import optional
 from regard.tasks import TextToText
 
 TOLERANCE = 1e-3
-"""The largest difference from torch at which a model counts as the same; differences are near 1e-5."""
+"""The largest accepted difference from torch; usual differences are near 1e-5."""
 LARGEST_FILE = 1_800_000_000
-"""Bytes of weights from which on they are a file of their own, since an ONNX file has at most 2 GiB."""
+"""The most bytes of weights in the ONNX file itself, which has at most 2 GiB."""
 CHECKED = ((1, 3, 1), (3, 6, 1), (2, 9, 4))
-"""Sentences, source positions and hypotheses with which every export is compared with torch."""
+"""Numbers of sentences, source positions and hypotheses with which exports are compared with torch."""
 PURPOSE = "export --format onnx needs"
 KNOWN = {
     # settings of the search that decode.py reads, and those without effect unless another one is set that is refused
@@ -46,12 +46,12 @@ def write_onnx(model: TextToText, folder: Path) -> None:
     """Writes `encoder.onnx`, `step.onnx`, `model.json` and `decode.py`, after a comparison with torch.
 
     Args:
-        model: on the CPU; directed, if it has learned both directions.
+        model: on the CPU, with one direction.
         folder: an empty folder.
 
     Raises:
-        UnsupportedError: for a search that the program does not know, a network that cannot be an ONNX graph, or one
-            that computes something else there; or if onnx, onnxscript or onnxruntime is not installed.
+        UnsupportedError: for an unsupported search, or a network that cannot be an ONNX graph or has other results
+            there; or if onnx, onnxscript or onnxruntime is not installed.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         optional(package, PURPOSE, extra="onnx")
@@ -83,13 +83,13 @@ def write_onnx(model: TextToText, folder: Path) -> None:
             dynamo=True,
             verbose=False,
         )
-    given: dict[str, Axes] = {"source": {0: "B", 1: "S"}, "lengths": {0: "B"}}
-    _name_axes(folder / "encoder.onnx", {**given, **dict(zip(memory + state, (*networks.memory_axes, *first)))})
-    given = {"tokens": {0: "B", 1: "K"}, "parents": {0: "B", 1: "K"}}
-    given |= dict(zip(memory + state, networks.memory_axes + networks.state_axes))
-    given |= {"log_probabilities": {0: "B", 1: "K"}, "alignment": {0: "B", 1: "K", 2: "S"}}
+    axes: dict[str, Axes] = {"source": {0: "B", 1: "S"}, "lengths": {0: "B"}}
+    _name_axes(folder / "encoder.onnx", {**axes, **dict(zip(memory + state, (*networks.memory_axes, *first)))})
+    axes = {"tokens": {0: "B", 1: "K"}, "parents": {0: "B", 1: "K"}}
+    axes |= dict(zip(memory + state, networks.memory_axes + networks.state_axes))
+    axes |= {"log_probabilities": {0: "B", 1: "K"}, "alignment": {0: "B", 1: "K", 2: "S"}}
     grown = [{a: {"J": "K", "T": "T + 1"}.get(x, x) for a, x in axes.items()} for axes in networks.state_axes]
-    _name_axes(folder / "step.onnx", {**given, **dict(zip(after, grown))})
+    _name_axes(folder / "step.onnx", {**axes, **dict(zip(after, grown))})
     _compare(networks, folder)
     write_facts(facts_of(model, networks), folder)
     write_pieces(model, folder)
@@ -98,7 +98,7 @@ def write_onnx(model: TextToText, folder: Path) -> None:
 
 
 def _name_axes(path: Path, axes: Mapping[str, Axes]) -> None:
-    """Gives the axes of inputs and outputs our letters, in place of torch's numbers of symbols."""
+    """Names the axes of inputs and outputs by our letters."""
     onnx = optional("onnx", PURPOSE, extra="onnx")
     model = onnx.load(path, load_external_data=False)
     for value in (*model.graph.input, *model.graph.output):
@@ -106,12 +106,12 @@ def _name_axes(path: Path, axes: Mapping[str, Axes]) -> None:
             size = value.type.tensor_type.shape.dim[axis]
             if not size.HasField("dim_value"):
                 size.dim_param = letter
-    del model.graph.value_info[:]  # sizes of what is between, in the same symbols
+    del model.graph.value_info[:]  # intermediate sizes, in torch's symbols
     onnx.save(model, path)
 
 
 def _compare(networks: Networks, folder: Path) -> None:
-    """Refuses graphs whose results differ from torch's for some sizes, two steps each."""
+    """Refuses graphs whose results differ from torch's, for two steps of each of `CHECKED`."""
     runtime = optional("onnxruntime", PURPOSE, extra="onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -125,16 +125,16 @@ def _compare(networks: Networks, folder: Path) -> None:
             lengths = torch.arange(positions, positions - sentences, -1)
             source = torch.arange(sentences * positions).view(sentences, -1) % 2 + FIRST_SYMBOL
             memory, state = networks.source(source, lengths)
-            found = _run(encoder, ("source", "lengths"), (source, lengths))
-            _require_equal("encoder", found, (*memory, *state), source)
-            theirs = found[len(memory) :]
+            results = _run(encoder, ("source", "lengths"), (source, lengths))
+            _require_equal("encoder", results, (*memory, *state), source)
+            theirs = results[len(memory) :]
             tokens, parents = torch.ones(sentences, hypotheses, dtype=torch.long), torch.zeros_like(source[:, :1])
             parents = parents.expand(-1, hypotheses).contiguous()
             for _ in range(2):
                 probabilities, weights, state = networks.step(tokens, parents, memory, state)
-                found = _run(step, names, (tokens, parents, *memory, *theirs))
-                _require_equal("step", found, (probabilities, *weights, *state), source)
-                theirs = found[1 + len(weights) :]
+                results = _run(step, names, (tokens, parents, *memory, *theirs))
+                _require_equal("step", results, (probabilities, *weights, *state), source)
+                theirs = results[1 + len(weights) :]
                 tokens, parents = probabilities.argmax(-1), torch.arange(hypotheses).flip(0).expand(sentences, -1)
                 parents = parents.contiguous()
 
@@ -144,17 +144,17 @@ def _run(session: Any, names: Sequence[str], inputs: Sequence[Tensor]) -> list[T
     return [torch.from_numpy(output) for output in session.run(None, feeds)]
 
 
-def _require_equal(name: str, found: Sequence[Tensor], expected: Sequence[Tensor], source: Tensor) -> None:
-    if (difference := worst(found, expected)) > TOLERANCE:
+def _require_equal(name: str, results: Sequence[Tensor], expected: Sequence[Tensor], source: Tensor) -> None:
+    if (difference := worst(results, expected)) > TOLERANCE:
         raise UnsupportedError(
-            f"The ONNX {name} computes something else than torch for B={source.shape[0]}, S={source.shape[1]}: they "
-            f"differ by {difference:.2g}. This model cannot be exported to ONNX; --format torch may do."
+            f"The ONNX {name} differs from torch by {difference:.2g} for B={source.shape[0]}, S={source.shape[1]}; "
+            "this model cannot be exported to ONNX. Try --format torch."
         )
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside the block torch does not report on how it makes a graph."""
+    """In this context torch prints nothing about making a graph."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Programs that torch.export makes of a model's networks, for any number of sentences, positions and hypotheses."""
+"""Programs of torch.export from a model's networks, for any number of sentences, positions and hypotheses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from regard.tasks import TextToText
 
 EXAMPLE_STEPS = 4
 DIMENSIONS = {letter: Dim(letter, min=least) for letter, least in {"B": 1, "J": 1, "K": 2, "T": 0, "U": 2}.items()}
-"""The axes that vary besides S: sentences, hypotheses before and after a step, steps in a cache, and steps of a
-teacher-forced pass. torch divides rows by sentences, and its programs then differ for one hypothesis and for several.
+"""The varying axes besides S: sentences, hypotheses before and after a step, steps in a cache, and steps of a
+teacher-forced pass. torch divides rows by sentences, so its programs for one hypothesis and for several differ.
 """
 
 
@@ -38,7 +38,7 @@ def step_program(networks: Networks) -> ExportedProgram:
 def forced_program(networks: Networks) -> ExportedProgram:
     """The program of `ForcedNetwork`."""
     if (reason := networks.feeds_back) is not None:
-        raise UnsupportedError(f"A teacher-forced program for any number of steps cannot be made, because {reason}.")
+        raise UnsupportedError(f"A teacher-forced program for any number of steps is impossible, because {reason}.")
     source, lengths = networks.source_inputs
     inputs = torch.full((len(source), EXAMPLE_STEPS), FIRST_SYMBOL)
     axes = ({0: "B", 1: "S"}, {0: "B"}, {0: "B", 1: "U"})
@@ -49,11 +49,11 @@ def forced_program(networks: Networks) -> ExportedProgram:
 def _program(networks: Networks, network: nn.Module, inputs: Sequence[Any], axes: Any, name: str) -> ExportedProgram:
     least, most = networks.positions
     dimensions = {**DIMENSIONS, "S": Dim("S", min=least, max=most)}
-    # without this option torch takes every size for 2 or more, so that no program would take a batch of one
+    # otherwise torch assumes sizes of 2 or more, and no program takes a batch of one
     with exporting(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         try:
             return torch.export.export(network, tuple(inputs), dynamic_shapes=_dynamic(axes, dimensions))
-        except Exception as error:  # whatever torch says about a model that it cannot export
+        except Exception as error:  # torch has no common class for its refusals
             lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
             raise UnsupportedError(
                 f"torch.export cannot make a program of the {name} for any sizes: {' '.join(lines[:2]):.300}"
@@ -61,14 +61,14 @@ def _program(networks: Networks, network: nn.Module, inputs: Sequence[Any], axes
 
 
 def _dynamic(axes: Any, dimensions: Mapping[str, Dim]) -> Any:
-    """The same structure with what torch.export calls an axis that varies."""
+    """The same structure with a `Dim` for each letter."""
     if isinstance(axes, tuple):
         return tuple(_dynamic(each, dimensions) for each in axes)
     return {axis: dimensions[letter] for axis, letter in axes.items()}
 
 
 def worst(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
-    """The largest difference of tensors that are infinite at the same places."""
+    """The largest difference of pairs of tensors; infinite where only one is infinite."""
     largest = 0.0
     for a, b in zip(ours, theirs, strict=True):
         if a.numel():
@@ -78,14 +78,14 @@ def worst(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
 
 
 def write_torch(model: TextToText, folder: Path) -> None:
-    """Writes `encoder.pt2`, `step.pt2`, `model.json` and, where all steps can be taken at once, `forward.pt2`.
+    """Writes `encoder.pt2`, `step.pt2`, `model.json` and, where all steps can be computed at once, `forward.pt2`.
 
     Args:
-        model: on the CPU; directed, if it has learned both directions.
+        model: on the CPU, with one direction.
         folder: an empty folder.
 
     Raises:
-        UnsupportedError: for a network that torch.export cannot make a program of.
+        UnsupportedError: for a network that torch.export does not support.
     """
     layer, head = model.shown(model.config.decoding)
     networks = Networks.of(model.module, layer=layer, head=head)
@@ -101,7 +101,7 @@ def write_torch(model: TextToText, folder: Path) -> None:
 
 
 def _write(program: ExportedProgram, path: Path) -> None:
-    """Writes a program. torch's own writer of files ends the process where the disk is full."""
+    """Writes a program by way of memory: torch's writer of files ends the process if the disk is full."""
     content = io.BytesIO()
     torch.export.save(program, content)
     path.write_bytes(content.getbuffer())
