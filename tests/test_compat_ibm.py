@@ -157,9 +157,9 @@ def test_the_coin_of_teacher_forcing_is_thrown_once_a_batch():
 @pytest.mark.parametrize(
     ("options", "given", "error", "text"),
     [
-        ({}, {"encoder_outputs": None}, ShapeError, "cannot be None when attention is used"),
-        ({}, {"teacher_forcing_ratio": 0.5}, ConfigError, "has to be disabled"),
-        ({}, {"teacher_forcing_ratio": 1.5}, ConfigError, "give a probability"),
+        ({}, {"encoder_outputs": None}, ShapeError, "needs encoder_outputs; got None"),
+        ({}, {"teacher_forcing_ratio": 0.5}, ConfigError, "teacher_forcing_ratio must be 0"),
+        ({}, {"teacher_forcing_ratio": 1.5}, ConfigError, "it must be a probability"),
         ({}, {"inputs": torch.tensor([[SOS], [SOS]])}, ShapeError, "T ≥ 2"),
         ({}, {"inputs": torch.tensor([[SOS, 3]])}, ShapeError, "B of encoder_hidden"),
         ({}, {"encoder_outputs": torch.zeros(B, S, 2 * D).double()}, ShapeError, "hidden_size is then 2·D"),
@@ -317,7 +317,7 @@ def test_a_beam_of_one_is_the_free_run():
 
 def test_the_search_says_what_it_does_not_do():
     made = TopKDecoder(decoder(), 3)
-    with pytest.raises(UnsupportedError, match="a beam search has none"):
+    with pytest.raises(UnsupportedError, match="in a beam search it must be 0"):
         made(torch.tensor([[SOS, 3]] * B), **encoded(), teacher_forcing_ratio=1)
     outputs, _, about = made(torch.tensor([[SOS, 3, 4]] * B), **encoded(), retain_output_probs=False)
     assert outputs == about["output"] == []
@@ -331,5 +331,5 @@ def test_the_search_says_what_it_does_not_do():
 
 @pytest.mark.parametrize("k", [0, -1, 2.5])
 def test_a_number_of_sequences_is_a_whole_number_above_0(k):
-    with pytest.raises(ConfigError, match="give a number of sequences, 1 or more"):
+    with pytest.raises(ConfigError, match="it must be a whole number, 1 or more"):
         TopKDecoder(DecoderRNN(10, 7, 4, sos_id=1, eos_id=2), k)

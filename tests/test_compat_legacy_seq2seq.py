@@ -187,9 +187,9 @@ def test_the_call_of_tensorflow_is_the_modules():
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"scope": None}, UnsupportedError, "AttentionDecoder that holds the weights"),
+        ({"scope": None}, UnsupportedError, "AttentionDecoder with the weights"),
         ({"scope": "attention_decoder"}, UnsupportedError, "'attention_decoder'"),
-        ({"num_heads": 1}, ConfigError, "num_heads is 1, and scope was made with 2"),
+        ({"num_heads": 1}, ConfigError, "num_heads is 1, but scope has 2"),
         ({"output_size": 9}, ConfigError, "output_size is 9"),
         ({"cell": nn.LSTMCell(I, D)}, ConfigError, "cell is LSTMCell"),
         ({"dtype": torch.float32}, ConfigError, "dtype is torch.float32"),
@@ -265,7 +265,7 @@ def test_arrays_of_tensorflow_that_do_not_fit_are_named():
         tensorflow_decoder().from_tensorflow({name: value for name, value in arrays.items() if name != "AttnW_1"})
     with pytest.raises(DataError, match=r"others: .*rest"):
         tensorflow_decoder().from_tensorflow(arrays | {"rest": torch.zeros(1)})
-    with pytest.raises(UnsupportedError, match="TorchCell has no weights of TensorFlow"):
+    with pytest.raises(UnsupportedError, match="TorchCell has no from_tensorflow"):
         make().from_tensorflow(arrays)
     with pytest.raises(DataError, match=r"kernel has the shape \(3, 3\); the kernel of this Dense is \("):
         tensorflow_decoder().from_tensorflow(arrays | {"kernel": torch.zeros(3, 3)})

@@ -1,6 +1,6 @@
 """`seq2seq.models` of IBM's pytorch-seq2seq, by its names and arguments, with masks.
 
-Weights have the names that they have there, so `load_state_dict` takes a state of the original's models.
+Weights have the original's names, so `load_state_dict` takes a state of the original's models.
 """
 
 from regard.interop.ibm.attention import Attention

@@ -19,10 +19,10 @@ class Attention(nn.Module):
 
     The attention is the recipe `luong` with the score "dot".
 
-    A mask is best given to the call (`mask`, True where a position may be attended to). `set_mask` is the original's
-    way, with the original's polarity: True where a position is hidden. The original kept such a mask for every later
-    batch; here it belongs to the memory it is first used with, and another memory is an error. A copy of the module,
-    or a saved one, has no mask.
+    Prefer the argument `mask` of calls, True where a position may be attended to. `set_mask` is the original's method
+    and has its polarity: True where a position is hidden. The original kept such a mask for all later batches; here it
+    belongs to the first memory that it is used with, and another memory is an error. Copied and saved modules have no
+    mask.
 
     Args:
         dim: D, of the queries and of the memory.
@@ -84,7 +84,7 @@ class Attention(nn.Module):
     def attend(
         self, output: Float[Tensor, "R T D"], memory: Memory
     ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R T S"]]:
-        """The new outputs and the weights, with R a multiple of the memory's B rows."""
+        """New outputs and weights; R is a multiple of the memory's B rows."""
         attended, _ = self.mechanism(output, memory, alignment=True)
         joined = torch.cat([attended.context, output], -1)
         return self.linear_out(joined).tanh(), attended.alignment.squeeze(1)
@@ -105,7 +105,7 @@ class Attention(nn.Module):
         hidden = self.mask
         if mask is not None or hidden is None or hidden.dim() == 2 or hidden.shape[1] == 1:
             return self.attend(output, self.prepare(context, mask))
-        batch, steps = output.shape[:2]  # each step sees other positions: a sentence for each
+        batch, steps = output.shape[:2]  # masks differ by step: each step is a sentence
         if hidden.shape[:2] != (batch, steps):
             raise ShapeError(
                 "The mask of set_mask and the outputs disagree on (B, T).\n"
@@ -117,12 +117,12 @@ class Attention(nn.Module):
         return new.view(batch, steps, -1), weights.view(batch, steps, -1)
 
     def _set_for(self, context: Tensor) -> Tensor:
-        """Where this memory may be attended to, (B, S) or (B, T, S), if it is the one that the mask was set for."""
+        """The mask of `set_mask` with our polarity, (B, S) or (B, T, S), for its own memory only."""
         assert self.mask is not None
         if self._memory is not None and self._memory() is not context:
             raise RegardError(
-                "The mask of set_mask was used with another memory. Set the mask of this one (or None), or give "
-                "mask=… to the call, True where a position may be attended to."
+                "The mask of set_mask belongs to another memory. Set the mask of this one (or None), or give mask=… to "
+                "the call, True where a position may be attended to."
             )
         if (self.mask.shape[0], self.mask.shape[-1]) != context.shape[:2]:
             shown = {"mask": ("B T S" if self.mask.dim() == 3 else "B S", self.mask), "memory": ("B S D", context)}

@@ -1,4 +1,4 @@
-"""IBM's decoder, which returns weights, lengths and symbols beside its outputs."""
+"""IBM's decoder, which returns outputs, weights, lengths and symbols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Function = Callable[..., Tensor]
 
 
 class _LSTM(nn.LSTM):
-    """`nn.LSTM`; a single step is that of its cells, which costs a half to a quarter of a call of torch's layer."""
+    """`nn.LSTM` that computes a single step by cells, in a half to a quarter of the time of torch's layer."""
 
     def forward(self, x: Any, hx: Any = None) -> Any:
         """As torch's, batch first."""
@@ -44,8 +44,8 @@ class DecoderRNN(BaseRNN):
 
         o_t, s_t = rnn(E y_{t-1}, s_{t-1}),   o'_t = tanh(W [c_t; o_t] + b),   log p_t = function(U o'_t + d)
 
-    with c_t read by o_t (`Attention`). What was read is not fed to the network, so a given target takes one call of
-    everything. With the encoder's `bidirectional=True`, its last states of both directions are joined.
+    with c_t read by o_t (`Attention`). Contexts are not fed to the network, so all steps of a target are one call. With
+    `bidirectional=True` the encoder's last states of both directions are concatenated.
 
     Args:
         vocab_size, max_len, hidden_size, n_layers, rnn_cell, input_dropout_p, dropout_p: as in `BaseRNN`. With an
@@ -101,11 +101,11 @@ class DecoderRNN(BaseRNN):
         *,
         mask: Bool[Tensor, "B S"] | None = None,
     ) -> tuple[Float[Tensor, "B T N"], Hidden, Float[Tensor, "B T S"] | None]:
-        """Some steps whose inputs are known: log-probabilities (B, T, N), the states, the weights (B, T, S) or None."""
+        """Steps with given inputs: log-probabilities (B, T, N), the states, the weights (B, T, S) or None."""
         return self.steps(input_var, hidden, self.prepare(encoder_outputs, mask), function)
 
     def prepare(self, encoder_outputs: Tensor | None, mask: Tensor | None = None) -> Memory | None:
-        """What `steps` attend to: the memory, or None without attention.
+        """The memory of `steps`, or None without attention.
 
         Raises:
             ShapeError: for attention without encoder outputs, or sizes that do not fit.
@@ -113,7 +113,7 @@ class DecoderRNN(BaseRNN):
         if not self.use_attention:
             return None
         if encoder_outputs is None:
-            raise ShapeError("encoder_outputs cannot be None when attention is used.")
+            raise ShapeError("A decoder with attention needs encoder_outputs; got None.")
         return self.attention.prepare(encoder_outputs, mask)
 
     def steps(
@@ -125,8 +125,8 @@ class DecoderRNN(BaseRNN):
         weights = None
         if memory is not None:
             output, weights = self.attention.attend(output, memory)
-        said = function(self.out(output.flatten(0, 1)), dim=1)
-        return said.view(*input_var.shape, -1), hidden, weights
+        log_probabilities = function(self.out(output.flatten(0, 1)), dim=1)
+        return log_probabilities.view(*input_var.shape, -1), hidden, weights
 
     def forward(
         self,
@@ -140,54 +140,52 @@ class DecoderRNN(BaseRNN):
     ) -> tuple[list[Float[Tensor, "B N"]], Hidden, dict[str, Any]]:
         """Log-probabilities (B, N) of each step, the last states, and a dictionary.
 
-        Its keys are `KEY_ATTN_SCORE`, with attention: the weights (B, 1, S) of each step; `KEY_SEQUENCE`: the most
-        probable symbols (B, 1) of each step; `KEY_LENGTH`: for each sequence the steps up to its first end symbol,
-        that one included.
+        Its keys: `KEY_ATTN_SCORE`, the weights (B, 1, S) of each step, with attention; `KEY_SEQUENCE`, the most
+        probable symbols (B, 1) of each step; `KEY_LENGTH`, for each sequence the number of steps up to and including
+        its first end symbol.
 
         Args:
             inputs: (B, T) ids, the start symbol first; there are T - 1 steps. If None, there are `max_len`.
             encoder_hidden: the encoder's last states; zeros if None.
-            encoder_outputs: (B, S, D), what is attended to.
+            encoder_outputs: (B, S, D), the memory.
             function: from logits to log-probabilities.
-            teacher_forcing_ratio: the probability that `inputs` are fed, drawn once a call with Python's `random`;
-                otherwise the first of them is, and then the symbol said last.
+            teacher_forcing_ratio: the probability that all `inputs` are fed, drawn once per call with Python's
+                `random`; otherwise the first of them and then the previous output.
             mask: (B, S) bool, True where a position may be attended to. The original has none.
 
         Raises:
             ShapeError: for sizes that do not fit.
             ConfigError: for a ratio that is no probability, or is above 0 without inputs.
         """
-        inputs, _, max_length = self._validate_args(
-            inputs, encoder_hidden, encoder_outputs, function, teacher_forcing_ratio
-        )
+        inputs, max_length = self._validate_args(inputs, encoder_hidden, encoder_outputs, teacher_forcing_ratio)
         hidden = self._init_state(encoder_hidden)
         memory = self.prepare(encoder_outputs, mask)
         weights: list[Tensor] = []
         if random.random() < teacher_forcing_ratio:
-            said, hidden, looked = self.steps(inputs[:, :-1], hidden, memory, function)
-            outputs = list(said.unbind(1))
-            weights = [] if looked is None else list(looked.split(1, 1))
+            log_probabilities, hidden, alignment = self.steps(inputs[:, :-1], hidden, memory, function)
+            outputs = list(log_probabilities.unbind(1))
+            weights = [] if alignment is None else list(alignment.split(1, 1))
             symbols = [output.argmax(-1, keepdim=True) for output in outputs]
         else:
             outputs, symbols, fed = [], [], inputs[:, :1]
             for _ in range(max_length):
-                said, hidden, looked = self.steps(fed, hidden, memory, function)
-                fed = said[:, 0].argmax(-1, keepdim=True)
-                outputs.append(said[:, 0])
+                log_probabilities, hidden, alignment = self.steps(fed, hidden, memory, function)
+                fed = log_probabilities[:, 0].argmax(-1, keepdim=True)
+                outputs.append(log_probabilities[:, 0])
                 symbols.append(fed)
-                weights += [] if looked is None else [looked]
+                weights += [] if alignment is None else [alignment]
         about: dict[str, Any] = {self.KEY_ATTN_SCORE: weights} if self.use_attention else {}
         about |= {self.KEY_SEQUENCE: symbols, self.KEY_LENGTH: self._lengths(torch.cat(symbols, 1))}
         assert hidden is not None
         return outputs, hidden, about
 
     def _lengths(self, symbols: Int[Tensor, "B T"]) -> list[int]:
-        """The steps up to each row's first end symbol, or all."""
+        """The steps up to and including each row's first end symbol, or all."""
         before = (symbols == self.eos_id).cumsum(1) == 0
         return (before.sum(1) + 1).clamp(max=symbols.shape[1]).tolist()
 
     def _init_state(self, encoder_hidden: Hidden | None) -> Hidden | None:
-        """The first states (L, B, D), directions joined.
+        """The first states (L, B, D), directions concatenated.
 
         Raises:
             ShapeError: for other sizes, or a state of another cell.
@@ -206,12 +204,12 @@ class DecoderRNN(BaseRNN):
             if part.dim() != 3 or (part.shape[0], part.shape[2]) != (self.n_layers, self.hidden_size):
                 raise ShapeError(
                     f"encoder_hidden must be (L={self.n_layers}, B, D={self.hidden_size}), "
-                    f"directions joined.\n{describe({'encoder_hidden': ('L B D', part)})}"
+                    f"directions concatenated.\n{describe({'encoder_hidden': ('L B D', part)})}"
                 )
         return joined if len(joined) == 2 else joined[0]
 
     def _cat_directions(self, h: Float[Tensor, "LD B D"]) -> Float[Tensor, "L B D2"]:
-        """The states of both directions beside each other, if the encoder has two."""
+        """The states of both directions concatenated, if the encoder has two."""
         return torch.cat([h[0::2], h[1::2]], 2) if self.bidirectional_encoder else h
 
     def _validate_args(
@@ -219,28 +217,25 @@ class DecoderRNN(BaseRNN):
         inputs: Tensor | None,
         encoder_hidden: Hidden | None,
         encoder_outputs: Tensor | None,
-        function: Function,
         teacher_forcing_ratio: float,
-    ) -> tuple[Tensor, int, int]:
-        """The inputs, B, and the number of steps."""
-        if self.use_attention and encoder_outputs is None:
-            raise ShapeError("encoder_outputs cannot be None when attention is used.")
+    ) -> tuple[Tensor, int]:
+        """The inputs, of which B is read, and the number of steps."""
         if not 0 <= teacher_forcing_ratio <= 1:
-            raise ConfigError(f"teacher_forcing_ratio is {teacher_forcing_ratio}: give a probability.")
+            raise ConfigError(f"teacher_forcing_ratio is {teacher_forcing_ratio}; it must be a probability.")
         hidden = encoder_hidden[0] if isinstance(encoder_hidden, tuple) else encoder_hidden
         batch_size = 1 if hidden is None else hidden.shape[1]
         if inputs is None:
             if teacher_forcing_ratio > 0:
-                raise ConfigError("Teacher forcing has to be disabled (0) when no inputs are given.")
+                raise ConfigError("Without inputs teacher_forcing_ratio must be 0.")
             if hidden is None and encoder_outputs is not None:
                 batch_size = len(encoder_outputs)
             device = self.embedding.weight.device
             inputs = torch.full((batch_size, 1), self.sos_id, dtype=torch.long, device=device)
-            return inputs, batch_size, self.max_length
+            return inputs, self.max_length
         if inputs.dim() != 2 or inputs.shape[1] < 2 or (hidden is not None and len(inputs) != batch_size):
             shown = {"inputs": ("B T", inputs)} | ({} if hidden is None else {"encoder_hidden": ("L B D", hidden)})
             raise ShapeError(
                 "inputs must be (B, T) ids with T ≥ 2, the start symbol first and the B of encoder_hidden.\n"
                 f"{describe(shown)}\n  To decode up to max_len steps, give inputs=None."
             )
-        return inputs, len(inputs), inputs.shape[1] - 1
+        return inputs, inputs.shape[1] - 1

@@ -1,4 +1,4 @@
-"""What IBM's encoder and decoder share, and the encoder."""
+"""IBM's encoder, and the base class of encoder and decoder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from regard.layers import Dropout
 from regard.shapes import Float, Int, describe, keep_mask
 
 Hidden = Tensor | tuple[Tensor, Tensor]
-"""The states of all layers (L, B, D), of an LSTM h and c."""
+"""The states (L, B, D) of all layers; a pair h and c of an LSTM."""
 
 
 class BaseRNN(nn.Module):
-    """What `EncoderRNN` and `DecoderRNN` share.
+    """The base class of `EncoderRNN` and `DecoderRNN`.
 
     Args:
         vocab_size: N.
         max_len: the largest number of symbols of a sequence.
         hidden_size: D, of the embeddings too.
         input_dropout_p: dropout of the embeddings.
-        dropout_p: dropout between the layers of the recurrent network; with a single layer torch warns that there is
-            nothing between.
+        dropout_p: dropout between the layers of the recurrent network; torch warns if there is only one.
         n_layers: L.
         rnn_cell: lstm or gru.
 
@@ -51,14 +50,14 @@ class BaseRNN(nn.Module):
         super().__init__()
         cells: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU}
         if rnn_cell.lower() not in cells:
-            raise ConfigError(f"rnn_cell is {rnn_cell!r}; there are lstm and gru.")
+            raise ConfigError(f"rnn_cell is {rnn_cell!r}; it must be lstm or gru.")
         self.rnn_cell = cells[rnn_cell.lower()]
         self.vocab_size, self.max_len, self.hidden_size, self.n_layers = vocab_size, max_len, hidden_size, n_layers
         self.input_dropout_p, self.dropout_p = input_dropout_p, dropout_p
         self.input_dropout = Dropout(p=input_dropout_p)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Of the subclasses."""
+        """Defined by subclasses."""
         raise NotImplementedError
 
 
@@ -68,7 +67,7 @@ class EncoderRNN(BaseRNN):
     Args:
         vocab_size, max_len, hidden_size, input_dropout_p, dropout_p, n_layers, rnn_cell: as in `BaseRNN`.
         bidirectional: outputs have 2·D features.
-        variable_lengths: whether a sequence ends at its length: states do not read padding, and outputs there are 0.
+        variable_lengths: whether sequences end at their lengths: padding does not enter states, and its outputs are 0.
         embedding: (N, D), the first weights of the embedding; drawn if None.
         update_embedding: whether the embedding is trained.
 
@@ -126,8 +125,8 @@ class EncoderRNN(BaseRNN):
         if not self.variable_lengths:
             if input_lengths is not None and min(map(int, input_lengths), default=0) < input_var.shape[1]:
                 warnings.warn(
-                    "Some input_lengths are shorter than the batch, and the encoder reads padding all the same: "
-                    "make it with variable_lengths=True.",
+                    "Some input_lengths are shorter than the batch, but this encoder also reads padding: make it with "
+                    "variable_lengths=True.",
                     stacklevel=2,
                 )
             output, hidden = self.rnn(embedded)

@@ -22,7 +22,7 @@ class Seq2seq(nn.Module):
 
     Args:
         encoder: an `EncoderRNN`.
-        decoder: a `DecoderRNN` or a `TopKDecoder`. Any other is called without a mask.
+        decoder: a `DecoderRNN` or a `TopKDecoder`; others are called without a mask.
         decode_function: from logits to log-probabilities.
 
     >>> from regard.interop.ibm import EncoderRNN
@@ -40,7 +40,7 @@ class Seq2seq(nn.Module):
         self.decode_function = decode_function
 
     def flatten_parameters(self) -> None:
-        """Lays the weights of both recurrent networks out in one piece, as cuDNN wants them."""
+        """Stores the weights of both recurrent networks contiguously, for cuDNN."""
         for part in (self.encoder, self.decoder):
             rnn = part.rnn
             (rnn.rnn if isinstance(rnn, DecoderRNN) else rnn).flatten_parameters()
@@ -52,11 +52,11 @@ class Seq2seq(nn.Module):
         target_variable: Int[Tensor, "B T"] | None = None,
         teacher_forcing_ratio: float = 0,
     ) -> tuple[list[Float[Tensor, "B N"]], Hidden, dict[str, Any]]:
-        """What the decoder returns: `DecoderRNN` or `TopKDecoder`.
+        """The result of the decoder, `DecoderRNN` or `TopKDecoder`.
 
         Args:
             input_variable: (B, S) ids.
-            input_lengths: of each sequence: an encoder with `variable_lengths` ends there, and positions beyond are not
+            input_lengths: of each sequence; an encoder with `variable_lengths` ends there, and later positions are not
                 attended to.
             target_variable: (B, T) ids, the start symbol first.
             teacher_forcing_ratio: as in `DecoderRNN`.

@@ -21,17 +21,16 @@ from regard.shapes import Bool, Float, Int
 class TopKDecoder(nn.Module):
     """The k most probable sequences of a `DecoderRNN`, by this library's beam search.
 
-    Sequences that end are taken before those that the maximum length stops, as in the original; the k are then ranked
-    by the sum of their log-probabilities. Outputs, states and weights are those of a pass over the
-    sequences that were found, through which gradients run. Call `.eval()` first: where dropout is active the pass draws
-    other masks than the search.
+    Finished sequences precede those cut at the maximum length, as in the original; the k are then ranked by their
+    log-probabilities. Outputs, states and weights are computed by a further pass over the best sequences, with
+    gradients. Call `.eval()` first: active dropout has other masks in that pass than in the search.
 
-    The original does not run on torch 1.5 and later (it divides indices as floats); where more than k sequences had
-    ended, those that ended first replaced the others, whatever their probability; with inputs it fails unless they
-    have `max_len` + 1 symbols; and its "sequence" has all sequences of the first sentence.
+    The original does not run on torch 1.5 and later (it divides indices as floats). When more than k sequences had
+    ended, those that ended first replaced the others regardless of probability; inputs must have `max_len` + 1
+    symbols; and its "sequence" has all sequences of the first sentence.
 
     Args:
-        k: the beam's width, and how many sequences are returned.
+        k: the width of the beam, and the number of returned sequences.
 
     Raises:
         ConfigError: for a k below 1.
@@ -45,7 +44,7 @@ class TopKDecoder(nn.Module):
     def __init__(self, decoder_rnn: DecoderRNN, k: int) -> None:
         super().__init__()
         if not isinstance(k, int) or k < 1:
-            raise ConfigError(f"k is {k!r}; give a number of sequences, 1 or more.")
+            raise ConfigError(f"k is {k!r}; it must be a whole number, 1 or more.")
         self.rnn = decoder_rnn
         self.k = k
 
@@ -63,25 +62,25 @@ class TopKDecoder(nn.Module):
         """Log-probabilities (B, N) of each step of the best sequences, their states at the end, and a dictionary.
 
         Its keys, with T steps: "score" (B, k), best first; "topk_sequence", T tensors (B, k, 1); "topk_length", B lists
-        of k steps up to the end symbol, that one included; "sequence", T tensors (B, 1), and "length", B numbers, of
-        the best; "output", T tensors (B, k, N); "h_t", states (L, B, k, D) after each step; "inputs"; and, with
-        attention, "attention_score", T tensors (B, k, S), which the original does not have. After its end a sequence
-        has end symbols, and outputs as if those had been fed. Where fewer than k sequences exist, the others have the
-        score -∞ and length 0.
+        of k numbers of steps up to and including the end symbol; "sequence", T tensors (B, 1), and "length", B numbers,
+        of the best; "output", T tensors (B, k, N); "h_t", states (L, B, k, D) after each step; "inputs"; and, with
+        attention, "attention_score", T tensors (B, k, S), which the original lacks. After its end a sequence continues
+        with end symbols. If fewer than k sequences exist, the others have the score -∞ and length 0.
 
         Args:
-            inputs: (B, T) ids, of which only the number counts: there are T - 1 steps. If None, there are `max_len`.
-            encoder_hidden, encoder_outputs, function, mask: as in `DecoderRNN`; `function` gives log-probabilities.
-            teacher_forcing_ratio: 0: a search feeds what it finds.
-            retain_output_probs: whether there are outputs; without them both lists are empty.
+            inputs: (B, T) ids, of which only T is read: there are T - 1 steps. If None, there are `max_len`.
+            encoder_hidden, encoder_outputs, function, mask: as in `DecoderRNN`.
+            teacher_forcing_ratio: only 0.
+            retain_output_probs: whether outputs are returned; otherwise both lists are empty.
 
         Raises:
             UnsupportedError: for another `teacher_forcing_ratio`.
-            RegardError: for a function that gives no log-probabilities.
+            RegardError: for a function whose results are no log-probabilities.
         """
         if teacher_forcing_ratio:
-            raise UnsupportedError(f"teacher_forcing_ratio is {teacher_forcing_ratio}: a beam search has none. Use 0.")
-        inputs, batch, max_length = self.rnn._validate_args(inputs, encoder_hidden, encoder_outputs, function, 0)
+            raise UnsupportedError(f"teacher_forcing_ratio is {teacher_forcing_ratio}; in a beam search it must be 0.")
+        inputs, max_length = self.rnn._validate_args(inputs, encoder_hidden, encoder_outputs, 0)
+        batch = len(inputs)
         memory = self.rnn.prepare(encoder_outputs, mask)
         first = self._first(encoder_hidden, batch)
         found = self._search(first, memory, function, max_length)
@@ -129,9 +128,8 @@ class TopKDecoder(nn.Module):
         """The k best hypotheses of each sentence."""
 
         def step(ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
-            kept, hidden = memory[0], tree.map(_swap, state)
-            said, hidden, _ = self.rnn.steps(ids[:, None], hidden, kept, function)
-            return said[:, 0], tree.map(_swap, hidden)
+            log_probabilities, hidden, _ = self.rnn.steps(ids[:, None], tree.map(_swap, state), memory[0], function)
+            return log_probabilities[:, 0], tree.map(_swap, hidden)
 
         rows = tree.map(_swap, first)
         decoder = SimpleDecoder(lambda _: ((memory, rows), rows), step, expand_memory=False)
@@ -142,19 +140,19 @@ class TopKDecoder(nn.Module):
     def _force(
         self, symbols: Int[Tensor, "B k T"], first: Hidden, memory: Memory | None, function: Function
     ) -> tuple[list[Tensor], list[Hidden], list[Tensor]]:
-        """Outputs (B·k, N), states (L, B·k, D) and weights (B·k, S) of each step, fed the sequences."""
+        """Teacher-forced outputs (B·k, N), states (L, B·k, D) and weights (B·k, S) of each step."""
         hidden: Hidden = tree.map(lambda h: h.repeat_interleave(self.k, 1), first)
         fed = symbols.new_full((symbols.shape[0] * self.k, 1), self.rnn.sos_id)
         outputs, states, weights = [], [], []
         for taken in symbols.flatten(0, 1).split(1, 1):
-            said, hidden, looked = self.rnn.steps(fed, hidden, memory, function)
-            outputs.append(said[:, 0])
+            log_probabilities, hidden, alignment = self.rnn.steps(fed, hidden, memory, function)
+            outputs.append(log_probabilities[:, 0])
             states.append(hidden)
-            weights += [] if looked is None else [looked[:, 0]]
+            weights += [] if alignment is None else [alignment[:, 0]]
             fed = taken
         return outputs, states, weights
 
 
 def _swap(h: Float[Tensor, "A B D"]) -> Float[Tensor, "B A D"]:
-    """Rows first, or layers first."""
+    """Exchanges rows and layers."""
     return h.transpose(0, 1).contiguous()

@@ -1,6 +1,6 @@
-"""`tf.contrib.legacy_seq2seq`, its part with attention: the decoder of Grammar as a Foreign Language.
+"""The part of `tf.contrib.legacy_seq2seq` with attention: the decoder of Grammar as a Foreign Language.
 
-TensorFlow's functions make their weights in a variable scope. Here a module has them, made once, and is called:
+TensorFlow's functions make their weights in a variable scope. Here they belong to a module that is made once:
 
     decoder = AttentionDecoder(cell, input_size=32, attention_size=64)
     outputs, state, locations = decoder(decoder_inputs, initial_state, attention_states)

@@ -1,4 +1,4 @@
-"""The decoder with attention of `tf.contrib.legacy_seq2seq`, as a module that holds its weights."""
+"""The decoder with attention of `tf.contrib.legacy_seq2seq`, as a module."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ Locations = list[tuple[Tensor, ...]]
 
 
 class AttentionDecoder(nn.Module):
-    """A recurrent decoder that attends to `attention_states` with its whole new state.
+    """A recurrent decoder that attends to `attention_states` with its whole new state as the query.
 
         x_t = W_x [i_t; a_{t-1}] + b_x,   o_t, s_t = cell(x_t, s_{t-1}),
         u_j = v_hᵀ tanh(W_h h_j + U_h s_t + b_h),  α_t = softmax(u),  a_t = [Σ_j α_tj h_j of every head],
         y_t = W_y [o_t; a_t] + b_y,
 
-    with i_t the t-th input and s_t all tensors of the cell's state, concatenated (c and h of every LSTM). x_t has the
-    width of i_t. The attention is the recipe `vinyals`; a_0 is zeros, or is read with the initial state.
+    with i_t the t-th input and s_t the concatenated tensors of the cell's state (c and h of every LSTM). x_t has the
+    width of i_t. The attention is the recipe `vinyals`; a_0 is zeros, or the read with the initial state.
 
     Args:
         cell: of torch, of `regard.interop.tfa`, or any module with `output_size`, `state_size` and
             `forward(inputs, state) -> (output, state)`; its inputs have `input_size` features.
         output_size: O; the width of the cell's output if None.
-        num_heads: H; each head has its own weights of full width and its own read.
+        num_heads: H; each head has weights of full width and a read.
         input_size: I, the features of the decoder's inputs.
         attention_size: M, the features of the attention states.
 
     Raises:
         ConfigError: for fewer than one head.
-        UnsupportedError: for a cell that is none.
+        UnsupportedError: for an object that is no cell.
 
     Source: Vinyals et al. 2015 (arXiv 1412.7449), section 2; `attention_decoder` of TensorFlow 1.15, which has no mask
     and returns no locations. `from_tensorflow` takes its weights.
@@ -58,7 +58,7 @@ class AttentionDecoder(nn.Module):
     ) -> None:
         super().__init__()
         if num_heads < 1:
-            raise ConfigError(f"num_heads is {num_heads}: with less than 1 head, use a decoder without attention.")
+            raise ConfigError(f"num_heads is {num_heads}; it must be 1 or more.")
         self.cell: Any = as_cell(cell)
         self.num_heads = num_heads
         self.input_size, self.attention_size = input_size, attention_size
@@ -82,11 +82,11 @@ class AttentionDecoder(nn.Module):
         """Outputs of all steps, the last state, and for each step the weights (B, S) of every head.
 
         Args:
-            decoder_inputs: a tensor (B, I) for each step. With a loop function only their number and the first count.
+            decoder_inputs: a tensor (B, I) for each step. A loop function reads the first only.
             initial_state: as the cell has it, (B, D) in every tensor.
-            attention_states: (B, S, M), what is attended to.
+            attention_states: (B, S, M), the memory.
             loop_function: (y_{t-1}, t) to i_t, from the second step on.
-            initial_state_attention: whether a_0 is read with the initial state, to go on from a state that was kept.
+            initial_state_attention: whether a_0 is the read with the initial state, to continue from a stored state.
             mask: (B, S) bool, True where a position may be attended to. TensorFlow's decoder has none.
 
         Raises:
@@ -99,14 +99,15 @@ class AttentionDecoder(nn.Module):
         attended = attention_states.new_zeros(len(attention_states), self.attention.context_size)
         if initial_state_attention:
             attended, _ = self._attend(memory, state)
-        for t, given in enumerate(decoder_inputs):
-            inputs = given if loop_function is None or t == 0 else loop_function(outputs[-1], t)
+        for t, inputs in enumerate(decoder_inputs):
+            if loop_function is not None and t:
+                inputs = loop_function(outputs[-1], t)
             self._check("loop_function's result" if t and loop_function else f"decoder_inputs[{t}]", inputs, memory)
             x = self.input_layer(torch.cat([inputs, attended], -1))
-            said, state = self.cell(x, state)
+            output, state = self.cell(x, state)
             state = with_tuples(state)
             attended, weights = self._attend(memory, state)
-            outputs.append(self.output_layer(torch.cat([said, attended], -1)))
+            outputs.append(self.output_layer(torch.cat([output, attended], -1)))
             locations.append(weights)
         return outputs, state, locations
 
@@ -122,17 +123,17 @@ class AttentionDecoder(nn.Module):
         | AttnOutputProjection/kernel, AttnOutputProjection/bias | `output_layer` |
         | NAME/… of the cell, as lstm_cell/kernel | `cell`, by its own `from_tensorflow` |
 
-        The order of the query's features is that of the cell's state, so the cell is one of `regard.interop.tfa`, whose
+        The query's features have the order of the cell's state, so the cell must be one of `regard.interop.tfa`, whose
         LSTM has c first.
 
         Raises:
-            UnsupportedError: for a cell that takes no arrays of TensorFlow.
+            UnsupportedError: for a cell without `from_tensorflow`.
             DataError: for arrays that are missing or left over, by their names.
         """
         if not hasattr(self.cell, "from_tensorflow"):
             raise UnsupportedError(
-                f"{type(self.cell).__name__} has no weights of TensorFlow: make the decoder with a cell of "
-                "regard.interop.tfa, as tfa.LSTMCell or tfa.GRUCell."
+                f"{type(self.cell).__name__} has no from_tensorflow: make the decoder with a cell of "
+                "regard.interop.tfa, such as tfa.LSTMCell or tfa.GRUCell."
             )
         heads = range(self.num_heads)
         names = ["kernel", "bias", "AttnOutputProjection/kernel", "AttnOutputProjection/bias"]
@@ -141,10 +142,10 @@ class AttentionDecoder(nn.Module):
         cell = {name.partition("/")[2]: value for name, value in weights.items() if name not in names}
         missing = [name for name in names if name not in weights]
         if missing or "" in cell or not cell:
-            found = ", ".join(name for name in weights if name not in names) or "none"
+            others = ", ".join(name for name in weights if name not in names) or "none"
             raise DataError(
                 f"The arrays of an attention_decoder with {self.num_heads} heads are {', '.join(names)} and those of "
-                f"its cell, as lstm_cell/kernel.\n  missing: {', '.join(missing) or 'none'}\n  others: {found}"
+                f"its cell, as lstm_cell/kernel.\n  missing: {', '.join(missing) or 'none'}\n  others: {others}"
             )
         weights = {name: torch.as_tensor(value) for name, value in weights.items()}
         joined = {name: weights[name] for name in ("kernel", "bias")}
@@ -161,21 +162,21 @@ class AttentionDecoder(nn.Module):
         )
 
     def _attend(self, memory: Memory, state: Any) -> tuple[Float[Tensor, "B HM"], tuple[Float[Tensor, "B S"], ...]]:
-        """The reads of all heads with a state as the query, and the weights of each."""
+        """The reads of all heads and their weights, with a state as the query."""
         query = torch.cat(list(tree.leaves(state)), -1)
         attended, _ = self.attention.step(query, memory, self.attention.initial_state(memory), alignment=True)
         return attended.context, attended.alignment.unbind(1)
 
     def _prepare(self, inputs: Sequence[Tensor], state: Any, attention_states: Tensor, mask: Tensor | None) -> Memory:
-        """The memory, and a check of what else the first step reads."""
+        """The memory; the inputs and the state of the first step are checked."""
         if not len(inputs):
             raise ShapeError("decoder_inputs must have an input (B, I) for each step; got none.")
         memory = self.attention.prepare(attention_states, mask=mask)
-        for number, leaf in enumerate(tree.leaves(state)):
-            if leaf.dim() != 2 or len(leaf) != len(attention_states):
+        for number, part in enumerate(tree.leaves(state)):
+            if part.dim() != 2 or len(part) != len(attention_states):
                 raise ShapeError(
                     "Every tensor of initial_state must be (B, D), with the B of attention_states.\n"
-                    + describe({f"state[{number}]": ("B D", leaf), "attention_states": ("B S M", attention_states)})
+                    + describe({f"state[{number}]": ("B D", part), "attention_states": ("B S M", attention_states)})
                 )
         return memory
 
@@ -188,5 +189,5 @@ class AttentionDecoder(nn.Module):
 
 
 def _total(size: Any) -> int:
-    """The features of all tensors of a state together."""
+    """The number of features of all tensors of a state."""
     return sum(map(_total, size)) if isinstance(size, (tuple, list)) else int(size)

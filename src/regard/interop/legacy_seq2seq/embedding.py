@@ -1,4 +1,4 @@
-"""Decoder and model over ids of `tf.contrib.legacy_seq2seq`, with attention."""
+"""The decoder and the model over ids of `tf.contrib.legacy_seq2seq`, with attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.shapes import Bool, Float, Int, keep_right_padding
 
 
 class EmbeddingAttentionDecoder(nn.Module):
-    """An `AttentionDecoder` whose inputs are ids, and which may be fed the embedding of what it said last.
+    """An `AttentionDecoder` whose inputs are ids, or embeddings of its previous outputs.
 
     Args:
         cell: as in `AttentionDecoder`; its inputs have `embedding_size` features.
@@ -26,14 +26,14 @@ class EmbeddingAttentionDecoder(nn.Module):
         embedding_size: I.
         num_heads: H.
         output_size: O; the width of the cell's output if None.
-        output_projection: a layer from O to N, with which the symbol that is fed back is chosen; outputs are returned
-            without it. TensorFlow's pair (W, B) is the layer with the weight Wᵀ and the bias B. If None, outputs are
-            the logits: O must be N for `feed_previous`.
+        output_projection: a layer from O to N that selects the symbol that is fed back; it is not applied to returned
+            outputs. TensorFlow's pair (W, B) is the layer with the weight Wᵀ and the bias B. If None, outputs are
+            logits: O must be N for `feed_previous`.
         attention_size: M.
 
     Raises:
         UnsupportedError: for an `output_projection` that is no `nn.Linear`.
-        ShapeError: for one with other sizes.
+        ShapeError: for one of other sizes.
 
     >>> decoder = EmbeddingAttentionDecoder(nn.GRUCell(3, 4), 10, 3, output_size=10, attention_size=6)
     >>> ids = [torch.zeros(5, dtype=torch.long)] * 7
@@ -72,13 +72,13 @@ class EmbeddingAttentionDecoder(nn.Module):
         self.output_projection = output_projection
 
     def loop_function(self, update_embedding_for_previous: bool = True) -> LoopFunction:
-        """(an output, t) to the embedding of its most probable symbol.
+        """A function from (an output, t) to the embedding of its most probable symbol.
 
         Args:
-            update_embedding_for_previous: whether gradients reach the embedding through what was fed back.
+            update_embedding_for_previous: whether the embedding of fed-back symbols gets gradients.
 
         Raises:
-            ShapeError: for outputs that are neither logits nor projected to them.
+            ShapeError: for outputs that are no logits, without a projection.
         """
         if self.output_projection is None and self.decoder.output_size != self.num_symbols:
             raise ShapeError(
@@ -104,10 +104,10 @@ class EmbeddingAttentionDecoder(nn.Module):
         *,
         mask: Bool[Tensor, "B S"] | None = None,
     ) -> tuple[list[Float[Tensor, "B O"]], Any, Locations]:
-        """As an `AttentionDecoder`'s, of ids (B,) for each step.
+        """The results of an `AttentionDecoder`, from ids (B,) for each step.
 
         Args:
-            feed_previous: whether the symbol said last is fed, from the second step on, and not `decoder_inputs`.
+            feed_previous: whether the previous output is fed from the second step on, instead of `decoder_inputs`.
             update_embedding_for_previous: as in `loop_function`; read only with `feed_previous`.
         """
         loop = self.loop_function(update_embedding_for_previous) if feed_previous else None
@@ -122,12 +122,12 @@ class EmbeddingAttentionSeq2Seq(nn.Module):
     """An encoder of ids and an `EmbeddingAttentionDecoder` that attends to its outputs and begins with its last state.
 
     Args:
-        cell: of the decoder; the encoder has a copy of it, with weights of its own.
+        cell: of the decoder; the encoder has a copy with its own weights.
         num_encoder_symbols, num_decoder_symbols: symbols of the inputs and of the outputs.
         embedding_size: I, of both embeddings.
         num_heads: H.
         output_projection: as in `EmbeddingAttentionDecoder`; if None, the cell's outputs are mapped to
-            `num_decoder_symbols` before the decoder joins them with what was read, and outputs are logits.
+            `num_decoder_symbols` before they are concatenated with the reads, and outputs are logits.
 
     >>> model = EmbeddingAttentionSeq2Seq(nn.GRUCell(3, 4), 10, 12, 3)
     >>> ids = [torch.zeros(5, dtype=torch.long)] * 7
@@ -188,8 +188,8 @@ class EmbeddingAttentionSeq2Seq(nn.Module):
         Args:
             encoder_inputs: ids (B,) for each of S positions.
             decoder_inputs: ids (B,) for each step.
-            mask: (B, S) bool, right-padded, True at real positions: padding is neither read into the first state nor
-                attended to. TensorFlow's model has none.
+            mask: (B, S) bool, right-padded, True at real positions: padding affects neither the first state nor
+                attention. TensorFlow's model has none.
         """
         attention_states, state = self.encode(encoder_inputs, mask)
         outputs, state, locations = self.decoder(

@@ -1,6 +1,6 @@
 """The functions of `tf.contrib.legacy_seq2seq` with attention, by their names and arguments.
 
-Each takes the module that holds its weights as `scope`: TensorFlow's functions find theirs in a variable scope.
+`scope`, in TensorFlow a variable scope, is the module with the weights.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def attention_decoder(
     *,
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[list[Float[Tensor, "B O"]], Any, Locations]:
-    """`AttentionDecoder`'s pass: outputs, state and locations.
+    """Calls an `AttentionDecoder`: outputs, state and locations.
 
     Args:
         decoder_inputs, initial_state, attention_states, loop_function, initial_state_attention, mask: as there.
-        cell, output_size, num_heads: those that `scope` was made with.
+        cell, output_size, num_heads: those of `scope`.
         dtype: that of the weights, or None.
-        scope: the `AttentionDecoder` that holds the weights.
+        scope: the `AttentionDecoder`.
 
     Raises:
         UnsupportedError: without such a scope.
         ConfigError: for a cell, a size or a type that is not the scope's.
         ShapeError: as there.
     """
-    module = _opened(
+    module = _checked_scope(
         scope,
         AttentionDecoder,
         "AttentionDecoder(cell, output_size, num_heads, input_size=…, attention_size=…)",
@@ -79,19 +79,19 @@ def embedding_attention_decoder(
     *,
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[list[Float[Tensor, "B O"]], Any, Locations]:
-    """`EmbeddingAttentionDecoder`'s pass: outputs, state and locations.
+    """Calls an `EmbeddingAttentionDecoder`: outputs, state and locations.
 
     Args:
         decoder_inputs, initial_state, attention_states, feed_previous, update_embedding_for_previous, mask: as there.
-        cell, num_symbols, embedding_size, num_heads, output_size, output_projection: those that `scope` was made with.
+        cell, num_symbols, embedding_size, num_heads, output_size, output_projection: those of `scope`.
         dtype: that of the weights, or None.
-        scope: the `EmbeddingAttentionDecoder` that holds the weights.
+        scope: the `EmbeddingAttentionDecoder`.
         initial_state_attention: as in `AttentionDecoder`.
 
     Raises: as `attention_decoder`.
     """
     call = "EmbeddingAttentionDecoder(cell, num_symbols, embedding_size, num_heads, …, attention_size=…)"
-    module = _opened(scope, EmbeddingAttentionDecoder, call, dtype)
+    module = _checked_scope(scope, EmbeddingAttentionDecoder, call, dtype)
     inner = module.decoder
     _agree(
         cell=(cell, inner.cell), output_size=(output_size, inner.output_size), num_heads=(num_heads, inner.num_heads)
@@ -126,20 +126,19 @@ def embedding_attention_seq2seq(
     *,
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[list[Float[Tensor, "B N"]], Any, Locations]:
-    """`EmbeddingAttentionSeq2Seq`'s pass: outputs, state and locations.
+    """Calls an `EmbeddingAttentionSeq2Seq`: outputs, state and locations.
 
     Args:
         encoder_inputs, decoder_inputs, feed_previous, mask: as there.
-        cell, num_encoder_symbols, num_decoder_symbols, embedding_size, num_heads, output_projection: those that `scope`
-            was made with.
+        cell, num_encoder_symbols, num_decoder_symbols, embedding_size, num_heads, output_projection: those of `scope`.
         dtype: that of the weights, or None.
-        scope: the `EmbeddingAttentionSeq2Seq` that holds the weights.
+        scope: the `EmbeddingAttentionSeq2Seq`.
         initial_state_attention: as in `AttentionDecoder`.
 
     Raises: as `attention_decoder`.
     """
     call = "EmbeddingAttentionSeq2Seq(cell, num_encoder_symbols, num_decoder_symbols, embedding_size, …)"
-    module = _opened(scope, EmbeddingAttentionSeq2Seq, call, dtype)
+    module = _checked_scope(scope, EmbeddingAttentionSeq2Seq, call, dtype)
     symbols, decoder = module.encoder_embedding.num_embeddings, module.decoder
     used: Any = decoder.decoder.cell
     used = used.cell if module.is_projected else used
@@ -154,12 +153,12 @@ def embedding_attention_seq2seq(
     return result
 
 
-def _opened(scope: object, kind: type[ModuleT], call: str, dtype: torch.dtype | None) -> ModuleT:
-    """The scope, if it is a module of the kind with weights of the type."""
+def _checked_scope(scope: object, kind: type[ModuleT], call: str, dtype: torch.dtype | None) -> ModuleT:
+    """The scope, which must be a module of this kind with weights of this type."""
     if not isinstance(scope, kind):
         raise UnsupportedError(
-            f"scope must be the {kind.__name__} that holds the weights; got {scope!r:.60}.\n"
-            f"  Make it once, scope = {call}, and give it to every call: weights are a module's here, not a graph's."
+            f"scope must be the {kind.__name__} with the weights; got {scope!r:.60}.\n"
+            f"  Make it once, scope = {call}, and give it to every call: here a module has the weights, not a graph."
         )
     weights = next(scope.parameters()).dtype
     if dtype not in (None, weights):
@@ -168,8 +167,8 @@ def _opened(scope: object, kind: type[ModuleT], call: str, dtype: torch.dtype | 
 
 
 def _agree(**pairs: tuple[Any, Any]) -> None:
-    """Refuses an argument that is another than the scope was made with; None agrees with everything."""
-    for name, (given, made) in pairs.items():
-        given, made = (value.cell if isinstance(value, TorchCell) else value for value in (given, made))
-        if given is not None and given is not made and not (isinstance(given, int) and given == made):
-            raise ConfigError(f"{name} is {given!r:.60}, and scope was made with {made!r:.60}.")
+    """Refuses arguments that differ from those of the scope; None agrees with everything."""
+    for name, pair in pairs.items():
+        value, expected = (each.cell if isinstance(each, TorchCell) else each for each in pair)
+        if value is not None and value is not expected and not (isinstance(value, int) and value == expected):
+            raise ConfigError(f"{name} is {value!r:.60}, but scope has {expected!r:.60}.")
