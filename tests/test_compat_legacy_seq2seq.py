@@ -208,7 +208,7 @@ def test_arguments_that_do_not_fit_are_refused(change, error, text):
 
 
 def test_a_decoder_without_heads_or_cell_is_refused():
-    with pytest.raises(ConfigError, match="less than 1 head"):
+    with pytest.raises(ConfigError, match="it must be 1 or more"):
         make(num_heads=0)
     with pytest.raises(UnsupportedError, match="must be a cell"):
         AttentionDecoder(nn.Linear(3, 4), input_size=I, attention_size=M)

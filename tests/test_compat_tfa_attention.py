@@ -241,7 +241,7 @@ def test_modules_take_the_place_of_the_projections():
     energies = energies.masked_fill(torch.arange(6) >= LENGTHS[:, None], -math.inf)
     torch.testing.assert_close(found, energies.softmax(-1))
     assert {id(projection.weight), id(keys.weight)} <= {id(parameter) for parameter in made.parameters()}
-    with pytest.raises(UnsupportedError, match="cannot hold the module query_layer"):
+    with pytest.raises(UnsupportedError, match="cannot contain query_layer"):
         made.get_config()
     doubled = tfa.LuongAttention(4, source(), LENGTHS, memory_layer=nn.Linear(7, 4, bias=False))
     assert alignments_of(doubled).shape == (3, 6)
@@ -311,7 +311,7 @@ def test_a_subclass_normalises_by_the_alignment_of_the_mechanism():
 def test_wrong_options_of_monotonic_attention_are_refused():
     with pytest.raises(UnsupportedError, match="mode='soft' must be one of 'recursive', 'parallel', 'hard'"):
         tfa.LuongMonotonicAttention(4, mode="soft")
-    with pytest.raises(UnsupportedError, match="a reader never stops at padding"):
+    with pytest.raises(UnsupportedError, match="monotonic attention never stops at padding"):
         tfa.BahdanauMonotonicAttention(4, score_mask_value=0.0)
 
 
@@ -793,7 +793,7 @@ def test_lengths_memory_inputs_and_states_of_different_batches_are_errors():
         with pytest.raises(ShapeError, match=r"inputs of a step must be numbers \(R, F\)"):
             wrapper(wrong, wrapper.zero_state(3))
     reader = tfa.LuongMonotonicAttention(4, source(), LENGTHS)
-    with pytest.raises(ShapeError, match=r"alignment \(R=3, S=6\) of the step before; got \(3, 2\)"):
+    with pytest.raises(ShapeError, match=r"previous alignment \(R=3, S=6\); got \(3, 2\)"):
         reader([QUERY, torch.zeros(3, 2)])
 
 

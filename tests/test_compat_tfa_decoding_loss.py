@@ -82,7 +82,7 @@ def test_averages_and_sums_of_one_axis_or_in_an_ambiguous_order_are_refused(flag
         ({"targets": torch.zeros(2, 3)}, ShapeError, "whole numbers, ids"),
         ({"weights": torch.ones(2)}, ShapeError, r"weights must be \(B, T\)"),
         ({"targets": torch.full((2, 3), 4)}, DataError, r"targets\[0, 0\] is 4, which is none of the N=4 ids"),
-        ({"targets": torch.full((2, 3), -1)}, DataError, "Padding needs an id too"),
+        ({"targets": torch.full((2, 3), -1)}, DataError, "Padding also needs an id"),
     ],
     ids=str,
 )

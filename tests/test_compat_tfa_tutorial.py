@@ -227,7 +227,7 @@ def test_a_memory_that_came_first_leaves_the_kernels_of_a_mechanism_without_a_la
         luong.load_state_dict(luong.from_tensorflow({name: kernel}))
         assert torch.equal(luong.memory_layer.weight.T, kernel)
     both = {"BahdanauAttention/attention_v": torch.rand(2), "a/kernel": torch.rand(3, 2), "b/kernel": torch.rand(3, 2)}
-    with pytest.raises(DataError, match=r"Nothing tells which of a/kernel and b/kernel projects queries"):
+    with pytest.raises(DataError, match=r"a/kernel and b/kernel could each be the projection of queries"):
         tfa.BahdanauAttention(2).from_tensorflow(both)
 
 

@@ -283,7 +283,7 @@ def changed(origin, *, remove=(), rename=None, resize=None, add=None, facts=None
         ({"facts": {"decoder.output_attention": "no"}}, UnsupportedError, "decoder.output_attention is 'no'"),
         ({"facts": {"decoder.attention.scale": "no"}}, UnsupportedError, "decoder.attention.scale is 'no'"),
         ({"facts": {"target.begin": "<go>"}}, DataError, "target.begin is '<go>', which is none of the 8 symbols"),
-        ({"facts": {"target.end": None}}, DataError, "target.end: say with which symbol an output ends"),
+        ({"facts": {"target.end": None}}, DataError, "target.end is missing"),
         ({"facts": {"source.symbols": ["a", "a"]}}, DataError, "has a symbol twice"),
         ({"facts": {"source.symbols": {"a": 1}}}, DataError, "source.symbols: expected a list of texts"),
     ],
@@ -301,7 +301,7 @@ def test_a_symbol_that_may_begin_inputs_is_asked_about(tmp_path):
     for name, token in (("begin", "<s>"), ("end", "</s>")):
         lacking = {**values, "source": {key: value for key, value in values["source"].items() if key != name}}
         (tmp_path / "model.json").write_text(json.dumps(lacking))
-        with pytest.raises(DataError, match=rf"source\.{name} is not said.*'{token}'.*{name}: null if none does"):
+        with pytest.raises(DataError, match=rf"source\.{name} is missing.*'{token}'.*{name}: null if none does"):
             TensorFlowAddons().read(origin)
     values["source"]["begin"] = "<s>"
     (tmp_path / "model.json").write_text(json.dumps(values))
@@ -323,7 +323,7 @@ def test_biases_may_be_missing(tmp_path):
 def test_facts_stand_beside_the_arrays(tmp_path):
     origin, _ = made(tmp_path)
     (tmp_path / "model.json").rename(tmp_path / "facts.yaml")
-    with pytest.raises(DataError, match="no array says what the model is"):
+    with pytest.raises(DataError, match="the file of facts is missing"):
         TensorFlowAddons().read(origin)
     assert TensorFlowAddons().read(Origin(origin.path, {"facts": tmp_path / "facts.yaml"})).model.num_parameters > 0
     (tmp_path / "symbols.txt").write_text("".join(f"{symbol}\n" for symbol in SYMBOLS))

@@ -82,7 +82,7 @@ class AttentionDecoder(nn.Module):
         """Outputs of all steps, the last state, and for each step the weights (B, S) of every head.
 
         Args:
-            decoder_inputs: a tensor (B, I) for each step. A loop function reads the first only.
+            decoder_inputs: a tensor (B, I) for each step. With a loop function their number and the first matter.
             initial_state: as the cell has it, (B, D) in every tensor.
             attention_states: (B, S, M), the memory.
             loop_function: (y_{t-1}, t) to i_t, from the second step on.

@@ -1,11 +1,11 @@
 """`tfa.seq2seq` of tensorflow-addons 0.23, and `tf.contrib.seq2seq` and `tf.nn` of TensorFlow 1 as used with it, on
-tensors of torch: the same names, the same arguments in the same order, the same numbers.
+tensors of torch: the same names, the same arguments in the same order, the same results.
 
-Cells are those of TensorFlow 1 by their own names, and Keras' with that word before it. Sizes of inputs may be left
-out, as there: weights then get their values in the first call, when a state dict is loaded, or as soon as the sizes are
-known from the memory and the cell. They are parameters from the beginning, so an optimiser may be made before that
-(torch's, except Adagrad and Muon, which read shapes at once and raise an error). Give `input_size` (`query_size` and
-`memory_size` of mechanisms) to have the values at once.
+Cells of TensorFlow 1 have their names, those of Keras the prefix Keras. Sizes of inputs may be omitted, as in the
+originals: weights then get their values in the first call, when a state dict is loaded, or as soon as memory and cell
+determine the sizes. They are parameters from the beginning, so an optimiser may be made before that (torch's, except
+Adagrad and Muon, which read shapes at once and raise an error). With `input_size` (`query_size` and `memory_size` of
+mechanisms) they have values at once.
 """
 
 from regard.interop.tfa.cells.contract import LSTMStateTuple, RNNCell, TorchCell

@@ -1,4 +1,4 @@
-"""Models of tensorflow-addons' seq2seq, of arrays by name."""
+"""Converts models of tensorflow-addons' seq2seq from arrays by name."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ KEYS: Mapping[str, Sequence[str]] = {
     ),
     "decoder.attention": ("kind", "scale", "normalize", "probability_fn", "mode", "sigmoid_noise"),
 }
-"""What a file of facts may say, by section."""
+"""The keys of a file of facts, by section."""
 KINDS = {
     "luong": ("scale", "probability_fn"),
     "bahdanau": ("normalize", "probability_fn"),
     "luong_monotonic": ("scale", "mode", "sigmoid_noise"),
     "bahdanau_monotonic": ("normalize", "mode", "sigmoid_noise"),
 }
-"""Mechanisms, and the arguments of their constructors that change what they compute."""
+"""Mechanisms, and the arguments of their constructors that affect results."""
 
 
 class TensorFlowAddons(AbstractKind):
-    """Arrays by name, `.npz`, as `model.get_weights()` or a checkpoint reader gives them, with facts beside them.
+    """Arrays by name, `.npz`, from `model.get_weights()` or a checkpoint reader, with a file of facts.
 
-    A model is an embedding, recurrent layers and `AttentionWrapper` around a cell, with an output layer; the facts say
-    what no array does, and which array is which. Symbols stand between blanks.
+    A model has an embedding, recurrent layers, an `AttentionWrapper` around a cell, and an output layer. The facts
+    contain its options and the roles of its arrays. Texts are symbols between blanks.
     """
 
     summary = "tensorflow-addons' seq2seq (.npz, and facts in .json or .yaml): encoder, AttentionWrapper, output layer"
     files: ClassVar[Mapping[str, str]] = {
-        "facts": "what no array says, in JSON or YAML; if it is not given, FILE with .json or .yaml at its end"
+        "facts": "the options of the model, in JSON or YAML; by default FILE with the ending .json or .yaml"
     }
 
     def read(self, origin: Origin) -> Converted:
@@ -64,9 +64,7 @@ class TensorFlowAddons(AbstractKind):
         decoder = facts.section("decoder")
         for key, consequence in (("beam_width", "a beam of 5"), ("maximum_iterations", "decoding.max_length_ratio")):
             if decoder.get(key) is None:
-                network.notes.append(
-                    f"decoder.{key} is not among the facts; outputs are searched for with {consequence}."
-                )
+                network.notes.append(f"decoder.{key} is not among the facts; the search has {consequence}.")
         decoding: dict[str, Any] = {
             "beam": decoder.get("beam_width", 5),
             "keep_finished": True,
@@ -96,10 +94,10 @@ class TensorFlowAddons(AbstractKind):
 
 
 class ModelFacts:
-    """What a file says of a model, by section.
+    """The facts about a model, by section.
 
     Raises:
-        DataError: for a key that nothing reads.
+        DataError: for an unknown key.
     """
 
     def __init__(self, values: Mapping[str, Any], path: Path) -> None:
@@ -110,7 +108,7 @@ class ModelFacts:
                     raise DataError(f"{path}: {section or 'facts'}: there is no {key!r}; {suggestion(str(key), known)}")
 
     def section(self, name: str) -> Mapping[str, Any]:
-        """A section; empty if there is none."""
+        """A section; empty if it is missing."""
         values: Any = self.values
         for part in filter(None, name.split(".")):
             values = mapping(values.get(part) or {}, self.path, f"{name} with keys")
@@ -121,7 +119,7 @@ class ModelFacts:
         return self.section(section).get(key, default)
 
     def choose(self, section: str, key: str, accepted: Sequence[Any], default: Any = None) -> Any:
-        """A value of a section, one of those that can be expressed."""
+        """A value of a section, which must be one of the accepted ones."""
         value = self.get(section, key, default)
         if value not in accepted:
             choices = " or ".join(map(repr, accepted))
@@ -130,7 +128,7 @@ class ModelFacts:
 
 
 class Network:
-    """The parts of a model, their sizes, and their weights."""
+    """The parts, sizes and weights of a model."""
 
     def __init__(self, arrays: NamedArrays, facts: ModelFacts) -> None:
         self.arrays, self.facts = arrays, facts
@@ -153,13 +151,13 @@ class Network:
         for key in ("scale", "normalize"):
             facts.choose("decoder.attention", key, (True, False), False)
         self.has_layer = "attention_layer.kernel" in arrays
-        self.says_attention = facts.choose("decoder", "output_attention", (True, False), True)
+        self.outputs_attention = facts.choose("decoder", "output_attention", (True, False), True)
         self.activation = facts.choose("decoder", "attention_activation", ("linear", "tanh"), "linear")
         self.layer_size = arrays.matrix_shape("attention_layer.kernel", "D + M, A")[1] if self.has_layer else None
 
     @property
     def fed_size(self) -> int:
-        """The features of what is fed back: the attention layer's output, or the context."""
+        """The size of the fed-back vector: the attention layer's output, or the context."""
         return self.memory_size if self.layer_size is None else self.layer_size
 
     def section(self) -> dict[str, Any]:
@@ -180,7 +178,7 @@ class Network:
             "input_feeding": True,
             "readout": self.activation if self.has_layer else "context",
         }
-        if not self.says_attention:
+        if not self.outputs_attention:
             decoder |= {"readout": "state", "input_feeding": self.activation if self.has_layer else "context"}
         if self.has_layer:
             decoder |= {"layer_size": self.layer_size, "layer_bias": "attention_layer.bias" in self.arrays}
@@ -192,7 +190,7 @@ class Network:
         }
 
     def _recipe(self) -> dict[str, Any]:
-        """The mechanism, as our recipes have it."""
+        """The section `attention`."""
         options = self.facts.section("decoder.attention")
         recipe: dict[str, Any] = {}
         if self.kind.startswith("bahdanau"):
@@ -210,11 +208,11 @@ class Network:
         if mode == "parallel":
             recipe["like"] = "tfa_parallel"
         if recipe["noise"]:
-            self.notes.append("Noise on the energies is added in training only; the original adds it always.")
+            self.notes.append("Noise on the energies is added only in training; the original always adds it.")
         return {"recipe": "monotonic", **recipe, "score": "additive" if "size" in recipe else "general"}
 
     def weights(self, source: Symbols, target: Symbols) -> dict[str, Tensor]:
-        """The weights by our names; of symbols, in our order."""
+        """The weights by our names, with rows of symbols in our order."""
         take = self.arrays.take
         weights: dict[str, Tensor] = {}
         for side, symbols in (("encoder", source), ("decoder", target)):
@@ -238,7 +236,7 @@ class Network:
             weights["decoder.readout.weight"] = kernel.t()
             if (bias := take("attention_layer.bias", (layer_size,), "A", optional=True)) is not None:
                 weights["decoder.readout.bias"] = bias
-        read = self.fed_size if self.says_attention else size
+        read = self.fed_size if self.outputs_attention else size
         wide = target.count
         weights["decoder.head.projection.weight"] = target.rows(take("output.kernel", (read, wide), "D, N").t())
         weights["decoder.head.projection.bias"] = target.biases(take("output.bias", (wide,), "N", optional=True))
@@ -273,25 +271,25 @@ class Network:
 def _symbols(facts: ModelFacts, side: str) -> Symbols:
     """A vocabulary.
 
-    The symbols of padding and beginning of a target may be said, as there; so they are ordinary symbols, and what an
-    output begins with is a copy of the latter.
+    Targets may contain their padding and begin symbols, as in the original. So these are ordinary symbols, and our begin
+    symbol is a copy of theirs.
     """
     tokens = facts.get(side, "symbols")
     if isinstance(tokens, str):
         tokens = read_lines(facts.path.parent / tokens)
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise DataError(
-            f"{facts.path}: {side}.symbols: expected a list of texts, or the name of a file with a line each."
+            f"{facts.path}: {side}.symbols: expected a list of texts, or the name of a file with one per line."
         )
     places = {token: number for number, token in enumerate(tokens)}
     if len(places) < len(tokens):
-        raise DataError(f"{facts.path}: {side}.symbols has a symbol twice, so that ids do not follow from symbols.")
+        raise DataError(f"{facts.path}: {side}.symbols has a symbol twice; ids must follow from symbols.")
     for name in ("begin", "end"):
         token = facts.get("target", name)
         if side == "source" and name not in facts.section("source") and token in places:
             raise DataError(
-                f"{facts.path}: source.{name} is not said, and the source has the symbol {token!r}, with which targets "
-                f"{name}. Say {name}: {token!r} if every input {name}s with it, or {name}: null if none does."
+                f"{facts.path}: source.{name} is missing, and the source has the symbol {token!r}, with which targets "
+                f"{name}. Set {name}: {token!r} if every input {name}s with it, or {name}: null if none does."
             )
     numbers = []
     for name in ("padding", "begin", "end", "unknown"):
@@ -299,7 +297,7 @@ def _symbols(facts: ModelFacts, side: str) -> Symbols:
         if token is not None and token not in places:
             raise DataError(f"{facts.path}: {side}.{name} is {token!r}, which is none of the {len(tokens):,} symbols.")
         if token is None and side == "target" and name in ("begin", "end"):
-            raise DataError(f"{facts.path}: target.{name}: say with which symbol an output {name}s.")
+            raise DataError(f"{facts.path}: target.{name} is missing: the symbol with which an output {name}s.")
         numbers.append(-1 if token is None else places[token])
     special = numbers[2:] if side == "target" else numbers
     others = [token for number, token in enumerate(tokens) if number not in special]
@@ -307,11 +305,11 @@ def _symbols(facts: ModelFacts, side: str) -> Symbols:
 
 
 def _beside(path: Path) -> Path:
-    """The file of facts beside the arrays."""
-    found = [path.with_suffix(end) for end in (".json", ".yaml", ".yml") if path.with_suffix(end).is_file()]
-    if not found:
+    """The file of facts next to the arrays."""
+    files = [path.with_suffix(end) for end in (".json", ".yaml", ".yml") if path.with_suffix(end).is_file()]
+    if not files:
         raise DataError(
-            f"{path}: no array says what the model is. Put {path.stem}.json or {path.stem}.yaml beside it, or give "
+            f"{path}: the file of facts is missing. Put {path.stem}.json or {path.stem}.yaml next to it, or give "
             "--file facts=FILE; docs/converting.md has an example."
         )
-    return found[0]
+    return files[0]

@@ -31,9 +31,9 @@ class KerasRNN(FromTensorflow):
         cell: a cell, or a list of cells one above the other.
         return_sequences: whether the outputs of all steps are returned and not the last one.
         return_state: whether the last state is returned, too.
-        go_backwards: whether steps are taken, and outputs are ordered, from the last position to the first.
-        dropout: the probability with which a feature of the inputs is dropped in training, in all steps of a sequence.
-        stateful: only False: give the last state as `initial_state`.
+        go_backwards: whether steps and outputs go from the last position to the first.
+        dropout: the probability that a feature of the inputs is dropped in all steps of a sequence, in training.
+        stateful: only False; give the last state as `initial_state`.
         unroll, time_major: without effect, and only False.
         name: kept, without effect.
 
@@ -63,7 +63,7 @@ class KerasRNN(FromTensorflow):
             if value:
                 raise UnsupportedError(f"{option}=True: leave it out, and {advice}.")
         if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout={dropout} is a probability: give a number from 0 to below 1.")
+            raise ConfigError(f"dropout={dropout} must be a probability from 0 to below 1.")
         self.cell: Any = MultiRNNCell(cell) if isinstance(cell, (list, tuple)) else as_cell(cell)
         self.return_sequences, self.return_state, self.go_backwards = return_sequences, return_state, go_backwards
         self.dropout, self.unroll, self.name = dropout, unroll, name
@@ -86,8 +86,8 @@ class KerasRNN(FromTensorflow):
 
         Args:
             initial_state: [h, c] of an LSTM, h or [h] of a GRU, a state for each cell of a stack; zeros if None.
-            mask: True at real steps. At the others state and output stay as they were; zeros before the first.
-            training: whether inputs are dropped; as `train()` and `eval()` say if None.
+            mask: True at real steps. At the others the previous state and output are repeated; zeros before the first.
+            training: whether dropout applies; the module's mode if None.
 
         Raises:
             ShapeError: for inputs that are not (B, T, F), no steps, or another mask.
@@ -122,17 +122,17 @@ class KerasRNN(FromTensorflow):
         result = torch.stack(outputs, 1) if self.return_sequences else outputs[-1]
         if not self.return_state:
             return result
-        is_parts = isinstance(state, tuple) and not hasattr(state, "_fields")
-        return (result, *(state if is_parts else (state,)))
+        has_parts = isinstance(state, tuple) and not hasattr(state, "_fields")
+        return (result, *(state if has_parts else (state,)))
 
-    def _first_state(self, given: Any, inputs: Tensor) -> Tree:
-        given = with_tuples(given)
-        if given is None:
-            first = initial_state(self.cell, len(inputs), inputs.dtype)
-            return tree.map(lambda leaf: leaf.to(inputs.device), first)
-        if isinstance(self.cell.state_size, int) and isinstance(given, tuple) and len(given) == 1:
-            return given[0]
-        return given
+    def _first_state(self, state: Any, inputs: Tensor) -> Tree:
+        state = with_tuples(state)
+        if state is None:
+            zeros = initial_state(self.cell, len(inputs), inputs.dtype)
+            return tree.map(lambda part: part.to(inputs.device), zeros)
+        if isinstance(self.cell.state_size, int) and isinstance(state, tuple) and len(state) == 1:
+            return state[0]
+        return state
 
 
 OPTIONS = signature(KerasRNN).parameters.keys() - {"cell"}
@@ -142,9 +142,9 @@ class AbstractLayer(KerasRNN):
     """A layer that makes its cell.
 
     Args:
-        arguments: those of the cell, but for `dropout` and `name`.
+        arguments: those of the cell, except `dropout` and `name`.
         implementation: without effect.
-        options: of the layer and of the cell, by their names.
+        options: of the layer and of the cell.
     """
 
     cell_type: type[KerasLSTMCell | KerasGRUCell]
@@ -193,9 +193,8 @@ class Bidirectional(FromTensorflow):
     """A recurrent layer over sequences in both directions, as `tf.keras.layers.Bidirectional`.
 
     Args:
-        merge_mode: how the outputs of both are joined; None for a tuple of both.
-        backward_layer: the other one, which goes backwards; a copy of the forward layer with weights of its own if
-            None.
+        merge_mode: how the outputs of both are combined; None for a tuple of both.
+        backward_layer: the layer that goes backwards; a copy of the forward layer with its own weights if None.
         name: kept, without effect.
 
     >>> encoder = Bidirectional(KerasGRU(4, return_sequences=True, return_state=True))
@@ -213,9 +212,9 @@ class Bidirectional(FromTensorflow):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        for given in (layer, *([] if backward_layer is None else [backward_layer])):
-            if not isinstance(given, KerasRNN):
-                raise UnsupportedError(f"layer must be a KerasLSTM, KerasGRU or KerasRNN; got {type(given).__name__}.")
+        for each in (layer, *([] if backward_layer is None else [backward_layer])):
+            if not isinstance(each, KerasRNN):
+                raise UnsupportedError(f"layer must be a KerasLSTM, KerasGRU or KerasRNN; got {type(each).__name__}.")
         if merge_mode not in MERGES and merge_mode is not None:
             raise ConfigError(f"merge_mode={merge_mode!r} must be one of {', '.join(MERGES)}, or None.")
         if backward_layer is None:
@@ -223,9 +222,9 @@ class Bidirectional(FromTensorflow):
             backward_layer.go_backwards = not layer.go_backwards
             _draw_again(backward_layer)
         if layer is backward_layer:
-            raise UnsupportedError("layer and backward_layer are one object: make two, or leave backward_layer out.")
+            raise UnsupportedError("layer and backward_layer are the same object: make two, or omit backward_layer.")
         if layer.go_backwards == backward_layer.go_backwards:
-            raise UnsupportedError("Both layers go in one direction: give go_backwards=True to backward_layer.")
+            raise UnsupportedError("Both layers go in the same direction: give go_backwards=True to backward_layer.")
         for option in ("return_sequences", "return_state"):
             if getattr(layer, option) != getattr(backward_layer, option):
                 raise UnsupportedError(f"{option} differs between layer and backward_layer: give both the same.")
@@ -233,12 +232,12 @@ class Bidirectional(FromTensorflow):
         self.merge_mode, self.name = merge_mode, name
 
     def array_names(self) -> list[str]:
-        """Those of the forward layer, then of the other."""
+        """Those of the forward layer, then of the backward layer."""
         parts = ("forward_layer", self.forward_layer), ("backward_layer", self.backward_layer)
         return [f"{role}/{name}" for role, part in parts for name in part.array_names()]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """Of each layer the arrays in its scope, whose name begins with its direction."""
+        """For each layer the arrays in its scope, whose name begins with the direction."""
 
         def goes(direction: str, array: Array) -> bool:
             return any(part.startswith(f"{direction}_") for part in array.path[:-1])
@@ -254,12 +253,12 @@ class Bidirectional(FromTensorflow):
         mask: Bool[Tensor, "B T"] | None = None,
         training: bool | None = None,
     ) -> Any:
-        """The joined outputs, in the order of the inputs; with `return_state` a tuple of them, the tensors of the
-        forward layer's last state, and those of the other's.
+        """The combined outputs, in the order of the inputs; with `return_state` a tuple of them and the tensors of the
+        last states of the forward and of the backward layer.
 
         Args:
-            initial_state: the states of both, one behind the other: [h, c, h, c] of LSTMs; zeros if None.
-            mask: as in `KerasRNN`; the sequences of outputs are 0 where it is False.
+            initial_state: the states of both in one list, such as [h, c, h, c] of LSTMs; zeros if None.
+            mask: as in `KerasRNN`; sequences of outputs are 0 where it is False.
             training: as in `KerasRNN`.
         """
         first: list[Any] = [None, None]
@@ -273,36 +272,36 @@ class Bidirectional(FromTensorflow):
                 )
             first = [states[:half], states[half:]]
         layers = self.forward_layer, self.backward_layer
-        ahead, back = (layer(inputs, state, mask, training) for layer, state in zip(layers, first, strict=True))
+        forward, backward = (layer(inputs, state, mask, training) for layer, state in zip(layers, first, strict=True))
         states = []
         if self.forward_layer.return_state:
-            (ahead, *of_ahead), (back, *of_back) = ahead, back
-            states = [*of_ahead, *of_back]
+            (forward, *last_forward), (backward, *last_backward) = forward, backward
+            states = [*last_forward, *last_backward]
         if self.forward_layer.return_sequences:
-            ahead, back = (
+            forward, backward = (
                 outputs.flip(1) if layer.go_backwards else outputs
-                for outputs, layer in zip((ahead, back), layers, strict=True)
+                for outputs, layer in zip((forward, backward), layers, strict=True)
             )
             if mask is not None:
-                over = ~torch.as_tensor(mask, device=ahead.device)[..., None]
-                ahead, back = ahead.masked_fill(over, 0), back.masked_fill(over, 0)
-        outputs = (ahead, back) if self.merge_mode is None else MERGES[self.merge_mode](ahead, back)
+                padding = ~torch.as_tensor(mask, device=forward.device)[..., None]
+                forward, backward = forward.masked_fill(padding, 0), backward.masked_fill(padding, 0)
+        outputs = (forward, backward) if self.merge_mode is None else MERGES[self.merge_mode](forward, backward)
         if not states:
             return outputs
         return (*outputs, *states) if self.merge_mode is None else (outputs, *states)
 
 
 MERGES: dict[str, Any] = {
-    "concat": lambda ahead, back: torch.cat([ahead, back], -1),
-    "sum": lambda ahead, back: ahead + back,
-    "mul": lambda ahead, back: ahead * back,
-    "ave": lambda ahead, back: (ahead + back) / 2,
+    "concat": lambda forward, backward: torch.cat([forward, backward], -1),
+    "sum": lambda forward, backward: forward + backward,
+    "mul": lambda forward, backward: forward * backward,
+    "ave": lambda forward, backward: (forward + backward) / 2,
 }
-"""How outputs of both directions are joined."""
+"""Combinations of the outputs of both directions."""
 
 
 def _draw_again(layer: nn.Module) -> None:
-    """Draws the weights of a copy anew, where they have values."""
+    """Draws the weights of a copy again, if they have values."""
     for part in layer.modules():
         if isinstance(part, DeferredModule) and part.built:
             with torch.no_grad():

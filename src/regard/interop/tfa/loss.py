@@ -1,4 +1,4 @@
-"""The weighted cross-entropy of sequences of logits, in every reduction of the original."""
+"""The weighted cross-entropy of sequences of logits, with all reductions of the original."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def sequence_loss(
 ) -> Tensor:
     """Cross-entropy times weights, reduced over steps, sentences, both or neither.
 
-    An average divides the sum over an axis by that of the weights, a sum divides it by the number of weights that are
-    not 0 (so it is no sum), and what would be 0 / 0 is 0.
+    An average divides the sum over an axis by that of the weights. A "sum" divides it by the number of weights other
+    than 0, as in the original. 0 / 0 is 0.
 
     Args:
         logits: (B, T, N).
@@ -36,8 +36,8 @@ def sequence_loss(
         weights: (B, T), 0 at padding.
         average_across_timesteps, average_across_batch: which axes are averaged.
         sum_over_timesteps, sum_over_batch: which are summed.
-        softmax_loss_function: from `labels` and `logits`, by name, to losses (B T,) in place of the cross-entropy. It
-            gets logits (B T, N) and labels (B T,), or (B T, N) of distributions, which the original flattens wholly.
+        softmax_loss_function: from `labels` and `logits`, by name, to losses (B T,) instead of the cross-entropy. It
+            gets logits (B T, N) and labels (B T,), or (B T, N) of distributions, which the original flattens.
         name: without effect.
 
     Returns:
@@ -45,7 +45,7 @@ def sequence_loss(
 
     Raises:
         ShapeError: for logits, targets or weights of other shapes.
-        DataError: for a target that is no id of the N.
+        DataError: for a target that is none of the N ids.
         ConfigError: for an average and a sum over one axis, or an average over one and a sum over the other.
 
     >>> logits = torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]).log()
@@ -99,7 +99,7 @@ class SequenceLoss(nn.Module):
         """The loss.
 
         Args:
-            sample_weight: the weights; all 1 if None, which the original fails at.
+            sample_weight: the weights; all 1 if None, where the original fails.
         """
         y_pred = tensors(y_pred)
         return sequence_loss(
@@ -146,7 +146,7 @@ def _check(logits: Tensor, targets: Tensor, weights: Tensor) -> None:
             b, t = wrong.nonzero()[0].tolist()
             raise DataError(
                 f"targets[{b}, {t}] is {int(targets[b, t])}, which is none of the N={logits.shape[2]} ids. Padding "
-                "needs an id too; its weight is 0."
+                "also needs an id, with weight 0."
             )
 
 

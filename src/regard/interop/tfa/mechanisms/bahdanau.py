@@ -19,14 +19,14 @@ from regard.interop.tfa.mechanisms.monotonic import AbstractMonotonicAttention, 
 class BahdanauAttention(ComposedAttention):
     """Additive attention, e_j = vᵀ tanh(W q + U h_j), or with `normalize` e_j = g · vᵀ/‖v‖ tanh(W q + U h_j + b).
 
-    Its numbers are those of `regard.attention.bahdanau`, which is in `mechanism`; `mechanism.score` has W
-    (`query_projection`, the transpose of query_layer's kernel; its bias is attention_b), U (`key_projection`, of
-    memory_layer's), `v` (1, units) (attention_v) and `gain` (1, 1) (attention_g).
+    It is `regard.attention.bahdanau`, as `mechanism`; `mechanism.score` has W (`query_projection`, the transpose of
+    query_layer's kernel; its bias is attention_b), U (`key_projection`, of memory_layer's), `v` (1, units)
+    (attention_v) and `gain` (1, 1) (attention_g).
 
     Args:
         units: the width of the hidden layer.
-        memory: (R, S, M) to attend to; it can be given later, by `setup_memory`.
-        memory_sequence_length: (R,), how many positions of the memory are real.
+        memory: (R, S, M); or later, by `setup_memory`.
+        memory_sequence_length: (R,), the number of real positions.
         normalize: weight normalisation of v, with a bias.
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         kernel_initializer: of v: a name of Keras, or a function that fills a tensor.
@@ -81,15 +81,15 @@ class BahdanauAttention(ComposedAttention):
 
 
 class BahdanauMonotonicAttention(AbstractMonotonicAttention):
-    """A reader that goes from left to right, whose energies are those of `BahdanauAttention`, plus a learned bias.
+    """Monotonic attention with the energies of `BahdanauAttention` plus a learned bias.
 
-    Its numbers are those of `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other
-    weights are those of `BahdanauAttention`.
+    It is `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other weights are those
+    of `BahdanauAttention`.
 
     Args:
         units, memory, memory_sequence_length, normalize, kernel_initializer, dtype, name: as in `BahdanauAttention`.
-        sigmoid_noise: the standard deviation of normal noise on the energies. It is added in training only (`train()`
-            and `eval()` decide); the original adds it always.
+        sigmoid_noise: the standard deviation of normal noise on the energies, added only in training mode; the original
+            always adds it.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
         options: as in `BahdanauAttention`; score_mask_value is None or −∞: padding is never chosen.
@@ -137,6 +137,6 @@ class BahdanauMonotonicAttention(AbstractMonotonicAttention):
 
 
 def fill_vector(mechanism: Mechanism, wanted: Initialiser) -> None:
-    """Initialises v, which is a vector of `units` numbers for the initialiser, as in the original."""
+    """Initialises v, as a vector (units,) like the original's."""
     score: Any = mechanism.score
     fill(score.v[0], wanted)

@@ -1,4 +1,4 @@
-"""Mechanisms that are composed of the parts of `regard.attention`."""
+"""The base of mechanisms that are composed of the parts of `regard.attention`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from regard.shapes import Bool, Float, describe
 
 
 class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
-    """A mechanism of the old calls whose numbers are those of a `Mechanism`, which is in `mechanism`.
+    """A mechanism with the calls of the original that is computed by a `Mechanism`, its `mechanism`.
 
     The weights get their values when the widths of memory and query are known: from `memory_size` and `query_size`,
-    from the memory and the cell of the wrapper, from a state dict, or from the first query. The keys are computed anew
-    when the weights have changed, by a step of an optimiser or by loading.
+    from the memory and the cell of the wrapper, from a state dict, or from the first query. The keys are computed again
+    after a change of the weights, by a step of an optimiser or by loading.
 
     Args:
         units: the width of keys and projected queries.
@@ -51,7 +51,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     is_monotonic = False
     projects_query = True
-    """Whether queries are projected; if not, they must have `units` features."""
+    """Whether queries are projected; otherwise they must have `units` features."""
     _query_size: int | None = None
     _memory_size: int | None = None
 
@@ -85,8 +85,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         self._stamp: tuple[bool, tuple[tuple[int, int], ...]] = (False, ())
 
     def _begin(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
-        """Makes the weights, with values if their sizes are known, and keeps the memory, if any."""
-        with torch.random.fork_rng(devices=[]):  # a stand-in of any size, whose values are of no use
+        """Makes the weights, with values if their sizes are known, and stores the memory, if any."""
+        with torch.random.fork_rng(devices=[]):  # a stand-in of any size, whose values are not used
             stand_in = self.compose(self._query_size or 1, self._memory_size or 1)
         defer(stand_in, self, self.name, self.dtype)
         self.mechanism = self._with_given_layers(stand_in)
@@ -99,7 +99,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         raise NotImplementedError
 
     def initialise(self, mechanism: Mechanism) -> None:
-        """Sets the weights whose first values are not those of `compose`."""
+        """Draws the weights whose initial values differ from those of `compose`."""
         raise NotImplementedError
 
     @property
@@ -127,11 +127,11 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return {"query_size": query_size, "memory_size": memory_size}
 
     def build(self, query_size: int, memory_size: int, *, like: Tensor | None = None) -> None:
-        """Makes the values of the weights, unless there are some.
+        """Makes the values of the weights, unless they have been made.
 
         Args:
             query_size, memory_size: Q and M.
-            like: whose device and type the weights get.
+            like: a tensor with the device and type of the weights.
         """
         if self.built:
             return
@@ -145,7 +145,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         self._query_size, self._memory_size, self._is_built = query_size, memory_size, True
 
     def _with_given_layers(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism with the layers that the constructor was given in the place of its own."""
+        """The mechanism with the layers that were given to the constructor."""
         score: Any = mechanism.score
         if (layer := self._given["memory_layer"]) is not None:
             score.key_projection = layer
@@ -155,7 +155,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return mechanism
 
     def build_for(self, query_size: int, like: Tensor | None = None) -> None:
-        """Makes the weights for queries of that width, if there is a memory or `memory_size`."""
+        """Makes the weights for queries of this width, if there is a memory or `memory_size`."""
         if self._memory_size is not None:
             self.build(query_size=query_size, memory_size=self._memory_size, like=self._like(like))
 
@@ -163,7 +163,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return self._values if isinstance(self._values, Tensor) else other
 
     def _prepare_memory(self, memory: Tree, mask: Bool[Tensor, "R S"] | None) -> Tree:
-        """The memory itself: the mechanism sets padding to zero."""
+        """The memory, unchanged: the mechanism sets padding to zero."""
         return memory
 
     def _keep(self, values: Tree, mask: Tensor | None) -> None:
@@ -183,14 +183,14 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
             self._prepared()
 
     def _prepared(self, query_size: int | None = None) -> Memory:
-        """The memory of the mechanism, whose weights are made for queries of that width if they are not there yet."""
+        """The memory of the mechanism; missing weights are made for queries of this width."""
         if self._memory is None or self._is_stale():
             self._check_memory()
             query_size = query_size if self._query_size is None else self._query_size
             if query_size is None:
                 raise UnsupportedError(
-                    f"{type(self).__name__} has no weights before it knows the width of its queries: give query_size "
-                    "to the constructor, make the AttentionWrapper or attend first."
+                    f"{type(self).__name__} has no weights before the width of its queries is known: give query_size "
+                    "to the constructor, make the AttentionWrapper, or attend first."
                 )
             assert self._memory_size is not None
             self.build(query_size=query_size, memory_size=self._memory_size, like=self._like())
@@ -202,12 +202,12 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return self._memory
 
     def _is_stale(self) -> bool:
-        """Whether the keys are of other weights than there are now, or lack the gradients that are wanted now."""
+        """Whether the weights have changed since the keys were computed, or the keys lack required gradients."""
         has_gradients, versions = self._stamp
         return (torch.is_grad_enabled() and not has_gradients) or self._versions() != versions
 
     def _versions(self) -> tuple[tuple[int, int], ...]:
-        """Which weights the keys are computed from, and how often each was written to."""
+        """The identity and the version of the weights of the keys."""
         if torch.compiler.is_compiling():
             return ()
         weights = self.memory_layer.parameters()
@@ -256,7 +256,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return alignments, alignments
 
     def _step(self, query: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The context and the alignments of a step of the mechanism."""
+        """The context and the alignments of a step."""
         if not self.projects_query and query.shape[-1] != self.units:
             raise ShapeError(
                 f"{type(self).__name__} multiplies queries with keys of units={self.units} features.\n"
@@ -267,8 +267,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         check_type("query", query, self._values)
         if self.is_monotonic and state.shape != (len(query), self.alignments_size):
             raise ShapeError(
-                f"The state of {type(self).__name__} is the alignment (R={len(query)}, S={self.alignments_size}) of "
-                f"the step before; got {tuple(state.shape)}. Begin with initial_state."
+                f"The state of {type(self).__name__} is the previous alignment (R={len(query)}, "
+                f"S={self.alignments_size}); got {tuple(state.shape)}. Begin with initial_state."
             )
         part_state = state[:, None] if self.is_monotonic else None
         before = MechanismState(None, None, part_state, initial_position(len(query), query.device))
@@ -276,7 +276,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return attended.context, attended.alignment[:, 0]
 
     def probability_fn(self, score: Float[Tensor, "R S"], state: Tree) -> Float[Tensor, "R S"]:
-        """Alignments from scores, by the alignment of `mechanism`; that of a reader adds its bias to them."""
+        """Alignments from scores, by the alignment of `mechanism`; a monotonic one adds its bias."""
         memory = self._prepared()
         inputs = StepInputs(
             score[:, :0], memory, initial_position(len(score), score.device), None, self._generator(score)
@@ -287,8 +287,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return weights[:, 0]
 
     def array_names(self) -> list[str]:
-        """attention_v, attention_g, attention_b, attention_score_bias, query_layer/kernel and memory_layer/kernel, of
-        those that there are.
+        """Of attention_v, attention_g, attention_b, attention_score_bias, query_layer/kernel and memory_layer/kernel
+        those that the mechanism has.
         """
         order = _ORDER if self.projects_query else _MULTIPLIED
         return [name for name in order if self._has(self._places[name][0])]
@@ -296,8 +296,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
     def take(self, arrays: Pool) -> dict[str, Tensor]:
         """By the names of `array_names`.
 
-        A layer that was given its memory, or queries, before it had a name of its own has a kernel without the layer's
-        name: that of queries is in the scope of the wrapper, or of two kernels the one in more scopes.
+        The kernel of a layer that was used before it had a name lacks the layer's name: that of queries is in the scope
+        of the wrapper, or is the one of two kernels that is in more scopes.
         """
         names, units = self.array_names(), self.units
         bare = [a for a in arrays.arrays if a.path[-1] == "kernel" and not a.has("query_layer", "memory_layer")]
@@ -308,8 +308,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
             bare.sort(key=lambda array: -len(array.path))
             if len(bare[0].path) == len(bare[1].path):
                 raise DataError(
-                    f"Nothing tells which of {bare[0].name} and {bare[1].name} projects queries and which the memory: "
-                    "name them query_layer/kernel and memory_layer/kernel."
+                    f"{bare[0].name} and {bare[1].name} could each be the projection of queries or that of the "
+                    "memory: name them query_layer/kernel and memory_layer/kernel."
                 )
         if len(bare) == len(lacking):
             for array, name in zip(bare, lacking, strict=True):
@@ -329,20 +329,18 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
 
     @property
     def _places(self) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
-        """The weights of additive or of multiplicative mechanisms: an original's names to ours, and what becomes of
-        them.
-        """
+        """By the original's names of the weights, our names and the conversions to ours."""
         return _NAMES[self.projects_query]
 
     def _has(self, place: str) -> bool:
-        """Whether there is a weight of that name; a given layer has its arrays as the original's own."""
+        """Whether there is a weight of this name, also in a given layer."""
         try:
             return self.mechanism.get_parameter(place) is not None
         except AttributeError:
             return False
 
     def _generator(self, like: Tensor) -> Generator | None:
-        """Of a mechanism that draws random numbers; torch's own if None."""
+        """The generator of random numbers; torch's default generator if None."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -351,7 +349,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
     def get_config(self) -> dict[str, Any]:
         for name, layer in self._given.items():
             if layer is not None:
-                raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
+                raise UnsupportedError(f"A configuration cannot contain {name}; make the mechanism by its constructor.")
         return super().get_config() | {"units": self.units} | self._sizes
 
 
@@ -373,7 +371,7 @@ _ORDER = (
     *("attention_v", "attention_score_bias", "attention_g", "attention_b"),
     *("query_layer/kernel", "memory_layer/kernel"),
 )
-"""In the order in which the original makes them."""
+"""The order in which the original makes them."""
 _MULTIPLIED = ("attention_g", "attention_score_bias", "memory_layer/kernel")
 
 

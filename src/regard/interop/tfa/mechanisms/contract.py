@@ -1,4 +1,4 @@
-"""The base of attention mechanisms that keep their memory: `tfa.seq2seq.AttentionMechanism`."""
+"""The base of attention mechanisms that store their memory: `tfa.seq2seq.AttentionMechanism`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ StateFunction = Callable[[Float[Tensor, "R S"], Tree], Float[Tensor, "R S"]]
 
 
 class AttentionMechanism(nn.Module):
-    """An attention mechanism that keeps its memory, for mechanisms of one's own.
+    """An attention mechanism that stores its memory; the base class of users' own mechanisms.
 
     A subclass defines `_calculate_attention(query, state)`, which returns alignments (R, S) and the next state. It
-    finds the memory in `values` and `keys`, and masks and normalises scores by `probability_fn(score, state)`.
+    reads the memory from `values` and `keys`, and masks and normalises scores by `probability_fn(score, state)`.
 
-    This is the one place of the package where a call changes a module: as in the original, `setup_memory` keeps the
-    memory on the object, so that one mechanism must not be used for two sources at a time. It makes no parameters and
-    may be called for every batch; the mask of the batch before is then forgotten, which the original does only if the
-    new batch has one. The keys are those of the weights at that time: set the memory up in every step of training.
+    As in the original, and nowhere else in the package, a call changes a module: `setup_memory` stores the memory on
+    the object, so one mechanism cannot be used for two sources at a time. It makes no parameters and may be called for
+    every batch; it also replaces the previous mask, in the original only if the new batch has one. The keys are
+    computed from the current weights: call it in every training step.
 
     Args:
-        memory: (R, S, ...), or a tree of such tensors, to attend to; it can be given later, by `setup_memory`.
+        memory: (R, S, ...), or a tree of such tensors; or later, by `setup_memory`.
         probability_fn: from scores (R, S) and the state to alignments.
         query_layer: for the subclass.
-        memory_layer: computes the keys from the values; they are equal without it.
-        memory_sequence_length: (R,), how many positions of the memory are real.
-        dtype: of the weights; that of what comes if None.
+        memory_layer: from values to keys, which are equal without it.
+        memory_sequence_length: (R,), the number of real positions.
+        dtype: of the weights; that of the inputs if None.
         name: kept, without effect.
-        score_mask_value: the score of padding, an argument of TensorFlow 1; the smallest number of its type if None.
+        score_mask_value: the score of padding, as in TensorFlow 1; the smallest number of its type if None.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AttentionMechanism(nn.Module):
         self._set_up(memory, memory_sequence_length)
 
     def _set_up(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
-        """Keeps the memory that the constructor was given, if any."""
+        """Stores the memory of the constructor, if any."""
         if memory is not None:
             self.setup_memory(memory, memory_sequence_length)
         elif memory_sequence_length is not None:
@@ -79,12 +79,12 @@ class AttentionMechanism(nn.Module):
 
     @property
     def query_layer(self) -> nn.Module | None:
-        """What projects queries, or None."""
+        """The projection of queries, or None."""
         return dict(self.layers.items()).get("query_layer")
 
     @property
     def memory_layer(self) -> nn.Module | None:
-        """What computes the keys from the values, or None."""
+        """The projection from values to keys, or None."""
         return dict(self.layers.items()).get("memory_layer")
 
     @property
@@ -94,13 +94,13 @@ class AttentionMechanism(nn.Module):
 
     @property
     def values(self) -> Tree:
-        """(R, S, M), what is read: the memory with zeros at padding."""
+        """(R, S, M), the memory with zeros at padding."""
         self._check_memory()
         return self._values
 
     @property
     def keys(self) -> Tensor:
-        """(R, S, units), what queries are compared with."""
+        """(R, S, units)."""
         self._check_memory()
         assert self._keys is not None
         return self._keys
@@ -131,11 +131,11 @@ class AttentionMechanism(nn.Module):
         memory_sequence_length: Tensor | Sequence[int] | None = None,
         memory_mask: Bool[Tensor, "R S"] | None = None,
     ) -> None:
-        """Keeps a memory, instead of the one before.
+        """Stores a memory in place of the previous one.
 
         Args:
             memory: (R, S, ...) or a tree of such tensors.
-            memory_sequence_length: (R,) integers above 0, how many positions are real.
+            memory_sequence_length: (R,) integers above 0, the numbers of real positions.
             memory_mask: (R, S) bool, True where a position may be attended to; not with lengths.
 
         Raises:
@@ -152,9 +152,7 @@ class AttentionMechanism(nn.Module):
         if first is None:
             raise ShapeError("memory must be a tensor (R, S, ...), or a tree of them; got none.")
         if memory_sequence_length is not None and memory_mask is not None:
-            raise ShapeError(
-                "Give memory_sequence_length or memory_mask, not both: each says which positions may be attended to."
-            )
+            raise ShapeError("Give memory_sequence_length or memory_mask, not both.")
         if memory_mask is not None:
             memory_mask = torch.as_tensor(memory_mask, device=first.device)
         lengths = None
@@ -171,12 +169,12 @@ class AttentionMechanism(nn.Module):
             row = int(lengths.argmin())
             raise ShapeError(
                 f"memory_sequence_length must be above 0; that of row {row} is {int(lengths.min())}. "
-                "An empty source has nothing to attend to: leave the row out."
+                "An empty source cannot be attended to: omit the row."
             )
         self._keep(self._prepare_memory(memory, mask), mask)
 
     def _prepare_memory(self, memory: Tree, mask: Bool[Tensor, "R S"] | None) -> Tree:
-        """What is kept as the values, from a memory; a subclass may join the tensors of a tree here.
+        """The values of a memory; a subclass may join the tensors of a tree here.
 
         Args:
             mask: True where a position may be attended to; None means everywhere.
@@ -186,14 +184,14 @@ class AttentionMechanism(nn.Module):
         return tree.map(lambda leaf: leaf.masked_fill(~mask[(..., *[None] * (leaf.dim() - 2))], 0), memory)
 
     def _keep(self, values: Tree, mask: Tensor | None) -> None:
-        """Keeps values, keys and mask."""
+        """Stores values, keys and mask."""
         self._values, self._mask = values, mask
         self._keys = values if self.memory_layer is None else self.memory_layer(values)
 
     def probability_fn(self, score: Float[Tensor, "R S"], state: Tree) -> Float[Tensor, "R S"]:
         """Alignments from scores, with the scores of padding replaced by `score_mask_value`."""
         if self.default_probability_fn is None:
-            raise UnsupportedError(f"{type(self).__name__} has no probability_fn: give it to the constructor.")
+            raise UnsupportedError(f"{type(self).__name__} has no probability_fn; give it to the constructor.")
         if self._mask is not None:
             lowest = torch.finfo(score.dtype).min
             score = score.masked_fill(~self._mask, lowest if self.score_mask_value is None else self.score_mask_value)
@@ -205,10 +203,10 @@ class AttentionMechanism(nn.Module):
         """Alignments (R, S) and the next state, or with `setup_memory` the values.
 
         Args:
-            inputs: [query, state], or the query alone with `state` beside it, as in TensorFlow 1; to set up a memory,
-                the memory or [memory, lengths].
+            inputs: [query, state], or only the query as in TensorFlow 1; with `setup_memory` the memory or [memory,
+                lengths].
             state: the attention state, if it is not in the inputs.
-            mask: of the memory, to set it up.
+            mask: of the memory, with `setup_memory`.
             setup_memory: whether the inputs are a memory.
 
         Raises:
@@ -237,13 +235,13 @@ class AttentionMechanism(nn.Module):
         alignments, after = self([query, state])
         if not isinstance(self.values, Tensor) or self.values.dim() != 3:
             raise UnsupportedError(
-                f"{type(self).__name__} keeps values that are not (R, S, M), which no weighted sum reads: give "
-                "AttentionWrapper an attention_fn that does."
+                f"{type(self).__name__} has values that are not (R, S, M), of which there is no weighted sum: give "
+                "AttentionWrapper an attention_fn."
             )
         return torch.einsum("rs,rsm->rm", alignments, self.values), alignments, after
 
     def build_for(self, query_size: int, like: Tensor | None = None) -> None:
-        """Makes weights that depend on the query's width, where a subclass has them; wrapper and `forward` call it."""
+        """Makes weights that depend on the query's width, if a subclass has them."""
 
     def initial_alignments(self, batch_size: int, dtype: Type = None) -> Float[Tensor, "R S"]:
         """The alignments before the first step: zeros."""
@@ -260,24 +258,24 @@ class AttentionMechanism(nn.Module):
     def _check_memory(self) -> None:
         if not self.memory_initialized:
             raise UnsupportedError(
-                f"{type(self).__name__} has no memory to attend to yet: call setup_memory(memory, "
+                f"{type(self).__name__} has no memory yet: call setup_memory(memory, "
                 "memory_sequence_length), or give memory to the constructor."
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle has: everything but the memory."""
+        """The state of a copy or a pickle: everything except the memory."""
         return self.__dict__ | {"_values": None, "_keys": None, "_mask": None}
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor, but for the memory and the weights."""
+        """The arguments of the constructor, except the memory and the weights."""
         for name in self.layers:
-            raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
+            raise UnsupportedError(f"A configuration cannot contain {name}; make the mechanism by its constructor.")
         dtype = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
         return {"name": self.name, "dtype": dtype, "memory": None, "score_mask_value": self.score_mask_value}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
-        """A mechanism of the same options, without memory, with weights of its own.
+        """A mechanism of the same options, without memory and with new weights.
 
         Args:
             custom_objects: without effect.
@@ -286,7 +284,7 @@ class AttentionMechanism(nn.Module):
 
 
 def _check_tensors(memory: Any) -> None:
-    """Refuses leaves that are no tensors, as lengths in the place of the memory."""
+    """Refuses anything but tensors, such as lengths given as the memory."""
     if memory is None or isinstance(memory, Tensor) or dataclasses.is_dataclass(memory):
         return
     if not isinstance(memory, (tuple, dict)):

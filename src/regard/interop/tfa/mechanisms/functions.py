@@ -1,5 +1,4 @@
-"""The functions beside the mechanisms: hardmax, a product in logarithms, the alignments of monotonic attention, and
-weights by a function of one's own."""
+"""Functions of the mechanisms: hardmax, a product in logarithms, monotonic alignments, and users' own functions."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ MonotonicMode = Literal["recursive", "parallel", "hard"]
 
 
 def hardmax(logits: Float[Tensor, "*rows S"], name: str | None = None) -> Float[Tensor, "*rows S"]:
-    """1 at the largest number of the last axis, the first of equal ones, 0 elsewhere; there is no gradient.
+    """1 at the largest number of the last axis, the first of equal ones, 0 elsewhere, without a gradient.
 
-    A row of −∞ only is all zeros (`ops.hardmax`); the original has a 1 at its first position.
+    A row of −∞ is all zeros (`ops.hardmax`); the original has a 1 at its first position.
 
     Args:
         logits: any rank of 1 or more.
@@ -41,8 +40,8 @@ def safe_cumprod(
 
     Args:
         x: numbers in [0, 1].
-        axis: along which.
-        exclusive: the product of the numbers before each one, so that it begins with 1.
+        axis: of the product.
+        exclusive: the product of the preceding numbers, which begins with 1.
         reverse: from the end to the beginning.
         name: without effect.
 
@@ -55,11 +54,11 @@ def safe_cumprod(
 def monotonic_attention(
     p_choose_i: Float[Tensor, "R S"], previous_attention: Float[Tensor, "R S"], mode: MonotonicMode
 ) -> Float[Tensor, "R S"]:
-    """The alignment of a reader that stops at position j with probability p_j when it arrives there.
+    """The monotonic alignment with the probability p_j of stopping at position j when it is reached.
 
     Args:
         p_choose_i: p, (R, S).
-        previous_attention: the alignment of the step before, (R, S); before the first step, 1 at the first position.
+        previous_attention: the previous alignment, (R, S); before the first step, 1 at the first position.
         mode: `recursive`, the exact expectation (`ops.expected_monotonic_alignment`); `parallel`, the published form
             that loses mass in long sources (`ops.clipped_monotonic_alignment`); `hard`, for p of 0 or 1 and a previous
             alignment of one position: the first chosen position that is not before it.
@@ -85,14 +84,14 @@ def monotonic_attention(
 
 
 def first_choice(choose: Float[Tensor, "*rows S"], previous: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
-    """p'_j Π_{l < j} (1 - p'_l) with p'_j = p_j Σ_{k ≤ j} previous_k: a reader that begins at the first position."""
+    """p'_j Π_{l < j} (1 - p'_l) with p'_j = p_j Σ_{k ≤ j} previous_k, from the first position on."""
     start = torch.zeros_like(previous)
     start[..., :1] = 1
     return ops.expected_monotonic_alignment(choose * previous.cumsum(-1), start)
 
 
 def check_mode(mode: str) -> None:
-    """Refuses a mode of monotonic attention that does not exist."""
+    """Refuses an unknown mode of monotonic attention."""
     if mode not in get_args(MonotonicMode):
         raise UnsupportedError(f"mode={mode!r} must be one of {', '.join(map(repr, get_args(MonotonicMode)))}.")
 
@@ -104,11 +103,11 @@ NAMED: dict[str, tuple[Callable[[], AbstractAlignment], ProbabilityFunction]] = 
     "hardmax": (HardmaxAlignment, ops.hardmax),
     "sparsemax": (SparsemaxAlignment, ops.sparsemax),
 }
-"""The alignments that `probability_fn` names, and what they compute; tensorflow-addons has no name for the last."""
+"""Alignments and their functions by `probability_fn`; tensorflow-addons has no name for the last."""
 
 
 class FunctionAlignment(AbstractAlignment):
-    """α = function(e), with the energies of positions outside the support replaced by one value.
+    """α = function(e), with one value as the energy of positions outside the support.
 
     Args:
         function: from energies (R, S) to weights of the same shape.
@@ -147,7 +146,7 @@ def with_function(
     """The mechanism with the weights of another function, as `checked_function` returns it.
 
     Args:
-        mask_value: as in `FunctionAlignment`; None leaves padding out, which gives it a weight of 0.
+        mask_value: as in `FunctionAlignment`; with None padding has a weight of 0.
     """
     alignment: AbstractAlignment
     if not isinstance(function, str):
@@ -159,7 +158,7 @@ def with_function(
 
 
 def checked_function(function: str | ProbabilityFunction | None) -> str | ProbabilityFunction:
-    """The name of a probability function, softmax if None, or a function itself.
+    """A probability function or its name; softmax if None.
 
     Raises:
         UnsupportedError: for an unknown name.

@@ -19,14 +19,14 @@ from regard.interop.tfa.mechanisms.monotonic import AbstractMonotonicAttention, 
 class LuongAttention(ComposedAttention):
     """Multiplicative attention, e_j = g · qᵀ W h_j, with queries of `units` features.
 
-    Its numbers are those of `regard.attention.luong`, which is in `mechanism`; `mechanism.score` has W
-    (`key_projection`, the transpose of memory_layer's kernel) and with `scale` g (`dot.scale`, attention_g).
+    It is `regard.attention.luong`, as `mechanism`; `mechanism.score` has W (`key_projection`, the transpose of
+    memory_layer's kernel) and with `scale` g (`dot.scale`, attention_g).
 
     Args:
         units: the width of queries and keys.
-        memory: (R, S, M) to attend to; it can be given later, by `setup_memory`.
-        memory_sequence_length: (R,), how many positions of the memory are real.
-        scale: whether g is learned, from 1; otherwise it is 1.
+        memory: (R, S, M); or later, by `setup_memory`.
+        memory_sequence_length: (R,), the number of real positions.
+        scale: whether g is learned, starting from 1; otherwise it is 1.
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         dtype: of the weights; that of the memory if None.
         name: kept, without effect.
@@ -72,15 +72,15 @@ class LuongAttention(ComposedAttention):
 
 
 class LuongMonotonicAttention(AbstractMonotonicAttention):
-    """A reader that goes from left to right, whose energies are those of `LuongAttention`, plus a learned bias.
+    """Monotonic attention with the energies of `LuongAttention` plus a learned bias.
 
-    Its numbers are those of `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other
-    weights are those of `LuongAttention`.
+    It is `regard.attention.monotonic`. `mechanism.alignment.bias` is attention_score_bias; the other weights are those
+    of `LuongAttention`.
 
     Args:
         units, memory, memory_sequence_length, scale, dtype, name: as in `LuongAttention`.
-        sigmoid_noise: the standard deviation of normal noise on the energies. It is added in training only (`train()`
-            and `eval()` decide); the original adds it always.
+        sigmoid_noise: the standard deviation of normal noise on the energies, added only in training mode; the original
+            always adds it.
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
         options: as in `LuongAttention`; score_mask_value is None or −∞: padding is never chosen.
@@ -128,6 +128,6 @@ class LuongMonotonicAttention(AbstractMonotonicAttention):
 
 
 def fill_keys(mechanism: Mechanism) -> None:
-    """Initialises W as a layer of Keras."""
+    """Initialises W Glorot-uniformly, as Keras."""
     score: Any = mechanism.score
     fill(score.key_projection.weight, "glorot_uniform")

@@ -21,14 +21,14 @@ READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
 
 
 class ClippedMonotonicAlignment(MonotonicAlignment):
-    """The stop expected by their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
+    """Their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
 
-    Their mode `recursive` is exact, as is `MonotonicAlignment`, and their mode `hard` is hard="always". They add noise
-    in evaluation too; here it is added only in training.
+    Their mode `recursive` is exact, as `MonotonicAlignment`, and their mode `hard` is hard="always". They also add noise
+    in evaluation; here it is added only in training.
     """
 
     def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
-        """α_i: the expected stop."""
+        """α_i, the expected alignment."""
         return ops.clipped_monotonic_alignment(chance, previous)
 
 
@@ -44,7 +44,7 @@ def clipped_monotonic(**options: Any) -> Mechanism:
 
 
 class AbstractMonotonicAttention(ComposedAttention):
-    """A mechanism that reads from left to right; its state is the alignment of the step before.
+    """Attention that moves from left to right; its state is the previous alignment.
 
     Args:
         units, options: as in `ComposedAttention`.
@@ -67,7 +67,7 @@ class AbstractMonotonicAttention(ComposedAttention):
         check_mode(mode)
         if score_mask_value is not None and score_mask_value != -math.inf:
             raise UnsupportedError(
-                f"score_mask_value={score_mask_value}: a reader never stops at padding, so it is -inf or None."
+                f"score_mask_value={score_mask_value}: monotonic attention never stops at padding; give -inf or None."
             )
         super().__init__(units, score_mask_value=score_mask_value, **options)
         self.sigmoid_noise, self.sigmoid_noise_seed = sigmoid_noise, sigmoid_noise_seed
@@ -93,7 +93,7 @@ class AbstractMonotonicAttention(ComposedAttention):
 
 
 def reader(attention: AbstractMonotonicAttention, **options: Any) -> Mechanism:
-    """`regard.attention.monotonic` with the options of an attention, and further ones."""
+    """`regard.attention.monotonic` with the options of a mechanism, and further ones."""
     like: Any = "tfa_parallel" if attention.mode == "parallel" else None
     return monotonic(
         bias=attention.score_bias_init,
