@@ -260,7 +260,7 @@ def test_v_is_initialised_as_a_vector_and_matrices_as_those_of_keras():
     assert 0.97 * math.sqrt(6 / 300) < keys.abs().max() <= math.sqrt(6 / 300)
     ones = tfa.BahdanauAttention(3, kernel_initializer="ones", query_size=1, memory_size=1)
     assert torch.equal(ones.mechanism.score.v, torch.ones(1, 3))
-    with pytest.raises(ConfigError, match="No initialiser is called 'glorot'"):
+    with pytest.raises(ConfigError, match="Unknown initialiser 'glorot'"):
         tfa.BahdanauAttention(3, kernel_initializer="glorot")
 
 
@@ -581,7 +581,7 @@ def test_a_clone_replaces_fields_and_checks_their_shapes():
         state.clone(cell_state=(h, torch.zeros(3, 5)))
     with pytest.raises(ShapeError, match="cell_state of tuple of 2; got tuple of 3"):
         state.clone(cell_state=(h, h, c))
-    with pytest.raises(ShapeError, match=r"cell_state is a LSTMStateTuple\(c, h\), and this cell's state has h first"):
+    with pytest.raises(ShapeError, match=r"cell_state is a LSTMStateTuple\(c, h\), but this cell's state has h first"):
         state.clone(cell_state=tfa.LSTMStateTuple(c, h))
     with pytest.raises(ShapeError, match="state: a state has the fields cell_state"):
         state.clone(state=h)
@@ -799,10 +799,10 @@ def test_lengths_memory_inputs_and_states_of_different_batches_are_errors():
 
 def test_a_memory_or_a_query_of_another_type_than_the_weights_is_an_error():
     mechanism = tfa.BahdanauAttention(4, source(), LENGTHS, query_size=4)
-    with pytest.raises(ShapeError, match="memory has the type float64, and the weights are float32"):
+    with pytest.raises(ShapeError, match="memory has the type float64, but the weights are float32"):
         mechanism.setup_memory(source().double(), LENGTHS)
     mechanism.setup_memory(source(), LENGTHS)
-    with pytest.raises(ShapeError, match="query has the type float64, and the weights are float32"):
+    with pytest.raises(ShapeError, match="query has the type float64, but the weights are float32"):
         mechanism([QUERY.double(), mechanism.initial_state(3)])
     with torch.autocast("cpu", torch.bfloat16):
         assert mechanism([QUERY.bfloat16(), mechanism.initial_state(3)])[0].shape == (3, 6)

@@ -217,7 +217,7 @@ def test_a_decoder_that_tracks_its_own_finished_is_believed_and_refuses_impute_f
     assert lengths.tolist() == [3, 3]
     _, _, lengths = tfa.dynamic_decode(Wavering(torch.tensor([9, 9])))
     assert lengths.tolist() == [1, 3]
-    with pytest.raises(UnsupportedError, match="impute_finished does not go with Wavering"):
+    with pytest.raises(UnsupportedError, match="impute_finished is not supported with Wavering"):
         tfa.dynamic_decode(Wavering(torch.tensor([9, 9]), own=True), impute_finished=True)
 
 

@@ -311,7 +311,7 @@ def test_arrays_that_are_missing_left_over_of_another_shape_or_no_arrays_are_nam
         ({"attention_layer/kernel": draw(8, 3)}, r"attention_layer/kernel has the shape \(8, 3\); .*\(F, 2\)"),
         ({"LuongAttention/kernel:0": draw(5, 4)}, r"LuongAttention/kernel:0 has .*\(5, 4\); .*\(M, 3\)"),
         ({"lstm_cell_1/kernel": draw(5, 12)}, r"others: lstm_cell_1/kernel"),
-        ({"lstm_cell/bias:0": "three"}, r"lstm_cell/bias:0 is a str, which is no array"),
+        ({"lstm_cell/bias:0": "three"}, r"lstm_cell/bias:0 must be an array; got str"),
     ):
         with pytest.raises(DataError, match=message):
             wrapper.from_tensorflow(arrays | change)
@@ -321,7 +321,7 @@ def test_arrays_that_are_missing_left_over_of_another_shape_or_no_arrays_are_nam
         wrapper.from_tensorflow(list(arrays.values())[1:])
     with pytest.raises(DataError, match=r"given by name.*got str"):
         wrapper.from_tensorflow("model.npz")
-    with pytest.raises(UnsupportedError, match=r"cell is a TorchCell, which takes no arrays"):
+    with pytest.raises(UnsupportedError, match=r"cell is a TorchCell, which has no from_tensorflow"):
         tfa.AttentionWrapper(nn.LSTMCell(5, 3), tfa.LuongAttention(3)).from_tensorflow({})
 
 
@@ -402,8 +402,8 @@ def test_a_state_in_the_other_order_is_refused_wherever_it_can_be_given():
     def mechanism():
         return tfa.LuongAttention(4, torch.ones(2, 3, 4))
 
-    old = r"is a (list|tuple) of 2, and nothing says which of them is c.*LSTMStateTuple\(c=…, h=…\)"
-    new = r"is a LSTMStateTuple\(c, h\), and this cell's state has h first.*\(state\.h, state\.c\)"
+    old = r"is a (list|tuple) of 2 without names.*LSTMStateTuple\(c=…, h=…\)"
+    new = r"is a LSTMStateTuple\(c, h\), but this cell's state has h first.*\(state\.h, state\.c\)"
     for make, wrong, right, message in (
         (lambda: tfa.LSTMCell(4), [h, c], named, old),
         (lambda: tfa.BasicLSTMCell(4), (h, c), named, old),

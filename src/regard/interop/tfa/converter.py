@@ -271,8 +271,8 @@ class Network:
 def _symbols(facts: ModelFacts, side: str) -> Symbols:
     """A vocabulary.
 
-    Targets may contain their padding and begin symbols, as in the original. So these are ordinary symbols, and our begin
-    symbol is a copy of theirs.
+    Targets may contain their padding and begin symbols, as there. So these are ordinary symbols, and our
+    begin symbol is a copy of theirs.
     """
     tokens = facts.get(side, "symbols")
     if isinstance(tokens, str):

@@ -15,23 +15,23 @@ from regard.interop.tfa.structure import TensorArray
 AlignmentHistory = TensorArray
 """The alignments (R, S) of the steps so far.
 
-`regard.tree.reorder` orders all steps of the hypotheses of a beam; `BeamSearchDecoder` does so once, at the end.
+`regard.tree.reorder` reorders all steps by hypotheses; `BeamSearchDecoder` does so once, at the end.
 """
 
 
 class AttentionWrapperState(NamedTuple):
-    """What an AttentionWrapper carries from step to step.
+    """The state of an AttentionWrapper.
 
     With several mechanisms, alignments, histories and attention states are tuples, one for each.
 
     Args:
         cell_state: of the wrapped cell.
-        attention: (R, A), what is fed to the cell in the next step.
+        attention: (R, A), an input of the cell in the next step.
         alignments: (R, S) of the last step.
-        alignment_history: an `AlignmentHistory`, or () if the wrapper keeps none.
-        attention_state: of the mechanism; mostly the alignments.
-        time: (R,) long, the number of steps taken; a field of TensorFlow 1, there a scalar before the alignments. None
-            if a state was made without it.
+        alignment_history: an `AlignmentHistory`, or () without one.
+        attention_state: of the mechanism, usually the alignments.
+        time: (R,) long, the number of steps taken; in TensorFlow 1 a scalar before the alignments. None in a state that
+            was made without it.
     """
 
     cell_state: Tree
@@ -42,10 +42,10 @@ class AttentionWrapperState(NamedTuple):
     time: Any = None
 
     def clone(self, **fields: Any) -> AttentionWrapperState:
-        """A state with some fields replaced, mostly `cell_state` by an encoder's last state.
+        """A state with some fields replaced, usually `cell_state` by an encoder's last state.
 
         Raises:
-            ShapeError: for tensors of other shapes, or another structure, than those that they replace.
+            ShapeError: for tensors of other shapes or structures than the replaced ones.
         """
         replaced = {name: with_tuples(value) for name, value in fields.items()}
         if unknown := set(replaced) - set(self._fields):
@@ -61,8 +61,8 @@ def _check_same(old: Any, new: Any, name: str) -> None:
     if isinstance(old, Tensor) and isinstance(new, Tensor):
         if old.shape != new.shape:
             raise ShapeError(
-                f"The state has a {name} of the shape {tuple(old.shape)}; got {tuple(new.shape)}. With a beam, tile "
-                "what replaces it by tile_batch."
+                f"The state has a {name} of the shape {tuple(old.shape)}; got {tuple(new.shape)}. With a beam, apply "
+                "tile_batch to the new value."
             )
         return
     if isinstance(old, tuple) and type(old) is type(new) and len(old) == len(new):

@@ -68,8 +68,7 @@ class TensorArray:
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
     """Applies a function to the leaves of a structure, or of several of the same form.
 
-    Nodes are tuples, lists, dicts and dataclasses; leaves are what is none of these, and tensor arrays. None stays
-    None.
+    Nodes are tuples, lists, dicts and dataclasses; leaves are all other values, and tensor arrays. None stays None.
 
     >>> map_structure(lambda a, b: a + b, (1, [2]), (10, [20]))
     (11, [22])
@@ -99,9 +98,9 @@ def flatten(structure: Any) -> list[Any]:
     >>> flatten((1, {"a": [2, None]}))
     [1, 2]
     """
-    found: list[Any] = []
-    map_structure(found.append, structure)
-    return found
+    leaves: list[Any] = []
+    map_structure(leaves.append, structure)
+    return leaves
 
 
 def carry(finished: Tensor, old: Any, new: Any) -> Any:

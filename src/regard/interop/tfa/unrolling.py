@@ -31,16 +31,15 @@ def dynamic_rnn(
 ) -> tuple[Tree, Tree]:
     """All steps of a cell over a batch of sequences.
 
-    From the end of a sequence on its outputs are zeros and its state is that after its last step; what its inputs hold
-    there is not read. An `AlignmentHistory`
-    in the state goes on, as a TensorArray does there.
+    After the end of a sequence its outputs are zeros, its state is that after its last step, and its inputs are not
+    read. An `AlignmentHistory` in the state continues, as a TensorArray there.
 
     Args:
         cell: an `RNNCell`, an `AttentionWrapper`, or one of torch's cells.
         inputs: (B, T, F), or a tree of such tensors.
         sequence_length: (B,) integers, 0 to T; T if None.
         initial_state: zeros if None.
-        dtype: of the first state, if it is not given; that of the inputs if None.
+        dtype: of the first state if it is zeros; that of the inputs if None.
         parallel_iterations, swap_memory, scope: without effect.
         time_major: whether inputs and outputs are (T, B, F).
 
@@ -104,12 +103,12 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tree, Tree]]:
-    """A cell from the first step to the last of each sequence, and another from its last to its first.
+    """A cell over each sequence from its first step to its last, and another from its last to its first.
 
     Args:
-        cell_fw, cell_bw: two cells; one object for both is refused, as both directions would share their weights.
+        cell_fw, cell_bw: two different cells.
         inputs: (B, T, F).
-        sequence_length: (B,) integers; the backward cell begins at the last step of each sequence.
+        sequence_length: (B,) integers; the backward cell starts at the last step of each sequence.
         initial_state_fw, initial_state_bw: zeros if None.
         dtype, parallel_iterations, swap_memory, time_major, scope: as in `dynamic_rnn`.
 
@@ -117,7 +116,7 @@ def bidirectional_dynamic_rnn(
         the outputs of both, each (B, T, D) in the order of the inputs, and their last states.
 
     Raises:
-        UnsupportedError: for one cell in both directions.
+        UnsupportedError: for the same cell in both directions, which would share its weights.
 
     >>> from regard.interop.tfa import GRUCell
     >>> outputs, states = bidirectional_dynamic_rnn(GRUCell(4), GRUCell(4), torch.ones(2, 5, 3), [5, 2])
@@ -126,14 +125,14 @@ def bidirectional_dynamic_rnn(
     """
     if cell_fw is cell_bw:
         raise UnsupportedError(
-            "cell_fw and cell_bw are one object, so that both directions would share their weights: make two cells."
+            "cell_fw and cell_bw are the same object, so both directions would share their weights: make two cells."
         )
     forward, state_forward = dynamic_rnn(
         cell_fw, inputs, sequence_length, initial_state_fw, dtype, time_major=time_major
     )
-    turned = reverse_sequence(inputs, sequence_length, time_major=time_major)
+    reversed_inputs = reverse_sequence(inputs, sequence_length, time_major=time_major)
     backward, state_backward = dynamic_rnn(
-        cell_bw, turned, sequence_length, initial_state_bw, dtype, time_major=time_major
+        cell_bw, reversed_inputs, sequence_length, initial_state_bw, dtype, time_major=time_major
     )
     backward = reverse_sequence(backward, sequence_length, time_major=time_major)
     return (forward, backward), (state_forward, state_backward)
@@ -142,7 +141,7 @@ def bidirectional_dynamic_rnn(
 def reverse_sequence(
     inputs: Tree, sequence_length: Tensor | Sequence[int] | None = None, *, time_major: bool = False
 ) -> Tree:
-    """Each sequence from its last step to its first; what follows it stays where it is.
+    """Reverses each sequence; padding after it stays in place.
 
     Args:
         inputs: (B, T, ...), or a tree of such tensors.
@@ -158,14 +157,14 @@ def reverse_sequence(
     if sequence_length is None:
         return tree.map(lambda leaf: leaf.flip(axis), inputs)
     rows, steps, first = _sizes(inputs, time_major)
-    whole = tree.map(lambda leaf: leaf.transpose(0, 1), inputs) if not time_major else inputs
+    time_first = tree.map(lambda leaf: leaf.transpose(0, 1), inputs) if not time_major else inputs
     lengths = _lengths(sequence_length, rows, steps, first)
     assert lengths is not None
     position = torch.arange(steps, device=first.device)[:, None].expand(steps, rows)
     source = torch.where(position < lengths, lengths - 1 - position, position)
     row = torch.arange(rows, device=first.device).expand(steps, rows)
-    turned = tree.map(lambda leaf: leaf[source, row], whole)
-    return turned if time_major else tree.map(lambda leaf: leaf.transpose(0, 1), turned)
+    result = tree.map(lambda leaf: leaf[source, row], time_first)
+    return result if time_major else tree.map(lambda leaf: leaf.transpose(0, 1), result)
 
 
 def _sizes(inputs: Tree, time_major: bool) -> tuple[int, int, Tensor]:

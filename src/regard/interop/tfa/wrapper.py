@@ -25,31 +25,32 @@ AttentionFunction = Callable[[Any, Tensor, Tree, Any], tuple[Tensor, Tensor, Tre
 
 
 class AttentionWrapper(FromTensorflow, RNNCell):
-    """A recurrent cell with attention, which is fed what it attended to in the step before.
+    """A recurrent cell with attention, which is fed the attention of the previous step.
 
     s_t = cell(cell_input_fn(x_t, a_{t-1})),  c_t = attend(s_t),  a_t = layer([s_t; c_t]), or a_t = c_t without a layer.
 
-    Every mechanism attends with the new output of the cell, `BahdanauAttention` too. a_0 is zeros. With several
-    mechanisms a_t is the concatenation of what each makes, and alignments, attention states and histories are tuples.
+    The query of every mechanism, including `BahdanauAttention`, is the new output of the cell. a_0 is zeros. With
+    several mechanisms a_t is the concatenation of their attentions; alignments, attention states and histories are
+    tuples.
 
     Args:
         cell: an `RNNCell`, or one of torch's cells.
-        attention_mechanism: a mechanism or a list of them; each has a memory by the first step.
-        attention_layer_size: the width of a linear layer without bias, with several mechanisms a list of widths.
-        alignment_history: whether the state has the alignments of all steps.
+        attention_mechanism: a mechanism or a list of them; each needs a memory before the first step.
+        attention_layer_size: the width of a linear layer without bias; a list of widths with several mechanisms.
+        alignment_history: whether the state contains the alignments of all steps.
         cell_input_fn: from the inputs and a_{t-1} to the cell's input; [x_t; a_{t-1}] if None.
         output_attention: whether the output is a_t, otherwise the cell's output.
         initial_cell_state: the cell's first state; zeros if None.
         name: kept, without effect.
-        attention_layer: a module, with several mechanisms a list of them, in the place of the linear layer; not with
+        attention_layer: a module instead of the linear layer, a list with several mechanisms; not with
             `attention_layer_size`.
         attention_fn: from (mechanism, cell_output, attention_state, attention_layer) to (attention, alignments,
-            next_attention_state), in the place of `compute_attention`. The layer's width, or without one the memory's,
-            must be that of its attention.
-        dtype: of the layers of `attention_layer_size`; that of what comes if None.
+            next_attention_state), instead of `compute_attention`. Its attention must have the width of the layer, or of
+            the memory without a layer.
+        dtype: of the layers of `attention_layer_size`; that of the inputs if None.
 
     Raises:
-        UnsupportedError: for a layer and its size, or other numbers of layers than of mechanisms.
+        UnsupportedError: for a layer and its size, or different numbers of layers and mechanisms.
 
     >>> from regard.interop.tfa import KerasLSTMCell, LuongAttention
     >>> mechanism = LuongAttention(8, memory=torch.zeros(4, 7, 6), memory_sequence_length=[7, 7, 5, 2])
@@ -81,7 +82,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         mechanisms: Any = attention_mechanism if self.is_multi else [attention_mechanism]
         self.attention_mechanisms: Any = nn.ModuleList(mechanisms)
         if not len(self.attention_mechanisms):
-            raise UnsupportedError("attention_mechanism is an empty list: give one mechanism or more.")
+            raise UnsupportedError("attention_mechanism is an empty list: give one or more mechanisms.")
         for mechanism in self.attention_mechanisms:
             if not isinstance(mechanism, AttentionMechanism):
                 raise UnsupportedError(
@@ -108,8 +109,8 @@ class AttentionWrapper(FromTensorflow, RNNCell):
             raise UnsupportedError("Give attention_layer_size or attention_layer, not both.")
         if size is None and layer is None:
             return None
-        name, given = ("attention_layer", layer) if size is None else ("attention_layer_size", size)
-        several = list(given) if isinstance(given, (list, tuple, nn.ModuleList)) else [given]
+        name, value = ("attention_layer", layer) if size is None else ("attention_layer_size", size)
+        several = list(value) if isinstance(value, (list, tuple, nn.ModuleList)) else [value]
         if len(several) != len(self.attention_mechanisms):
             raise UnsupportedError(
                 f"{name} has {len(several)} entries for {len(self.attention_mechanisms)} mechanisms: give one for each."
@@ -122,7 +123,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         return nn.ModuleList(several)
 
     def _build(self, like: Tensor | None = None) -> None:
-        """Makes the weights whose sizes are known: those of mechanisms with a memory, and of their layers."""
+        """Makes the weights of mechanisms with a memory and of their layers."""
         size = self.cell.output_size
         for number, mechanism in enumerate(self.attention_mechanisms):
             if not mechanism.memory_initialized:
@@ -141,9 +142,9 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         return [f"{role}/{name}" for role, part in parts for name in parts_of(part, role).array_names()]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """Of attention layers and mechanisms the arrays in their scopes, of the cell the others.
+        """The arrays in the scopes of attention layers and mechanisms; the others are those of the cell.
 
-        Several layers, or mechanisms of one kind, take their arrays one after the other.
+        Several layers, or mechanisms of one kind, take their arrays in order.
         """
         state: dict[str, Tensor] = {}
         parts_of(self.cell, "cell")
@@ -162,7 +163,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
 
     @property
     def attention_size(self) -> int:
-        """A, the width of what is fed to the next step."""
+        """A, the width of the attention."""
         if self.attention_layers is None:
             return sum(mechanism.context_size for mechanism in self.attention_mechanisms)
         return sum(
@@ -172,12 +173,12 @@ class AttentionWrapper(FromTensorflow, RNNCell):
 
     @property
     def output_size(self) -> int:
-        """Of the output: A, or the cell's."""
+        """A, or the width of the cell's output."""
         return self.attention_size if self.output_attention else self.cell.output_size
 
     @property
     def state_size(self) -> AttentionWrapperState:
-        """The numbers of features of the state; the sizes of alignments are those of the memories."""
+        """The numbers of features of the state; alignments have the sizes of the memories."""
         sizes = [mechanism.alignments_size for mechanism in self.attention_mechanisms]
         return AttentionWrapperState(
             self.cell.state_size,
@@ -193,7 +194,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         """The state before the first step.
 
         Args:
-            inputs: whose rows and type the state gets.
+            inputs: with the rows and type of the state.
             batch_size: R, if there are no inputs; with a beam, sentences times hypotheses.
             dtype: of the state, if there are no inputs; the memory's if None.
 
@@ -205,7 +206,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         if like is not None:
             rows, dtype = like.shape[0], like.dtype if like.is_floating_point() else dtype
         if rows is None:
-            raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
+            raise ShapeError("Give inputs or batch_size, the number of rows of the state.")
         self._check_rows(rows, "the requested state", "tile_batch(encoder_output, beam_width)")
         self._build()
         first = next(tree.leaves(self.attention_mechanisms[0].values))
@@ -224,14 +225,14 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         )
 
     def forward(self, inputs: Tree, state: Any) -> tuple[Tensor, AttentionWrapperState]:
-        """A step: a_t (R, A), or the cell's output, and the state after it.
+        """a_t (R, A), or the cell's output, and the next state.
 
         Args:
-            inputs: (R, F), or what `cell_input_fn` takes.
-            state: from `get_initial_state` or the step before.
+            inputs: (R, F), or inputs of `cell_input_fn`.
+            state: from `get_initial_state` or the previous step.
 
         Raises:
-            ShapeError: if inputs, state and a memory differ in their number of rows, or the inputs are ids (R,).
+            ShapeError: if inputs, state and memories differ in their numbers of rows, or the inputs are ids (R,).
             UnsupportedError: for a state of another kind.
         """
         if not isinstance(state, AttentionWrapperState):
@@ -267,27 +268,27 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         return attention if self.output_attention else cell_output, next_state
 
     def _check_rows(self, rows: int, name: str, advice: str) -> None:
-        """Refuses a number of rows that is not that of every memory."""
+        """Refuses a number of rows that differs from that of a memory."""
         for mechanism in self.attention_mechanisms:
             if (expected := mechanism.batch_size) != rows:
                 raise ShapeError(
                     f"{name} has {rows} rows and the memory of {type(mechanism).__name__} has {expected}.\n"
                     "  The memory must be that of this batch: call setup_memory(memory, lengths) for every batch. With "
-                    "a BeamSearchDecoder every row of memory, lengths and first state has to be there beam_width "
-                    f"times, by tile_batch (not torch.tile), as {advice}: batch_size * beam_width rows."
+                    "a BeamSearchDecoder memory, lengths and first state need beam_width copies of every row, by "
+                    f"tile_batch (not torch.tile), as {advice}: batch_size * beam_width rows."
                 )
 
 
 def compute_attention(
     attention_mechanism: AttentionMechanism, cell_output: Tensor, attention_state: Tree, attention_layer: Any
 ) -> tuple[Tensor, Tensor, Tree]:
-    """What an AttentionWrapper does by default with a mechanism: attention (R, A), alignments (R, S), next state.
+    """A step of a mechanism in an AttentionWrapper: attention (R, A), alignments (R, S), next state.
 
     Args:
         attention_mechanism: with a memory.
         cell_output: (R, D), the query.
         attention_state: of the mechanism.
-        attention_layer: of [cell_output; context]; None for the context itself.
+        attention_layer: of [cell_output; context]; None if the attention is the context.
     """
     context, alignments, after = attention_mechanism.attend(cell_output, attention_state)
     if attention_layer is None:
@@ -300,7 +301,7 @@ def _is_in_scope(array: Array, *, names: tuple[str, ...]) -> bool:
 
 
 def _scopes(mechanism: AttentionMechanism) -> set[str]:
-    """The names under which TensorFlow keeps the arrays of a mechanism."""
+    """TensorFlow's scopes of the arrays of a mechanism."""
     kind = type(mechanism).__name__
     return {kind, re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower(), mechanism.name}
 

@@ -1,4 +1,4 @@
-"""What a cell is here: the calls of `tf.nn.rnn_cell.RNNCell` and of Keras' cells."""
+"""The interface of cells: the calls of `tf.nn.rnn_cell.RNNCell` and of Keras' cells."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RNNCell(nn.Module):
         """A state of zeros.
 
         Args:
-            inputs: whose rows, type and device the state gets.
+            inputs: with the rows, type and device of the state.
             batch_size: R, if there are no inputs.
             dtype: of the state; that of the weights if there are no inputs.
 
@@ -58,17 +58,17 @@ class RNNCell(nn.Module):
         if like is not None:
             return _zeros(self.state_size, like.shape[0], like if like.is_floating_point() else like.float())
         if batch_size is None:
-            raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
+            raise ShapeError("Give inputs or batch_size, the number of rows of the state.")
         like = first_weight(self)
         return _zeros(self.state_size, int(batch_size), like.new_empty(0, dtype=type_of(dtype) or like.dtype))
 
     def zero_state(self, batch_size: int, dtype: Type = None) -> Tree:
-        """A state of zeros, R rows, by its name in TensorFlow 1."""
+        """A state of zeros with R rows; the method of TensorFlow 1."""
         return self.get_initial_state(batch_size=batch_size, dtype=dtype)
 
 
 class DeferredCell(RNNCell, DeferredModule):
-    """A cell that makes its weights when it knows the number of its inputs.
+    """A cell whose weights are made when the number of its inputs is known.
 
     Args:
         units: D.
@@ -103,13 +103,10 @@ class DeferredCell(RNNCell, DeferredModule):
         return {"input_size": weights["weight_ih"].shape[1]} if "weight_ih" in weights else None
 
     def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
-        """Makes the weights if they are not there yet, and refuses inputs of another width and a state that is not
-        (R, D) in every tensor.
-        """
+        """Makes missing weights, and refuses inputs of another width and states with tensors that are not (R, D)."""
         if not isinstance(inputs, Tensor):
             raise ShapeError(
-                f"{type(self).__name__} takes a tensor (R, F); got {type(inputs).__name__}. Make one of it, with "
-                "torch.as_tensor."
+                f"{type(self).__name__} takes a tensor (R, F); got {type(inputs).__name__}. Use torch.as_tensor."
             )
         if not self.built:
             self.build(inputs.shape[-1], like=inputs)
@@ -123,8 +120,8 @@ class DeferredCell(RNNCell, DeferredModule):
             if not isinstance(part, Tensor) or part.shape != shape:
                 got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
                 raise ShapeError(
-                    f"The state of {type(self).__name__} is (R={shape[0]}, D={shape[1]}), a row for each of the "
-                    f"inputs; got {got}. Begin with zero_state, or an encoder's last state of that size."
+                    f"The state of {type(self).__name__} must be (R={shape[0]}, D={shape[1]}), with the rows of the "
+                    f"inputs; got {got}. Begin with zero_state, or an encoder's last state of this size."
                 )
 
 
@@ -152,7 +149,7 @@ class TorchCell(RNNCell):
 
 
 class AbstractCellWrapper(FromTensorflow, RNNCell):
-    """A cell around a cell, whose state it has."""
+    """A cell around a cell, with the same state."""
 
     def __init__(self, cell: Any) -> None:
         super().__init__()
@@ -181,7 +178,7 @@ class AbstractCellWrapper(FromTensorflow, RNNCell):
 
 
 def as_cell(cell: Any, name: str = "cell") -> Any:
-    """A cell of this package or of the same calls, as it is; one of torch's in a `TorchCell`.
+    """The cell, if it has the calls of one; torch's cells in a `TorchCell`.
 
     Raises:
         UnsupportedError: for anything else.
@@ -198,27 +195,27 @@ def as_cell(cell: Any, name: str = "cell") -> Any:
 
 
 def is_named_state(state: Any) -> bool:
-    """Whether a state, or its sizes, is an `LSTMStateTuple`, or TensorFlow's own."""
+    """Whether a state, or its sizes, is an `LSTMStateTuple`, ours or TensorFlow's."""
     return getattr(state, "_fields", None) == LSTMStateTuple._fields
 
 
 def check_order(sizes: Any, state: Any, name: str) -> None:
-    """Refuses a pair without names where c is first, and one with names where h is.
+    """Refuses an unnamed pair for a cell whose state has c first, and a named one for a cell with h first.
 
     Args:
         sizes: the cell's `state_size`.
-        name: of the state, for the error.
+        name: of the state, for errors.
     """
     if not isinstance(sizes, (tuple, list)) or not isinstance(state, (tuple, list)) or len(sizes) != len(state):
         return
     if is_named_state(sizes) and not is_named_state(state):
         raise ShapeError(
-            f"{name} is a {type(state).__name__} of 2, and nothing says which of them is c: TensorFlow 1's LSTM has c "
-            "first, Keras' and torch's h. Give LSTMStateTuple(c=…, h=…)."
+            f"{name} is a {type(state).__name__} of 2 without names: TensorFlow 1's LSTM has c first, Keras' and "
+            "torch's have h. Give LSTMStateTuple(c=…, h=…)."
         )
     if is_named_state(state) and not is_named_state(sizes):
         raise ShapeError(
-            f"{name} is a {type(state).__name__}(c, h), and this cell's state has h first, as Keras' and torch's: give "
+            f"{name} is a {type(state).__name__}(c, h), but this cell's state has h first, as Keras' and torch's. Give "
             "(state.h, state.c)."
         )
     if not is_named_state(sizes):
@@ -227,7 +224,7 @@ def check_order(sizes: Any, state: Any, name: str) -> None:
 
 
 def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
-    """The first state of a cell, by whichever of the calls it has; zeros of its state's sizes if it has none."""
+    """The first state of a cell, by `get_initial_state` or `zero_state` if it has them; zeros otherwise."""
     if hasattr(cell, "get_initial_state"):
         return with_tuples(cell.get_initial_state(batch_size=batch_size, dtype=dtype))
     if hasattr(cell, "zero_state"):

@@ -1,7 +1,7 @@
-"""What the cells of TensorFlow 1 (`tf.nn.rnn_cell`) and of Keras share.
+"""The base of the cells of TensorFlow 1 (`tf.nn.rnn_cell`) and of Keras.
 
-Weights have torch's layout, as everywhere in the package: (gates · D, F) and (gates · D, D), the transpose of a kernel,
-with gates in torch's order. An original's weights are brought into it by `from_tensorflow`.
+Weights have torch's layout: (gates · D, F) and (gates · D, D), transposed kernels, with gates in torch's order.
+`from_tensorflow` converts an original's weights.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class AbstractGatedCell(FromTensorflow, DeferredCell):
         self.register_parameter(weight, deferred(f"The {weight} of {type(self).__name__}", self.dtype))
 
     def build(self, input_size: int, *, like: Tensor | None = None) -> None:
-        """Makes the weights for so many inputs, unless they have been made.
+        """Makes the weights for this number of inputs, unless they have been made.
 
         Args:
-            like: whose device and type the weights get.
+            like: a tensor with the device and type of the weights.
         """
         if self.built:
             return
@@ -53,7 +53,7 @@ class AbstractGatedCell(FromTensorflow, DeferredCell):
         self.to(**place)
 
     def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
-        """As in the base; inputs and state of another type than the weights are refused too."""
+        """As in the base; also refuses inputs and states of another type than the weights."""
         super()._check(inputs, *state)
         weight = self.weights[0]
         for name, values in (("inputs", inputs), *(("The state", part) for part in state)):
@@ -83,7 +83,7 @@ class AbstractGatedCell(FromTensorflow, DeferredCell):
 
 
 def fill_jointly(cell: AbstractGatedCell, rows: slice, wanted: Initialiser) -> None:
-    """Initialises the weights of some gates as one kernel over inputs and state, as in TensorFlow 1."""
+    """Initialises the weights of gates as one kernel over inputs and state, as in TensorFlow 1."""
     weight_ih, weight_hh, _ = cell.weights
     joint = torch.cat([weight_ih[rows], weight_hh[rows]], 1)
     fill(joint, wanted)
@@ -91,18 +91,20 @@ def fill_jointly(cell: AbstractGatedCell, rows: slice, wanted: Initialiser) -> N
 
 
 def unless_tanh(activation: str | Activation | None) -> Activation | None:
-    """The activation of a cell in the place of tanh; None for tanh itself, which fused steps have."""
+    """The activation of a cell; None for tanh, which has fused steps."""
     if activation is None or activation in ("tanh", torch.tanh):
         return None
     return activation_of(activation) or (lambda x: x)
 
 
 def check_keras(recurrent_activation: str, use_bias: bool, dropout: float, recurrent_dropout: float) -> None:
-    """Refuses the options of Keras' cells that these have not."""
+    """Refuses options of Keras' cells that are not supported."""
     if recurrent_activation != "sigmoid":
-        raise UnsupportedError(f"recurrent_activation={recurrent_activation!r}: gates have a sigmoid; leave it out.")
+        raise UnsupportedError(
+            f"recurrent_activation={recurrent_activation!r} is not supported: gates have a sigmoid; leave it out."
+        )
     if not use_bias:
-        raise UnsupportedError("use_bias=False: the cells have a bias; leave it out and set it to zeros.")
+        raise UnsupportedError("use_bias=False is not supported: leave it out and set the bias to zeros.")
     for name, value in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
         if value:
             raise UnsupportedError(f"{name}={value}: wrap the cell in a DropoutWrapper instead.")

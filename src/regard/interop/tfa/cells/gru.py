@@ -22,14 +22,14 @@ class GRUCell(AbstractGatedCell):
 
     r = σ(W_r x + U_r h + b_r),  z = σ(W_z x + U_z h + b_z),  n = tanh(W_n x + U_n (r h) + b_n),  h' = (1 - z) n + z h,
 
-    the steps of the house's `gru_reset_before`; gates in the order r, z, n. The state is h (R, D).
+    the cell `gru_reset_before` of `regard.layers`; gates in the order r, z, n. The state is h (R, D).
 
     Args:
         num_units: D.
-        activation: in the place of tanh, by its name in Keras or a function.
+        activation: instead of tanh, by its name in Keras or a function.
         reuse: without effect: weights belong to the object.
         kernel_initializer: of the kernels of the two gates and of the candidate, over inputs and state.
-        bias_initializer: a name or a function; None for 1 of the gates and 0 of the candidate.
+        bias_initializer: a name or a function; if None, 1 for the gates and 0 for the candidate.
         name: kept, without effect.
         dtype: of the weights; that of the inputs if None.
         input_size: F; from the first call if None.
@@ -62,7 +62,7 @@ class GRUCell(AbstractGatedCell):
             self.build(input_size)
 
     def reset_parameters(self) -> None:
-        """Kernels Glorot-uniform, biases of the gates one and of the candidate zero, unless told otherwise."""
+        """By default kernels Glorot-uniform, biases of the gates 1 and of the candidate 0."""
         gates, candidate = slice(0, 2 * self.units), slice(2 * self.units, None)
         bias = self.weights[2]
         for rows, first in ((gates, "ones"), (candidate, "zeros")):
@@ -95,10 +95,10 @@ class GRUCell(AbstractGatedCell):
 
 
 class KerasGRUCell(AbstractGatedCell):
-    """`tf.keras.layers.GRUCell`. The state is h (R, D); a list [h] is taken too.
+    """`tf.keras.layers.GRUCell`. The state is h (R, D), or a list [h].
 
-    With `reset_after`, its default, the candidate is n = tanh(W x + b + r (U h + c)), as torch's; without it the reset
-    gate multiplies the state before the product, as in `GRUCell`, and there is no c. Gates in torch's order r, z, n.
+    With `reset_after` the candidate is n = tanh(W x + b + r (U h + c)), as torch's; without it the reset gate
+    multiplies the state before the product, as in `GRUCell`, and there is no c. Gates in torch's order r, z, n.
 
     Args:
         units: D.
@@ -132,7 +132,7 @@ class KerasGRUCell(AbstractGatedCell):
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
         check_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
         if unless_tanh(activation or "linear") is not None:
-            raise UnsupportedError(f"activation={activation!r}: a KerasGRUCell has tanh only; leave the argument out.")
+            raise UnsupportedError(f"activation={activation!r} is not supported: a KerasGRUCell has tanh.")
         self.reset_after, self.bias_initializer = reset_after, bias_initializer
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
         self.register_parameter("bias_hh", None)

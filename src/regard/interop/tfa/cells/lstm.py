@@ -39,7 +39,7 @@ class AbstractLSTMCell(AbstractGatedCell):
         """The two tensors of a state.
 
         Raises:
-            ShapeError: for anything but two, of which a tensor of two rows is none, or for a pair in another order.
+            ShapeError: for anything but two tensors, also for a tensor of two rows, or for a pair in another order.
         """
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             kind = f"{type(state).__name__} of {len(state)}" if hasattr(state, "__len__") else type(state).__name__
@@ -57,13 +57,13 @@ class LSTMCell(AbstractLSTMCell):
 
     Args:
         num_units: D.
-        use_peepholes, num_proj, cell_clip, proj_clip: refused; there are no such cells here.
+        use_peepholes, num_proj, cell_clip, proj_clip: not supported.
         initializer: of the kernel over inputs and state; Glorot-uniform if None.
         num_unit_shards, num_proj_shards, reuse: without effect.
-        forget_bias: the initial bias of the forget gate. The original keeps a bias of 0 and adds this number in every
-            step, which is the same; `from_tensorflow` adds it to the original's bias.
+        forget_bias: the initial bias of the forget gate. The original equivalently adds this number in every step;
+            `from_tensorflow` adds it to the original's bias.
         state_is_tuple: only True.
-        activation: in the place of tanh, by its name in Keras or a function.
+        activation: instead of tanh, by its name in Keras or a function.
         name, dtype, input_size: as in `GRUCell`.
 
     Source: Hochreiter & Schmidhuber 1997; `tf.nn.rnn_cell.LSTMCell`.
@@ -96,7 +96,7 @@ class LSTMCell(AbstractLSTMCell):
         refused = {"use_peepholes": use_peepholes, "num_proj": num_proj, "cell_clip": cell_clip, "proj_clip": proj_clip}
         for option, value in refused.items():
             if value:
-                raise UnsupportedError(f"{option}={value}: there is no such LSTM here; leave it out.")
+                raise UnsupportedError(f"{option}={value} is not supported; leave it out.")
         _check_tuple(state_is_tuple)
         super().__init__(num_units, input_size=input_size, dtype=dtype, name=name)
         self.initializer, self.forget_bias = initializer, forget_bias
@@ -134,7 +134,7 @@ class LSTMCell(AbstractLSTMCell):
 
 
 class BasicLSTMCell(LSTMCell):
-    """TensorFlow 1's LSTM by its older name, with its order of arguments: an `LSTMCell` of fewer options.
+    """TensorFlow 1's LSTM by its older name and order of arguments: an `LSTMCell` with fewer options.
 
     Args:
         num_units, forget_bias, state_is_tuple, activation, reuse, name, dtype, input_size: as in `LSTMCell`.
@@ -164,17 +164,17 @@ class BasicLSTMCell(LSTMCell):
 
 
 class KerasLSTMCell(AbstractLSTMCell):
-    """`tf.keras.layers.LSTMCell`. The state is (h, c), Keras' order; a list [h, c] is taken too.
+    """`tf.keras.layers.LSTMCell`. The state is (h, c), Keras' order, or a list [h, c].
 
     Args:
         units: D.
-        activation: in the place of tanh, by its name or a function; the identity if None.
+        activation: instead of tanh, by its name or a function; the identity if None.
         recurrent_activation: of the gates: only "sigmoid".
         use_bias: only True.
         kernel_initializer, recurrent_initializer, bias_initializer: of the weights of inputs, of those of the state,
             and of the bias.
-        unit_forget_bias: whether the forget gate's bias begins at 1 whatever the initialiser says.
-        dropout, recurrent_dropout: only 0: wrap the cell in a `DropoutWrapper`.
+        unit_forget_bias: whether the forget gate's bias starts from 1 regardless of `bias_initializer`.
+        dropout, recurrent_dropout: only 0; wrap the cell in a `DropoutWrapper`.
         dtype, name, input_size: as in `GRUCell`.
     """
 
@@ -204,7 +204,7 @@ class KerasLSTMCell(AbstractLSTMCell):
             self.build(input_size)
 
     def reset_parameters(self) -> None:
-        """Weights by the initialisers, but for the forget gate's bias."""
+        """Weights by the initialisers, and the forget gate's bias."""
         weight_ih, weight_hh, bias = self.weights
         fill(weight_ih, self.kernel_initializer)
         fill(weight_hh, self.recurrent_initializer)
@@ -229,4 +229,4 @@ class KerasLSTMCell(AbstractLSTMCell):
 
 def _check_tuple(state_is_tuple: bool) -> None:
     if not state_is_tuple:
-        raise UnsupportedError("state_is_tuple=False: the state is an LSTMStateTuple here; leave the argument out.")
+        raise UnsupportedError("state_is_tuple=False is not supported: the state is an LSTMStateTuple; leave it out.")

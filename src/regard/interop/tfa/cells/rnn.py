@@ -19,7 +19,7 @@ class BasicRNNCell(AbstractGatedCell):
 
     Args:
         num_units: D.
-        activation: in the place of tanh, by its name in Keras or a function.
+        activation: instead of tanh, by its name in Keras or a function.
         reuse: without effect: weights belong to the object.
         name, dtype, input_size: as in `GRUCell`.
     """

@@ -1,4 +1,4 @@
-"""Cells around cells: stacked, with dropout, with a residual connection, with projections."""
+"""Wrappers of cells: stacks, dropout, residual connections and projections."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from regard.layers import Dropout
 
 
 class MultiRNNCell(FromTensorflow, RNNCell):
-    """Cells one above the other; each is fed the output of the one below. The state is a tuple, one entry for each.
+    """A stack of cells; each is fed the output of the cell below. The state is a tuple with an entry for each.
 
     Args:
         cells: from the lowest to the highest.
         state_is_tuple: only True.
 
     Raises:
-        UnsupportedError: for no cells, or one that is there twice.
+        UnsupportedError: for no cells, or repeated ones.
     """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not state_is_tuple:
-            raise UnsupportedError("state_is_tuple=False: the state is a tuple here; leave the argument out.")
+            raise UnsupportedError("state_is_tuple=False is not supported: the state is a tuple; leave it out.")
         if not isinstance(cells, (list, tuple, nn.ModuleList)):
             raise UnsupportedError(f"cells must be a list of cells; got {type(cells).__name__}.")
         if not len(cells):
-            raise UnsupportedError("A stack needs one cell or more; got none.")
+            raise UnsupportedError("A stack needs one or more cells; got none.")
         if len({id(cell) for cell in cells}) < len(cells):
             raise UnsupportedError(
-                "A cell is in the stack more than once, so that its layers would share their weights: make one for "
-                "each layer, as [GRUCell(n) for _ in range(layers)]."
+                "A cell is in the stack more than once, so its layers would share their weights: make one for each "
+                "layer, as [GRUCell(n) for _ in range(layers)]."
             )
         self.cells: Any = nn.ModuleList(as_cell(cell) for cell in cells)
         for below, cell in pairwise(self.cells):
@@ -72,7 +72,7 @@ class MultiRNNCell(FromTensorflow, RNNCell):
         return [f"cell_{n}/{name}" for n, cell in enumerate(cells) for name in cell.array_names()]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """Of each cell the arrays of one scope: those of cell_0, cell_1, …, or as Keras has numbered the cells."""
+        """For each cell the arrays of one scope: cell_0, cell_1, …, or in Keras' numbering of cells."""
         cells = [parts_of(cell, f"cells[{n}]") for n, cell in enumerate(self.cells)]
         scopes = {array.name: self._scope(array, cells) for array in arrays.arrays}
         groups = in_order(scope for scope in scopes.values() if scope is not None)
@@ -89,7 +89,7 @@ class MultiRNNCell(FromTensorflow, RNNCell):
         return state
 
     def _scope(self, array: Array, cells: Sequence[FromTensorflow]) -> str | None:
-        """The part of an array's name that tells the cell, with what stands before it."""
+        """The scope of a cell in an array's name."""
         names = {name for cell in cells for name in cell.array_names()}
         own = max((len(name.split("/")) for name in names if array.ends_with(name)), default=0)
         for end, part in enumerate(array.path, 1):
@@ -107,7 +107,7 @@ class MultiRNNCell(FromTensorflow, RNNCell):
         """A step of every cell.
 
         Raises:
-            ShapeError: for a state that is no tuple of as many entries.
+            ShapeError: for a state that is no tuple with an entry for each cell.
         """
         if not isinstance(state, (tuple, list)) or len(state) != len(self.cells):
             number = f"{len(state)} entries" if isinstance(state, (tuple, list)) else f"the type {type(state).__name__}"
@@ -122,19 +122,19 @@ class MultiRNNCell(FromTensorflow, RNNCell):
 
 
 class DropoutWrapper(AbstractCellWrapper):
-    """Dropout on inputs, outputs and state of a cell: each number is kept with a probability, and divided by it.
+    """Dropout on inputs, outputs and state of a cell, with probabilities of keeping a number.
 
-    Numbers are dropped in training only (`train()` and `eval()` decide), by `regard.layers.Dropout`; in TensorFlow 1
-    the probabilities themselves had to be 1 in evaluation.
+    Numbers are dropped only in training mode, by `regard.layers.Dropout`; in TensorFlow 1 the probabilities had to be
+    set to 1 for evaluation.
 
     Args:
-        input_keep_prob, output_keep_prob, state_keep_prob: probabilities above 0, at most 1. Of an LSTM's state only h
-            is dropped in an `LSTMStateTuple`, as there; the output of the same step is dropped on its own.
-        variational_recurrent: refused: the original keeps one mask for all steps and calls.
-        input_size, dtype: without effect: the inputs tell.
-        seed: of the masks; None leaves them to torch's generator, or to `regard.layers.items.drawing`.
-        dropout_state_filter_visitor: from a node of the state to whether it is dropped, for a tensor, or for a tuple a
-            tuple of such answers; None drops all but c of an `LSTMStateTuple`.
+        input_keep_prob, output_keep_prob, state_keep_prob: probabilities above 0, at most 1. In an `LSTMStateTuple`
+            only h is dropped, as in the original; the output of the same step has its own mask.
+        variational_recurrent: not supported; the original has one mask for all steps and calls.
+        input_size, dtype: without effect.
+        seed: of the masks; if None, torch's generator or `regard.layers.items.drawing` draws them.
+        dropout_state_filter_visitor: from a node of the state to whether it is dropped; for a tuple also a tuple of
+            such values. None drops all but c of an `LSTMStateTuple`.
 
     Source: Zaremba, Sutskever & Vinyals 2014 (arXiv 1409.2329); `tf.nn.rnn_cell.DropoutWrapper`.
     """
@@ -160,7 +160,7 @@ class DropoutWrapper(AbstractCellWrapper):
         kept = {"input": input_keep_prob, "output": output_keep_prob, "state": state_keep_prob}
         for name, probability in kept.items():
             if not 0 < probability <= 1:
-                raise ConfigError(f"{name}_keep_prob={probability} is a probability: give a number above 0, at most 1.")
+                raise ConfigError(f"{name}_keep_prob={probability} must be a probability above 0, at most 1.")
         self.input_dropout, self.output_dropout, self.state_dropout = (
             Dropout(1 - probability) if seed is None else SeededDropout(1 - probability, seed + number)
             for number, probability in enumerate(kept.values())
@@ -176,13 +176,13 @@ class DropoutWrapper(AbstractCellWrapper):
         return (self.output_dropout(output) if self.output_dropout.p else output), new
 
     def _drop_state(self, state: Tree, wanted: Any, count: list[int]) -> Tree:
-        """The state with dropped tensors; `count` numbers them, so that each is dropped on its own."""
+        """The state with dropout; `count` numbers its tensors, each of which has its own mask."""
         if isinstance(state, Tensor):
             count[0] += 1
             return self.state_dropout(state, layer=count[0]) if wanted else state
         parts = [
-            self._drop_state(part, self.filter(part) if wanted is True else answer, count)
-            for part, answer in zip(state, wanted if isinstance(wanted, tuple) else (wanted,) * len(state))
+            self._drop_state(part, self.filter(part) if wanted is True else each, count)
+            for part, each in zip(state, wanted if isinstance(wanted, tuple) else (wanted,) * len(state))
         ]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
 
@@ -192,7 +192,7 @@ def _drops_all_but_c(state: Any) -> Any:
 
 
 class SeededDropout(nn.Module):
-    """Dropout whose masks follow each other from a seed.
+    """Dropout with a sequence of masks from a seed.
 
     Args:
         p: the probability that a number is dropped.
@@ -205,7 +205,7 @@ class SeededDropout(nn.Module):
         self._generator: torch.Generator | None = None
 
     def forward(self, x: Tensor, *, layer: int = 0) -> Tensor:
-        """Drops in training."""
+        """Drops numbers in training mode."""
         if not self.training or not self.p:
             return x
         if self._generator is None or self._generator.device != x.device:
@@ -218,7 +218,7 @@ class ResidualWrapper(AbstractCellWrapper):
     """A cell whose output has its input added.
 
     Args:
-        residual_fn: from input and output to the output, in the place of their sum.
+        residual_fn: from input and output to the output, instead of their sum.
 
     Source: Wu et al. 2016 (arXiv 1609.08144), section 3.1; `tf.nn.rnn_cell.ResidualWrapper`.
     """
@@ -231,7 +231,7 @@ class ResidualWrapper(AbstractCellWrapper):
         """A step of the cell.
 
         Raises:
-            ShapeError: if input and output differ in width and there is no function of one's own.
+            ShapeError: if input and output differ in width, without a `residual_fn`.
         """
         output, new = self.cell(inputs, state)
         return self.residual_fn(inputs, output), new
@@ -241,14 +241,14 @@ def _sum(inputs: Tensor, output: Tensor) -> Tensor:
     if not isinstance(inputs, Tensor) or inputs.shape != output.shape:
         shape = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
         raise ShapeError(
-            f"A residual connection adds input and output: {shape} and {tuple(output.shape)} have to be equal. Give a "
-            "cell of as many units as it has inputs, or residual_fn."
+            f"A residual connection adds input and output: {shape} and {tuple(output.shape)} must be equal. Give a "
+            "cell with as many units as inputs, or residual_fn."
         )
     return inputs + output
 
 
 class AbstractProjectionWrapper(AbstractCellWrapper):
-    """A cell with a linear layer, `projection`, whose arrays are those directly in the wrapper's scope."""
+    """A cell with a linear layer, `projection`, whose arrays are directly in the wrapper's scope."""
 
     projection: Dense
 
@@ -262,7 +262,7 @@ class AbstractProjectionWrapper(AbstractCellWrapper):
 
 
 class OutputProjectionWrapper(AbstractProjectionWrapper):
-    """A cell whose output goes through a linear layer with bias, `projection`.
+    """A cell with a linear layer with bias, `projection`, after its output.
 
     Args:
         activation: applied to it, by its name in Keras or a function; none if None.
@@ -289,10 +289,10 @@ class OutputProjectionWrapper(AbstractProjectionWrapper):
 
 
 class InputProjectionWrapper(AbstractProjectionWrapper):
-    """A cell whose input comes through a linear layer with bias, `projection`.
+    """A cell with a linear layer with bias, `projection`, before its input.
 
     Args:
-        num_proj: the width of its input.
+        num_proj: the width of the cell's input.
         activation: applied to it, by its name in Keras or a function; none if None.
         input_size: of the inputs; from the first call if None.
         reuse: without effect: weights belong to the object.

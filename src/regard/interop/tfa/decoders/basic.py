@@ -1,4 +1,4 @@
-"""The decoder of a cell and a sampler: `BasicDecoder`."""
+"""A decoder from a cell and a sampler: `BasicDecoder`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OutputLayer = Callable[[Tensor], Tensor]
 
 
 class BasicDecoderOutput(NamedTuple):
-    """What a step of a `BasicDecoder` gives.
+    """The outputs of a step of a `BasicDecoder`.
 
     Args:
         rnn_output: (B, N), of the output layer, or of the cell without one.
-        sample_id: what the sampler made of it.
+        sample_id: the sampler's sample of it.
     """
 
     rnn_output: Any
@@ -34,23 +34,22 @@ class BasicDecoderOutput(NamedTuple):
 
 
 class BasicDecoder(FromTensorflow, BaseDecoder):
-    """Takes a step of the cell, applies the output layer, and asks the sampler for samples and the next inputs.
+    """Steps of a cell and an output layer, whose sampler chooses samples and the next inputs.
 
-    In the form of tensorflow-addons, `BasicDecoder(cell, sampler, output_layer)`, it is called with inputs and
-    `initial_state`. In that of TensorFlow 1, `BasicDecoder(cell, helper, initial_state, output_layer)`, it has both
-    and is given to `dynamic_decode`. A third argument that is a module or a function is an output layer, anything else
-    a state.
+    The form of tensorflow-addons, `BasicDecoder(cell, sampler, output_layer)`, is called with inputs and
+    `initial_state`. That of TensorFlow 1, `BasicDecoder(cell, helper, initial_state, output_layer)`, has both and is
+    passed to `dynamic_decode`. A third argument is an output layer if it is callable, otherwise a state.
 
     Args:
         cell: an `RNNCell`, an `AttentionWrapper`, or one of torch's cells.
         sampler: a `Sampler`; by its name in TensorFlow 1, `helper`.
-        output_layer: applied to the cell's output, before it is kept and sampled.
+        output_layer: applied to the cell's output before sampling.
         initial_state: the cell's first state, in the form of TensorFlow 1.
         **kwargs: those of `BaseDecoder`.
 
     Raises:
-        UnsupportedError: for a sampler or an output layer that is none.
-        TypeError: for too many arguments, or one that is given twice.
+        UnsupportedError: for an object that is no sampler or output layer.
+        TypeError: for too many arguments, or an argument given twice.
 
     >>> from regard.interop.tfa import TrainingSampler
     >>> cell, sampler = nn.GRUCell(3, 4), TrainingSampler()
@@ -112,7 +111,7 @@ class BasicDecoder(FromTensorflow, BaseDecoder):
         return [f"{role}/{name}" for role, part in parts for name in parts_of(part, role).array_names()]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """Of the output layer the arrays in its scope, of the cell the others."""
+        """The arrays in the scope of the output layer; the others are those of the cell."""
         state = {}
         if self.output_layer is not None:
             names = ("output_layer", getattr(self.output_layer, "name", ""))
@@ -125,10 +124,10 @@ class BasicDecoder(FromTensorflow, BaseDecoder):
         return state | taken(arrays, self.cell, "cell", lambda array: True)
 
     def initialize(self, inputs: Any = None, initial_state: Any = None, **kwargs: Any) -> tuple[Tensor, Any, Any]:
-        """Asks the sampler for the first inputs.
+        """The first inputs, from the sampler.
 
         Args:
-            inputs, **kwargs: of the sampler's `initialize`; a `Helper` has its own.
+            inputs, **kwargs: of the sampler's `initialize`; a `Helper` needs none.
             initial_state: of the cell; that of the constructor if None.
 
         Raises:

@@ -47,7 +47,7 @@ class BeamSearchDecoderState(NamedTuple):
     """The state of a `BeamSearchDecoder`, K hypotheses of each of B sentences.
 
     Args:
-        cell_state: of the cell, with (B, K, …) in the place of (B K, …).
+        cell_state: of the cell, (B, K, …) instead of (B K, …).
         log_probs: (B, K).
         finished: (B, K) bool.
         lengths: (B, K) long; the end token counts.
@@ -62,12 +62,12 @@ class BeamSearchDecoderState(NamedTuple):
 
 
 class BeamSearchDecoderOutput(NamedTuple):
-    """What a step gives.
+    """The outputs of a step.
 
     Args:
-        scores: (B, K) of the hypotheses that go on, or (B, K, N) of all tokens with `output_all_scores`.
-        predicted_ids: (B, K), the token that each adds.
-        parent_ids: (B, K), the place of the hypothesis that each extends.
+        scores: (B, K) of the selected hypotheses, or (B, K, N) of all tokens with `output_all_scores`.
+        predicted_ids: (B, K), their new tokens.
+        parent_ids: (B, K), the places of the hypotheses that they extend.
     """
 
     scores: Any
@@ -76,7 +76,7 @@ class BeamSearchDecoderOutput(NamedTuple):
 
 
 class FinalBeamSearchDecoderOutput(NamedTuple):
-    """What a search gives.
+    """The result of a search.
 
     Args:
         predicted_ids: (B, T, K), the tokens of whole hypotheses, best first; end tokens after the first.
@@ -88,19 +88,19 @@ class FinalBeamSearchDecoderOutput(NamedTuple):
 
 
 class BeamSearchDecoder(BaseDecoder):
-    """Beam search in which finished hypotheses keep their places, as `Search(keep_finished=True)`, with the same step.
+    """Beam search in which finished hypotheses keep their places, with the step of `Search(keep_finished=True)`.
 
-    In the form of tensorflow-addons, `BeamSearchDecoder(cell, beam_width, embedding_fn, …)`, it is called with an
-    embedding or None, `start_tokens`, `end_token` and `initial_state`. In that of TensorFlow 1,
-    `BeamSearchDecoder(cell, embedding, start_tokens, end_token, initial_state, beam_width, …)`, it has these and is
-    given to `dynamic_decode`. Memory, its lengths and the first state have a row for each hypothesis: `tile_batch`.
+    The form of tensorflow-addons, `BeamSearchDecoder(cell, beam_width, embedding_fn, …)`, is called with an embedding
+    or None, `start_tokens`, `end_token` and `initial_state`. That of TensorFlow 1,
+    `BeamSearchDecoder(cell, embedding, start_tokens, end_token, initial_state, beam_width, …)`, has these and is passed
+    to `dynamic_decode`. Memory, its lengths and the first state have a row for each hypothesis: `tile_batch`.
 
     It differs from the original where that is wrong. Hypotheses are traced from the last step, so ids, lengths, scores
-    and `log_probs` of one place belong together; the original traces from the last length of a sentence, and misses
-    how a sentence was ranked again after all of its hypotheses had finished. Arrays of steps in the state are ordered
-    by the hypotheses that each step began with, which is what they were written for; the original orders them by those
-    that it ended with, one choice late. Like the original it goes on to rank what has finished while another sentence
-    of the batch goes on, with lengths that then count the end token; the house's search does not.
+    and `log_probs` of a place belong together; the original traces from the last length of a sentence and misses
+    reranking after all of its hypotheses had finished. Tensor arrays in the state are ordered by the hypotheses before
+    each step, for which they were written; the original orders them by those after it, one choice late. As in the
+    original, finished hypotheses are ranked again while other sentences of the batch continue, with lengths that then
+    include the end token; the search of `regard.decoding` does not.
 
     Args:
         cell: as in `BasicDecoder`.
@@ -110,9 +110,9 @@ class BeamSearchDecoder(BaseDecoder):
         length_penalty_weight: α of ((5 + length) / 6)^α, by which log-probabilities are divided.
         coverage_penalty_weight: β of the coverage penalty `tfa`. The state must have alignments, as that of an
             `AttentionWrapper`, or be a tuple with such states; their mean is used.
-        reorder_tensor_arrays: whether arrays of steps in the cell's state, as alignment histories, are returned
-            stacked, in the order of the hypotheses, and not as they were written.
-        output_all_scores: whether steps give the scores of all tokens.
+        reorder_tensor_arrays: whether tensor arrays in the cell's state, such as alignment histories, are returned
+            stacked in the order of the hypotheses instead of unchanged.
+        output_all_scores: whether outputs have the scores of all tokens.
         embedding, start_tokens, end_token, initial_state: as in `initialize`, in the form of TensorFlow 1.
         **kwargs: those of `BaseDecoder`.
 
@@ -135,7 +135,7 @@ class BeamSearchDecoder(BaseDecoder):
         if isinstance(beam_width, Tensor):
             beam_width = int(beam_width)
         if not isinstance(beam_width, int) or beam_width < 1:
-            raise ConfigError(f"beam_width is {beam_width!r}; give a number of hypotheses, 1 or more.")
+            raise ConfigError(f"beam_width is {beam_width!r}; it must be a whole number, 1 or more.")
         self.cell = as_cell(cell)
         self.output_layer = output_layer
         self._beam_width, self._embedding_fn, self._begun = beam_width, embedding_fn, begun
@@ -156,7 +156,7 @@ class BeamSearchDecoder(BaseDecoder):
 
     @property
     def tracks_own_finished(self) -> bool:
-        """True: hypotheses change places."""
+        """True, since hypotheses change places."""
         return True
 
     @property
@@ -193,10 +193,10 @@ class BeamSearchDecoder(BaseDecoder):
     def initialize(  # type: ignore[override]
         self, embedding: Any = None, start_tokens: Any = None, end_token: Any = None, initial_state: Any = None
     ) -> tuple[Tensor, Any, BeamSearchDecoderState]:
-        """Begins a search: of each sentence only the first hypothesis is alive.
+        """Starts a search, with one live hypothesis per sentence.
 
         Args:
-            embedding: (N, E), or a function from ids to inputs, in place of `embedding_fn`; not needed with it.
+            embedding: (N, E), or a function from ids to inputs, without `embedding_fn`.
             start_tokens: (B,) ids.
             end_token: one id.
             initial_state: of the cell, B · K rows.
@@ -213,7 +213,7 @@ class BeamSearchDecoder(BaseDecoder):
         embedding, initial_state = tensors(embedding), tensors(initial_state)
         leaves = [leaf for leaf in flatten(initial_state) if isinstance(leaf, Tensor)]
         if not leaves:
-            raise ShapeError("initial_state is missing: give the cell's first state, a row for each hypothesis.")
+            raise ShapeError("initial_state is missing: the cell's first state with a row for each hypothesis.")
         device, self._dtype = leaves[0].device, leaves[0].dtype
         self._embed = embedding_of(self._embedding_fn if embedding is None else None, embedding)
         starts, self._end_token = tokens_and_end(start_tokens, end_token, device, embedding)
@@ -239,7 +239,7 @@ class BeamSearchDecoder(BaseDecoder):
         Args:
             time: its number, from 0.
             inputs: (B, K, …).
-            state: of the step before.
+            state: of the previous step.
             training: without effect; `dynamic_decode` sets the modes of modules.
 
         Raises:
@@ -278,12 +278,12 @@ class BeamSearchDecoder(BaseDecoder):
     def finalize(
         self, outputs: BeamSearchDecoderOutput, final_state: BeamSearchDecoderState, sequence_lengths: Tensor
     ) -> tuple[FinalBeamSearchDecoderOutput, BeamSearchDecoderState]:
-        """Whole hypotheses, and the arrays of the state in their order.
+        """Whole hypotheses, and the tensor arrays of the state in their order.
 
         Args:
             outputs: of all steps, time-major.
             final_state: of the last.
-            sequence_lengths: not read; those of the state count.
+            sequence_lengths: not read; the state has lengths.
         """
         tokens, parents = outputs.predicted_ids, outputs.parent_ids
         num_steps, count, _ = tokens.shape
@@ -309,26 +309,26 @@ class BeamSearchDecoder(BaseDecoder):
         return leaf.view(self.batch_size, self._beam_width, *leaf.shape[1:])
 
     def _normalised(self, logits: Tensor, outputs: Tensor) -> Tensor:
-        """Log-probabilities (B, K, N), in the place of the logits where these are the output layer's own."""
+        """Log-probabilities (B, K, N); in place if the logits are a tensor of the output layer only."""
         apart = logits.untyped_storage().data_ptr() != outputs.untyped_storage().data_ptr()
         if apart and not logits.requires_grad:
             return log_softmax(logits.flatten(0, 1)).view(logits.shape)
         return logits.log_softmax(-1)
 
     def _attention(self, cell_state: Any) -> Tensor:
-        """The mean of the alignments of a state and of the states in it."""
+        """The mean of the alignments of a state, or of the states in it."""
         states = [cell_state] if hasattr(cell_state, "alignments") else cell_state
         several = [s.alignments for s in states if hasattr(s, "alignments")] if isinstance(states, tuple | list) else []
         if not several:
             raise UnsupportedError(
-                "coverage_penalty_weight must be 0 if no cell attends: the state has no alignments. Wrap the cell in "
-                "an AttentionWrapper, or leave the penalty out."
+                "coverage_penalty_weight needs alignments, which the state does not have. Wrap the cell in an "
+                "AttentionWrapper, or leave the penalty out."
             )
         means = [torch.stack(each).mean(0) if isinstance(each, tuple) else each for each in several]
         return means[0] if len(means) == 1 else torch.stack(means).mean(0)
 
     def _ordered(self, leaf: Any, rows: Tensor) -> Any:
-        """An array stacked, each hypothesis with what stood at its places."""
+        """A tensor array stacked, in the order of the hypotheses."""
         if not isinstance(leaf, TensorArray):
             return leaf
         num_steps, count, width = rows.shape
@@ -337,9 +337,8 @@ class BeamSearchDecoder(BaseDecoder):
         fits = first[:1] == (count * width,) or first[:2] == (count, width)
         if not fits or leaf.size() != num_steps:
             warnings.warn(
-                f"An array of the state with {leaf.size()} steps {first} is returned as it is: to be ordered by "
-                f"hypotheses it needs T={num_steps} steps of (B K={count * width}, …). With "
-                "reorder_tensor_arrays=False there is no warning.",
+                f"A tensor array of the state with {leaf.size()} steps {first} is returned unchanged: reordering needs "
+                f"T={num_steps} steps of (B K={count * width}, …). reorder_tensor_arrays=False avoids this warning.",
                 stacklevel=2,
             )
             return leaf
@@ -352,22 +351,22 @@ def _merged(leaf: Any) -> Any:
 
 
 def _chosen(leaf: Any, rows: Tensor) -> Any:
-    """Rows of a tensor; arrays and scalars pass."""
+    """Rows of a tensor; tensor arrays and scalars are unchanged."""
     return leaf.index_select(0, rows) if isinstance(leaf, Tensor) and leaf.dim() else leaf
 
 
 def _named(arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name, of either form."""
+    """The arguments of either form by name."""
     first = arguments[0] if arguments else None
     is_old = bool({"embedding", "start_tokens", "end_token", "initial_state"} & set(options))
     is_old = is_old or (bool(arguments) and not isinstance(first, int) and not _is_count(first))
     names = TENSORFLOW_1 if is_old else ADDONS
     if len(arguments) > len(names):
         raise TypeError(f"BeamSearchDecoder takes cell, {', '.join(names)}; got {len(arguments)} arguments after cell.")
-    given = dict(zip(names, arguments))
-    if twice := sorted(set(given) & set(options)):
+    named = dict(zip(names, arguments))
+    if twice := sorted(set(named) & set(options)):
         raise TypeError(f"BeamSearchDecoder got {', '.join(twice)} twice.")
-    return {**given, **options}
+    return {**named, **options}
 
 
 def _is_count(value: Any) -> bool:

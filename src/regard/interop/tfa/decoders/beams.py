@@ -1,4 +1,4 @@
-"""Beams as rows of a batch: repeating rows, and tracing hypotheses back through their parents."""
+"""Beams as rows of a batch: repeated rows, and hypotheses traced back through their parents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 
     Args:
         t: tensors (B, …).
-        multiplier: how often, 1 or more.
+        multiplier: the number of copies, 1 or more.
         name: without effect.
 
     Returns:
@@ -47,7 +47,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 
 
 def _with_vectors(t: Any) -> Any:
-    """A structure with tensors in the place of lists of numbers, as lengths may be given."""
+    """A structure with tensors instead of lists of numbers, such as lengths."""
     if isinstance(t, list) and t and all(isinstance(each, (int, float)) for each in t):
         return torch.as_tensor(t)
     if isinstance(t, (list, tuple)):
@@ -64,12 +64,12 @@ def gather_tree(
 ) -> Int[Tensor, "T B K"]:
     """The tokens of whole hypotheses, from those of all steps.
 
-    A hypothesis is traced back from its place at the last of a sentence's `max_sequence_lengths` steps. After its
-    first end token, and after these steps, it has end tokens only.
+    Hypotheses are traced back from their places at the last of a sentence's `max_sequence_lengths` steps. After the
+    first end token, and after these steps, they have only end tokens.
 
     Args:
-        step_ids: the token that each hypothesis added.
-        parent_ids: the place, before each step, of the hypothesis that it extended.
+        step_ids: the new token of each hypothesis.
+        parent_ids: the place before the step of the hypothesis that it extends.
         max_sequence_lengths: (B,) steps of each sentence; more than T are T.
         end_token: the id of the end.
 
@@ -113,11 +113,11 @@ def gather_tree(
 def gather_tree_from_array(
     t: Float[Tensor, "T R *rest"] | TensorArray, parent_ids: Int[Tensor, "T B K"], sequence_length: Tensor
 ) -> Float[Tensor, "T R *rest"]:
-    """Orders what each place of the beam had at each step by the places of whole hypotheses.
+    """The entries of an array over steps and places, in the order of whole hypotheses.
 
-    At a step beyond its length a hypothesis has what stood at its own place. What an array had *before* the choice of
-    a step stands at other places than after it: alignments of `AttentionWrapper` are of that kind, and ordered by this
-    function they are one choice late. `BeamSearchDecoder` orders them by the parents instead.
+    At steps beyond its length a hypothesis has the entry of its own place. Entries must be those *after* the choice of
+    a step; alignments of `AttentionWrapper` are those before it, so this function orders them one choice late.
+    `BeamSearchDecoder` orders them by the parents instead.
 
     Args:
         t: (T, B, K, …) or (T, B K, …), in the order of the beam after the choice of each step.
@@ -137,7 +137,7 @@ def gather_tree_from_array(
 
 
 def placed(array: Tensor, places: Int[Tensor, "T B K"]) -> Tensor:
-    """What an array (T, B, K, …) or (T, B K, …) has at some places of each step, in its own shape.
+    """The entries of an array (T, B, K, …) or (T, B K, …) at given places of each step, in the array's shape.
 
     Raises:
         ShapeError: for another number of rows.

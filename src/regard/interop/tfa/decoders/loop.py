@@ -129,19 +129,19 @@ def dynamic_decode(
 ) -> tuple[Any, Any, Tensor]:
     """Runs a decoder until every item has finished, or for `maximum_iterations` steps.
 
-    An item that has finished goes on with the others. Its length is the number of steps up to the one with which it
-    finished, which counts; an item that had finished before the first step has 0. `impute_finished` looks at the flags
-    before a step, so the step that finishes is kept.
+    Finished items continue with the others. An item's length is the number of steps up to and including the one that
+    finished it; 0 if it had finished before the first step. `impute_finished` uses the flags before a step, so the
+    finishing step is kept.
 
     Args:
-        decoder: has `initialize`, `step` and perhaps `finalize`.
-        output_time_major: whether outputs are (T, B, …) and not (B, T, …).
-        impute_finished: whether outputs of items that had finished before are zeros and their states stay as they were,
-            so that the last state is that of the last real step, and no gradient comes from later ones. Scalars and
-            arrays of steps in the state pass.
+        decoder: with `initialize`, `step` and optionally `finalize`.
+        output_time_major: whether outputs are (T, B, …) instead of (B, T, …).
+        impute_finished: whether outputs of items that had finished before are zeros and their states are not updated,
+            so the last state is that of the last real step, and later steps have no gradient. Scalars and tensor arrays
+            in the state are updated.
         maximum_iterations: the greatest number of steps, above 0; any if None.
-        training: whether dropout draws, for this call; as the modules are set if None.
-        decoder_init_input, decoder_init_kwargs: what `BaseDecoder.initialize` is called with.
+        training: whether dropout is active in this call; the mode of the modules if None.
+        decoder_init_input, decoder_init_kwargs: the arguments of `BaseDecoder.initialize`.
         parallel_iterations, swap_memory, scope, enable_tflite_convertible: without effect; TensorFlow's loops, names
             and exports had them.
 
@@ -151,8 +151,8 @@ def dynamic_decode(
     Raises:
         ShapeError: for a `maximum_iterations` that is no scalar.
         ConfigError: for one below 1, or an `output_time_major` that is neither True nor False.
-        UnsupportedError: for a decoder that is none, for `impute_finished` with one that orders its items anew, and for
-            `training` with one that has no modes.
+        UnsupportedError: for an object that is no decoder, for `impute_finished` with one that reorders its items, and
+            for `training` with one that has no modes.
     """
     if not (hasattr(decoder, "initialize") and hasattr(decoder, "step")):
         raise UnsupportedError(
@@ -172,8 +172,8 @@ def dynamic_decode(
         tracks = decoder.tracks_own_finished
         if impute_finished and tracks:
             raise UnsupportedError(
-                f"impute_finished does not go with {type(decoder).__name__}, which orders its items anew at each step, "
-                "so there is no state to keep at a place. Leave it out; what has finished there does not change."
+                f"impute_finished is not supported with {type(decoder).__name__}, which reorders its items. Leave it "
+                "out; its finished items do not change."
             )
         options: dict[str, Any] = {"training": training} if _takes_training(decoder) else {}
         lengths = torch.zeros_like(finished, dtype=torch.long)
@@ -209,15 +209,15 @@ def _limit(maximum_iterations: int | Tensor | None) -> int | None:
 
 @contextmanager
 def _mode(decoder: Decoder | BaseDecoder, training: bool | None) -> Iterator[None]:
-    """Puts the modules of a decoder in a mode, and afterwards back."""
+    """Sets the mode of the modules of a decoder, and restores it afterwards."""
     if training is None:
         yield
         return
     modules = list(decoder.modules()) if isinstance(decoder, nn.Module) else []
     if not modules and not _takes_training(decoder):
         raise UnsupportedError(
-            f"training is {training}, but {type(decoder).__name__} is no module and its step has no argument of that "
-            "name; leave it out, and call train() or eval() of its modules."
+            f"training is {training}, but {type(decoder).__name__} is no module and its step has no argument training; "
+            "leave it out, and call train() or eval() of its modules."
         )
     before = [module.training for module in modules]
     try:
@@ -239,7 +239,7 @@ def _finalizes(decoder: Decoder | BaseDecoder) -> bool:
 
 
 def _stacked(decoder: Decoder | BaseDecoder, steps: list[Any], finished: Tensor, axis: int) -> Any:
-    """The outputs of all steps, along an axis of steps; without any step, of the sizes that the decoder says."""
+    """The outputs of all steps, stacked along an axis; without a step, empty tensors of the decoder's sizes."""
     if steps:
         return map_structure(lambda *each: torch.stack(each, axis), steps[0], *steps[1:])
 

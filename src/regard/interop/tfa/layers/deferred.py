@@ -17,10 +17,10 @@ Type = torch.dtype | str | None
 
 
 class DeferredParameter(nn.UninitializedParameter):
-    """A weight whose shape is not known yet. It is the same object afterwards, an `nn.Parameter` with values.
+    """A weight of unknown shape, which later becomes an `nn.Parameter` with values, as the same object.
 
     So an optimiser that is made before the first call trains it. Until then it can be moved to a device or a type,
-    which it keeps, copied, frozen and put into groups of parameters; anything else is an error that names it.
+    copied, frozen and put into groups of parameters; anything else is an error with its name.
 
     Args:
         name: for errors, for example "the weight of dense".
@@ -31,20 +31,20 @@ class DeferredParameter(nn.UninitializedParameter):
     origin: tuple[torch.dtype, torch.device]
 
     def __new__(cls, name: str, dtype: torch.dtype | None = None) -> Self:
-        """Without values."""
+        """A parameter without values."""
         self: Any = super().__new__(cls, dtype=dtype)
         self.title, self.origin = name, (self.data.dtype, self.data.device)
         return self
 
     def materialize(self, shape: Any, device: Any = None, dtype: torch.dtype | None = None) -> None:
-        """Becomes an `nn.Parameter` of a shape, whose values are to be filled in."""
+        """Becomes an `nn.Parameter` of a shape, with values to be filled in."""
         del self.title, self.origin
-        with torch.inference_mode(False):  # it is trained later, wherever its sizes became known
+        with torch.inference_mode(False):  # also if the first call is in inference mode
             super().materialize(shape, device, dtype)
 
     @property
     def shape(self) -> Any:  # type: ignore[override]
-        """Not known.
+        """Unknown.
 
         Raises:
             UnsupportedError: always.
@@ -53,7 +53,7 @@ class DeferredParameter(nn.UninitializedParameter):
 
     @property
     def ndim(self) -> int:  # type: ignore[override]
-        """Not known.
+        """Unknown.
 
         Raises:
             UnsupportedError: always.
@@ -69,7 +69,7 @@ class DeferredParameter(nn.UninitializedParameter):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Refuses what needs values."""
+        """Refuses operations that need values."""
         if func is torch.Tensor.requires_grad_:
             args[0].requires_grad = args[1] if len(args) > 1 else (kwargs or {}).get("requires_grad", True)
             return args[0]
@@ -80,8 +80,8 @@ class DeferredParameter(nn.UninitializedParameter):
         except RegardError:
             raise
         except ValueError:
-            given = [part for each in args for part in (each if isinstance(each, (list, tuple)) else (each,))]
-            deferred = next((part for part in given if isinstance(part, cls)), None)
+            parts = [part for each in args for part in (each if isinstance(each, (list, tuple)) else (each,))]
+            deferred = next((part for part in parts if isinstance(part, cls)), None)
             if deferred is None:
                 raise
             raise deferred._unknown() from None
@@ -106,8 +106,8 @@ def _restored(kind: Any, name: str, origin: Any, data: Tensor, requires_grad: bo
 class DeferredModule(nn.Module):
     """A module whose weights get their values in `build`, when the sizes of its inputs are known.
 
-    That is at its construction if they are given there; else when `load_state_dict` gives the weights, from their
-    shapes; else in the first call. Before that the weights are `DeferredParameter`s, which optimisers may hold.
+    They are known from the constructor, from the weights of `load_state_dict`, or from the first call. Until then the
+    weights are `DeferredParameter`s, which optimisers may contain.
     """
 
     @property
@@ -116,14 +116,11 @@ class DeferredModule(nn.Module):
         raise NotImplementedError
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
-        """The arguments of `build` for which these weights, by their names in this module, are those of a state dict.
-
-        None if the weights do not say.
-        """
+        """The arguments of `build` that give these weights, by their names in this module; None if unknown."""
         raise NotImplementedError
 
     def build(self, *sizes: Any, **named: Any) -> None:
-        """Makes the values of the weights, unless there are some."""
+        """Makes the values of the weights, unless they have been made."""
         raise NotImplementedError
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
@@ -136,22 +133,22 @@ class DeferredModule(nn.Module):
 
 
 def deferred(title: str, dtype: torch.dtype | None) -> nn.Parameter:
-    """A `DeferredParameter`, as the parameter that it becomes."""
+    """A `DeferredParameter`, typed as the parameter that it becomes."""
     weight: Any = DeferredParameter(title, dtype)
     parameter: nn.Parameter = weight
     return parameter
 
 
 def materialize(weight: nn.Parameter, *shape: int) -> None:
-    """Gives a deferred weight a shape, on the CPU and in torch's default type, in which initial values are drawn."""
+    """Gives a deferred weight a shape, on the CPU and in torch's default type, for drawing initial values."""
     assert isinstance(weight, DeferredParameter)
     weight.materialize(shape, torch.device("cpu"), torch.get_default_dtype())
 
 
 def defer(module: nn.Module, owner: nn.Module, title: str, dtype: torch.dtype | None) -> None:
-    """Takes the values of a module's weights away, except for weights that the owner has, too.
+    """Replaces the weights of a module by deferred ones, except weights that the owner already has.
 
-    Its linear layers show 0 inputs until then, as torch's lazy ones.
+    Its linear layers then have 0 inputs, as torch's lazy ones.
 
     Args:
         title: the owner's name, for errors.
@@ -167,7 +164,7 @@ def defer(module: nn.Module, owner: nn.Module, title: str, dtype: torch.dtype | 
 
 
 def adopt(module: nn.Module, stand_in: nn.Module) -> None:
-    """Gives the values of a module's weights to those that another module deferred, and puts these in their place."""
+    """Fills the deferred weights of a stand-in with a module's values, and makes them the module's weights."""
     for name, weight in list(module.named_parameters()):
         other = stand_in.get_parameter(name)
         if isinstance(other, DeferredParameter) and other is not weight:
@@ -182,10 +179,10 @@ def _set(module: nn.Module, name: str, weight: nn.Parameter) -> None:
 
 
 def type_of(dtype: Type) -> torch.dtype | None:
-    """A type from its name, for example "float32", or from one of NumPy or TensorFlow that has such a name.
+    """A type from its name, for example "float32", or from a type of NumPy or TensorFlow.
 
     Raises:
-        ConfigError: for a name of no floating type of torch.
+        ConfigError: for anything but a floating type of torch.
     """
     if dtype is None:
         return None
@@ -200,7 +197,7 @@ def checked_width(name: str, value: Any) -> int:
     """A number of features, or another whole number above 0.
 
     Raises:
-        ConfigError: for anything but a whole number above 0, such as a tensor in its place.
+        ConfigError: for anything but a whole number above 0, such as a tensor.
     """
     try:
         width = 0 if isinstance(value, Tensor) else index(value)
@@ -213,22 +210,18 @@ def checked_width(name: str, value: Any) -> int:
 
 
 def check_type(name: str, values: Tensor, weight: Tensor) -> None:
-    """Refuses values of another type than the weights that they are multiplied with, unless autocast chooses the type.
-
-    Raises:
-        ShapeError: naming both types.
-    """
+    """Refuses values of another type than the weights that they are multiplied with, unless autocast is on."""
     if values.dtype != weight.dtype and not torch.is_autocast_enabled(values.device.type):
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (values, weight)]
         raise ShapeError(
-            f"{name} has the type {kinds[0]}, and the weights are {kinds[1]}: bring both to one type, with .to(dtype)."
+            f"{name} has the type {kinds[0]}, but the weights are {kinds[1]}: convert one of them with .to(dtype)."
         )
 
 
 def target(module: nn.Module, dtype: torch.dtype | None, like: Tensor | None) -> dict[str, Any]:
-    """Type and device for the weights that a module deferred, as arguments of `to`.
+    """Type and device for the deferred weights of a module, as arguments of `to`.
 
-    They are those to which the module was moved; else the given type, or that of `like`, and its device.
+    They are those to which the module was moved; otherwise the given type, or that of `like`, and its device.
     """
     kind, device = None, None
     for weight in module.parameters():
@@ -242,10 +235,9 @@ def target(module: nn.Module, dtype: torch.dtype | None, like: Tensor | None) ->
 
 
 def tensors(structure: Any, module: nn.Module | None = None) -> Any:
-    """A structure with tensors in the place of NumPy's arrays.
+    """A structure with tensors instead of NumPy's arrays.
 
-    Their floating-point numbers get the type of the module's weights, torch's default type without any, as Keras casts
-    them.
+    Floating-point arrays get the type of the module's weights, by default torch's default type, as in Keras.
     """
     kinds = () if module is None else (weight.dtype for weight in module.parameters() if weight.dtype.is_floating_point)
     kind = next(iter(kinds), torch.get_default_dtype())
@@ -260,6 +252,6 @@ def tensors(structure: Any, module: nn.Module | None = None) -> Any:
 
 
 def first_weight(module: nn.Module) -> Tensor:
-    """The first floating-point weight of a module that has values, or an empty tensor if there is none."""
+    """The first floating-point weight with values of a module, or an empty tensor."""
     weights = (weight for weight in module.parameters() if not isinstance(weight, DeferredParameter))
     return next((weight for weight in weights if weight.is_floating_point()), torch.empty(0))

@@ -1,4 +1,4 @@
-"""The linear layer of TensorFlow, which learns its input size from its first call."""
+"""The linear layer of TensorFlow, which gets its input size from the first call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Dense(FromTensorflow, DeferredModule):
     The weight is (units, inputs), as in `torch.nn.Linear`: the transpose of TensorFlow's kernel.
 
     Args:
-        activation: applied to the sum, by its name in Keras or a function; none if None.
+        activation: by its name in Keras or a function; none if None.
         use_bias: whether there is a b.
         kernel_initializer, bias_initializer: a name of Keras, or a function that fills a tensor; Glorot-uniform and
             zeros if None.
@@ -78,17 +78,17 @@ class Dense(FromTensorflow, DeferredModule):
 
     @property
     def out_features(self) -> int:
-        """`units`, by the name that torch's layers have for it."""
+        """`units`, by torch's name."""
         return self.units
 
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
         return {"input_size": weights["weight"].shape[1]} if "weight" in weights else None
 
     def build(self, input_size: int, *, like: Tensor | None = None) -> None:
-        """Makes the weights for so many inputs, unless they have been made.
+        """Makes the weights for this number of inputs, unless they have been made.
 
         Args:
-            like: whose device and type the weights get.
+            like: a tensor with the device and type of the weights.
         """
         if self.built:
             return

@@ -16,13 +16,13 @@ from regard.shapes import Float, Int, describe
 class Embedding(FromTensorflow):
     """A vector for each id, as `tf.keras.layers.Embedding`; `weight` (N, E) is its `embeddings`.
 
-    `layer.weight` takes the place of `layer.variables[0]`, which samplers and decoders get.
+    Samplers and decoders get `layer.weight` instead of `layer.variables[0]`.
 
     Args:
         input_dim: N, the number of ids.
         output_dim: E.
         embeddings_initializer: a name of Keras, or a function that fills a tensor.
-        mask_zero: only False: a mask is an argument of the layer that reads the vectors.
+        mask_zero: only False; a mask is an argument of the following layer.
         dtype: of the vectors; torch's default if None.
         name, input_length: kept, without effect.
 
@@ -44,8 +44,8 @@ class Embedding(FromTensorflow):
         super().__init__()
         if mask_zero:
             raise UnsupportedError(
-                "mask_zero=True: a mask does not go with a tensor here. Leave it out, and give mask=ids != 0 to the "
-                "recurrent layer and memory_mask=ids != 0, or the lengths, to setup_memory."
+                "mask_zero=True is not supported. Leave it out, and give mask=ids != 0 to the recurrent layer and "
+                "memory_mask=ids != 0, or the lengths, to setup_memory."
             )
         self.input_dim = checked_width("input_dim", input_dim)
         self.output_dim = checked_width("output_dim", output_dim)
@@ -64,7 +64,7 @@ class Embedding(FromTensorflow):
         """Vectors (…, E) of ids (…).
 
         Raises:
-            ShapeError: for what are no whole numbers.
+            ShapeError: for anything but whole numbers.
             DataError: for an id that is none of the N.
         """
         ids = torch.as_tensor(ids, device=self.weight.device)
@@ -75,6 +75,6 @@ class Embedding(FromTensorflow):
             if low < 0 or high >= self.input_dim:
                 raise DataError(
                     f"{self.name} has vectors for the ids 0 to {self.input_dim - 1}; got ids from {low} to {high}. "
-                    "input_dim is the number of ids, that of padding included."
+                    "input_dim is the number of ids, including padding."
                 )
         return embedding(ids.long(), self.weight)

@@ -34,7 +34,7 @@ def activation_of(wanted: str | Activation | None) -> Activation | None:
     if wanted is None or callable(wanted):
         return wanted
     if wanted not in ACTIVATIONS:
-        raise ConfigError(f"No activation is called {wanted!r}: give one of {', '.join(ACTIVATIONS)}, or a function.")
+        raise ConfigError(f"Unknown activation {wanted!r}: give one of {', '.join(ACTIVATIONS)}, or a function.")
     return ACTIVATIONS[wanted]
 
 
@@ -42,11 +42,11 @@ Initialiser = str | Callable[[Tensor], Any]
 """A name, as "glorot_uniform", or a function that fills a tensor in place, as those of `torch.nn.init`."""
 
 _TRUNCATED = 0.87962566103423978
-"""The standard deviation of a normal variable that is drawn again beyond two standard deviations."""
+"""The standard deviation of a standard normal variable truncated at ±2."""
 
 
 def _fans(weight: Tensor) -> tuple[int, int]:
-    """Inputs and outputs; of a vector its length is both, as in Keras."""
+    """The numbers of inputs and outputs; the length of a vector for both, as in Keras."""
     return weight.shape[-1], weight.shape[0]
 
 
@@ -80,7 +80,7 @@ INITIALISERS: dict[str, Callable[[Tensor], Any]] = {
     "zeros": nn.init.zeros_,
     "ones": nn.init.ones_,
 }
-"""By name. Weights are (outputs, inputs), as torch keeps them: the transpose of a Keras kernel."""
+"""By name, for weights (outputs, inputs) as in torch, transposed kernels of Keras."""
 
 
 def initialiser(wanted: Initialiser) -> Callable[[Tensor], Any]:
@@ -95,7 +95,7 @@ def initialiser(wanted: Initialiser) -> Callable[[Tensor], Any]:
         return wanted
     if wanted not in INITIALISERS:
         raise ConfigError(
-            f"No initialiser is called {wanted!r}: give one of {', '.join(INITIALISERS)}, or a function that fills a "
+            f"Unknown initialiser {wanted!r}: give one of {', '.join(INITIALISERS)}, or a function that fills a "
             "tensor, as torch.nn.init.xavier_uniform_."
         )
     return INITIALISERS[wanted]

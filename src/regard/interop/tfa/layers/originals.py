@@ -1,4 +1,4 @@
-"""The weights of an original's layer, from its arrays by the names that TensorFlow gives them."""
+"""Weights of an original's layer from its arrays, by TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Arrays = Mapping[str, Any] | Sequence[Any]
 """Arrays by name, as `{v.name: v.numpy() for v in layer.variables}`; the variables themselves; or the arrays of
 `layer.get_weights()`, in its order."""
 Shape = tuple[int | str, ...]
-"""Sizes, or their letters where any size is right."""
+"""Sizes, or letters where any size is accepted."""
 
 
 class FromTensorflow(nn.Module):
-    """A module that takes the weights of an original."""
+    """A module with a conversion from the weights of an original."""
 
     def array_names(self) -> list[str]:
         """The names of all arrays of the original, in the order of its `get_weights()`."""
         raise NotImplementedError
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
-        """A state dict of this module; what it is made of leaves the pool."""
+        """A state dict of this module, whose arrays are removed from the pool."""
         raise NotImplementedError
 
     def from_tensorflow(self, weights: Arrays) -> dict[str, Tensor]:
@@ -35,8 +35,8 @@ class FromTensorflow(nn.Module):
 
         Args:
             weights: `{v.name: v.numpy() for v in layer.variables}`, `layer.variables`, or `layer.get_weights()`. Names
-                may be whole ones, as `decoder/attention_wrapper/lstm_cell/kernel:0`, those of a checkpoint, or the last
-                parts only.
+                may be complete, as `decoder/attention_wrapper/lstm_cell/kernel:0`, those of a checkpoint, or only their
+                last parts.
 
         Raises:
             DataError: for arrays that are missing, left over or of another shape, by their names.
@@ -53,7 +53,7 @@ class Array:
 
     Args:
         name: as given.
-        path: the parts of the name, without what TensorFlow adds at its end.
+        path: the parts of the name, without TensorFlow's suffixes.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Array:
     value: Tensor
 
     def has(self, *bases: str) -> bool:
-        """Whether a part of the path before the last is one of these names, with or without a number at its end."""
+        """Whether a part of the path except the last is one of these names, with or without a number at its end."""
         return any(base_of(part) in bases or part in bases for part in self.path[:-1])
 
     def ends_with(self, name: str) -> bool:
@@ -71,11 +71,11 @@ class Array:
 
 
 class Pool:
-    """The arrays that no layer has taken yet.
+    """The arrays that have not been taken yet.
 
     Args:
-        arrays: in their order.
-        owner: the module whose they are, for errors.
+        arrays: in order.
+        owner: their module, for errors.
     """
 
     def __init__(self, arrays: Iterable[Array], owner: nn.Module) -> None:
@@ -83,7 +83,7 @@ class Pool:
 
     @classmethod
     def of(cls, weights: Arrays, owner: FromTensorflow) -> Pool:
-        """Of what a user gives."""
+        """The pool of the arguments of `from_tensorflow`."""
         if isinstance(weights, Mapping):
             named = list(weights.items())
         elif not isinstance(weights, Sequence) or isinstance(weights, (str, bytes)):
@@ -104,16 +104,16 @@ class Pool:
         return cls((Array(name, _path(name), _tensor(name, value)) for name, value in named), owner)
 
     def part(self, belongs: Callable[[Array], bool], owner: nn.Module) -> Pool:
-        """A pool of its own of some of the arrays, which leave this one."""
+        """A pool of some of the arrays, which are removed from this one."""
         chosen = [array for array in self.arrays if belongs(array)]
         self.arrays = [array for array in self.arrays if not belongs(array)]
         return Pool(chosen, owner)
 
     def pick(self, shapes: Mapping[str, Shape]) -> list[Tensor]:
-        """The first array of each name, which leaves the pool.
+        """The first array of each name, which is removed from the pool.
 
         Args:
-            shapes: all names that a layer has, with the shapes that are right.
+            shapes: all names of a layer, with their shapes.
 
         Raises:
             DataError: for arrays that are missing or of another shape.
@@ -139,7 +139,7 @@ class Pool:
             )
 
     def finish(self) -> None:
-        """Refuses what is left over."""
+        """Refuses arrays that are left over."""
         if self.arrays:
             self._check_names((), ())
 
@@ -155,21 +155,21 @@ class Pool:
 
 
 def parts_of(module: nn.Module, name: str) -> FromTensorflow:
-    """A part of a module, if it takes arrays.
+    """A part of a module, which must be a `FromTensorflow`.
 
     Raises:
-        UnsupportedError: if it is none of the package's.
+        UnsupportedError: for another module.
     """
     if not isinstance(module, FromTensorflow):
         raise UnsupportedError(
-            f"{name} is a {type(module).__name__}, which takes no arrays of TensorFlow: make it of regard.interop.tfa, "
-            "as KerasLSTMCell or Dense."
+            f"{name} is a {type(module).__name__}, which has no from_tensorflow: use a module of regard.interop.tfa, "
+            "such as KerasLSTMCell or Dense."
         )
     return module
 
 
 def taken(arrays: Pool, module: Any, prefix: str, belongs: Callable[[Array], bool]) -> dict[str, Tensor]:
-    """What a part takes of the arrays that may be its own; the others stay."""
+    """The weights that a part takes from the arrays that may belong to it; the others stay."""
     part = parts_of(module, prefix)
     own = arrays.part(belongs, part)
     state = prefixed(prefix, part.take(own))
@@ -178,12 +178,12 @@ def taken(arrays: Pool, module: Any, prefix: str, belongs: Callable[[Array], boo
 
 
 def prefixed(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A state dict of a module as a part of that of the module that it is in."""
+    """A state dict with a prefix."""
     return {f"{prefix}.{name}": value for name, value in state.items()}
 
 
 def base_of(name: str) -> str:
-    """A layer's name without the number that TensorFlow puts at its end.
+    """A layer's name without TensorFlow's number at its end.
 
     >>> base_of("lstm_cell_12")
     'lstm_cell'
@@ -192,7 +192,7 @@ def base_of(name: str) -> str:
 
 
 def in_order(groups: Iterable[str]) -> list[str]:
-    """Names of layers as they were made: in the order given, but by number if that order is alphabetical.
+    """Names of layers in the order of their construction: the given order, or by number if that is alphabetical.
 
     >>> in_order(["lstm_cell_10", "lstm_cell_9"]), in_order(["lstm_cell_9", "gru_cell"])
     (['lstm_cell_9', 'lstm_cell_10'], ['lstm_cell_9', 'gru_cell'])
@@ -214,4 +214,4 @@ def _tensor(name: str, value: Any) -> Tensor:
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
-        raise DataError(f"{name} is a {type(value).__name__}, which is no array.") from None
+        raise DataError(f"{name} must be an array; got {type(value).__name__}.") from None

@@ -23,8 +23,8 @@ READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
 class ClippedMonotonicAlignment(MonotonicAlignment):
     """Their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
 
-    Their mode `recursive` is exact, as `MonotonicAlignment`, and their mode `hard` is hard="always". They also add noise
-    in evaluation; here it is added only in training.
+    Their mode `recursive` is `MonotonicAlignment`, which is exact, and their mode `hard` is hard="always". They add
+    noise also in evaluation; here it is added only in training.
     """
 
     def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:

@@ -1,1 +1,1 @@
-"""Samplers: what is made of a decoder's outputs, and what is fed next."""
+"""Samplers: samples of a decoder's outputs, and its next inputs."""

@@ -1,4 +1,4 @@
-"""What a sampler is: what it makes of a decoder's outputs, and what it feeds next."""
+"""The interface of samplers, and the random numbers that they draw."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from regard.shapes import Bool, Float, Int, describe
 
 
 class Sampler(ABC):
-    """Chooses samples of a decoder's outputs, and the inputs of the next step.
+    """Samples of a decoder's outputs, and the inputs of the next step.
 
-    As in the original, `initialize` keeps on the object what the steps need, so a sampler serves one decoding at a
+    As in the original, `initialize` stores the state of a decoding on the object, so a sampler serves one decoding at a
     time. Ids are of type long.
     """
 
@@ -25,7 +25,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def initialize(self, *inputs: Any, **kwargs: Any) -> tuple[Tensor, Any]:
-        """Begins a decoding: which items have finished, (B,) bool, and the inputs of the first step."""
+        """Starts a decoding: which items have finished, (B,) bool, and the inputs of the first step."""
 
     @abstractmethod
     def sample(self, time: int, outputs: Any, state: Any) -> Any:
@@ -33,7 +33,7 @@ class Sampler(ABC):
 
         Args:
             time: the number of the step, from 0.
-            outputs: (B, …), what the decoder says.
+            outputs: (B, …), of the decoder.
             state: that of the cell after the step.
         """
 
@@ -43,7 +43,7 @@ class Sampler(ABC):
 
         Args:
             time, outputs, state: as in `sample`.
-            sample_ids: what `sample` has returned.
+            sample_ids: from `sample`.
         """
 
     @property
@@ -54,7 +54,7 @@ class Sampler(ABC):
             RegardError: before `initialize`.
         """
         if self._batch_size is None:
-            raise RegardError("The batch size is not known before initialize was called.")
+            raise RegardError("The batch size is unknown before initialize is called.")
         return self._batch_size
 
     @property
@@ -79,8 +79,8 @@ def tokens_and_end(
     """Start tokens (B,) of type long, and the end token.
 
     Raises:
-        ShapeError: for start tokens that are no vector of ids, or an end that is no single id.
-        DataError: for start tokens of which the embedding, if it is a table (N, E), has no row.
+        ShapeError: for start tokens that are no vector of ids, or an end token that is no scalar.
+        DataError: for start tokens without a row in the embedding, if it is a table (N, E).
     """
     if start_tokens is None or end_token is None:
         absent = "start_tokens" if start_tokens is None else "end_token"
@@ -104,10 +104,10 @@ def tokens_and_end(
 
 
 class Draws:
-    """Random numbers that go on from one decoding to the next.
+    """A sequence of random numbers that continues from one decoding to the next.
 
     Args:
-        seed: with which they begin; they are torch's global ones if None.
+        seed: of the sequence; torch's global generator if None.
     """
 
     def __init__(self, seed: int | Tensor | None = None) -> None:
@@ -125,13 +125,13 @@ class Draws:
         return torch.rand(count, generator=generator, device=device, dtype=dtype)
 
     def flips(self, probability: Tensor, count: int, device: torch.device) -> Bool[Tensor, " R"]:
-        """True with a probability, one for all or one for each."""
+        """True with a probability, one for all or for each."""
         return self.uniform(count, device) < probability.to(device)
 
     def tokens(
         self, logits: Float[Tensor, "R N"], temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
     ) -> Int[Tensor, " R"]:
-        """Tokens by their probabilities, softmax of logits / temperature, truncated as in the house's sampling."""
+        """Tokens drawn from softmax(logits / temperature), truncated as in `regard.decoding.sampling`."""
         with torch.no_grad():
             logits = truncated(heated(logits.detach(), temperature), top_k, top_p)
             return drawn(logits, self.uniform(len(logits), logits.device))

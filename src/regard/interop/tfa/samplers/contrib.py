@@ -89,7 +89,7 @@ class ScheduledOutputTrainingHelper(GivenHelper, ScheduledOutputTrainingSampler)
     Args:
         inputs, sequence_length, time_major, name: as in `TrainingHelper`.
         sampling_probability, seed, next_inputs_fn: as in `ScheduledOutputTrainingSampler`.
-        auxiliary_inputs: (B, T, …), behind inputs and fed outputs, or None.
+        auxiliary_inputs: (B, T, …), concatenated to inputs and fed outputs, or None.
     """
 
     def __init__(

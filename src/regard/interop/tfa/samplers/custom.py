@@ -1,4 +1,4 @@
-"""Samplers that are made of functions."""
+"""Samplers from functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from regard.interop.tfa.samplers.contract import Sampler, none_finished
 
 
 class CustomSampler(Sampler):
-    """A sampler that is made of functions.
+    """A sampler from functions.
 
     Args:
-        initialize_fn: from what `initialize` is given to (finished, inputs).
+        initialize_fn: from the arguments of `initialize` to (finished, inputs).
         sample_fn: from `time`, `outputs` and `state` to samples; arguments by name.
         next_inputs_fn: from `time`, `outputs`, `state` and `sample_ids` to (finished, inputs, state); by name.
-        sample_ids_shape: that of a sample, without the batch.
-        sample_ids_dtype: that of samples; long if None.
+        sample_ids_shape: of a sample, without the batch.
+        sample_ids_dtype: of samples; long if None.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class CustomSampler(Sampler):
 
 
 class InferenceSampler(Sampler):
-    """Feeds what a function makes of the outputs, until another one says that it is an end.
+    """Feeds a function's samples of the outputs, until another function detects an end.
 
     Args:
         sample_fn: from outputs to samples.
-        sample_shape: that of a sample, without the batch.
-        sample_dtype: that of samples.
+        sample_shape: of a sample, without the batch.
+        sample_dtype: of samples.
         end_fn: from samples to (B,) bool, whether each is an end.
-        next_inputs_fn: from samples to the next inputs; the samples themselves if None.
+        next_inputs_fn: from samples to the next inputs; the identity if None.
 
     >>> sampler = InferenceSampler(lambda outputs: outputs * 2, [1], torch.float32, lambda samples: samples[:, 0] > 3)
     >>> finished, inputs = sampler.initialize(torch.ones(1, 1))
@@ -92,7 +92,7 @@ class InferenceSampler(Sampler):
         return self.sample_dtype
 
     def initialize(self, start_inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Begins a decoding with (B, …) inputs."""
+        """Starts a decoding with inputs (B, …)."""
         self.start_inputs = start_inputs
         self._batch_size = len(start_inputs)
         return none_finished(len(start_inputs), start_inputs.device), start_inputs

@@ -1,4 +1,4 @@
-"""Samplers that feed the embedding of the token that was chosen: the most probable one, or a drawn one."""
+"""Samplers that feed the embedding of the most probable token, of a drawn one, or of a distribution."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class GreedyEmbeddingSampler(Sampler):
     def initialize(
         self, embedding: Any = None, start_tokens: Any = None, end_token: Any = None
     ) -> tuple[Bool[Tensor, " B"], Any]:
-        """Begins a decoding.
+        """Starts a decoding.
 
         Args:
-            embedding: (N, E), or a function from ids to inputs; ignored with an `embedding_fn`. It counts for this
-                decoding, where the original keeps the first one that it was given.
+            embedding: (N, E), or a function from ids to inputs; ignored with an `embedding_fn`. It is used in this
+                decoding only; the original keeps the first one.
             start_tokens: (B,) ids.
             end_token: one id.
 
@@ -63,7 +63,7 @@ class GreedyEmbeddingSampler(Sampler):
         return _single(outputs).argmax(-1)
 
     def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
-        """The embeddings of the samples, or once more the first inputs when all are ends."""
+        """The embeddings of the samples; the first inputs again when all are ends."""
         finished = sample_ids == self.end_token
         following = self.start_inputs if bool(finished.all()) else self._embed(sample_ids)
         return finished, following, state
@@ -75,7 +75,7 @@ class SampleEmbeddingSampler(GreedyEmbeddingSampler):
     Args:
         embedding_fn: as in `GreedyEmbeddingSampler`.
         softmax_temperature: logits are divided by it; 1 if None.
-        seed: of the draws, which go on from one decoding to the next.
+        seed: of the draws, which continue from one decoding to the next.
 
     Raises:
         ConfigError: for a temperature that is not above 0.
@@ -101,11 +101,11 @@ class SampleEmbeddingSampler(GreedyEmbeddingSampler):
 
 
 class TopKSampleEmbeddingSampler(SampleEmbeddingSampler):
-    """Draws among the `top_k` most probable tokens, as Texar's `TopKSampleEmbeddingHelper`.
+    """Draws from the `top_k` most probable tokens, as Texar's `TopKSampleEmbeddingHelper`.
 
     Args:
         embedding_fn, softmax_temperature, seed: as in `SampleEmbeddingSampler`.
-        top_k: how many; all if None.
+        top_k: their number; all if None.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class TopKSampleEmbeddingSampler(SampleEmbeddingSampler):
 
 
 class TopPSampleEmbeddingSampler(SampleEmbeddingSampler):
-    """Draws among the fewest tokens that together have the probability `p`, as Texar's `TopPSampleEmbeddingHelper`.
+    """Draws from the fewest tokens with a total probability of `p`, as Texar's `TopPSampleEmbeddingHelper`.
 
     Args:
         embedding_fn, softmax_temperature, seed: as in `SampleEmbeddingSampler`.
@@ -141,7 +141,7 @@ class TopPSampleEmbeddingSampler(SampleEmbeddingSampler):
     ) -> None:
         super().__init__(embedding_fn, softmax_temperature, seed)
         if not 0 < p <= 1:
-            raise ConfigError(f"p={p} is a probability above 0, at most 1.")
+            raise ConfigError(f"p={p} must be a probability above 0, at most 1.")
         self.p = p
 
     def sample(self, time: int, outputs: Any, state: Any) -> Int[Tensor, " B"]:
@@ -151,12 +151,11 @@ class TopPSampleEmbeddingSampler(SampleEmbeddingSampler):
 class SoftmaxEmbeddingSampler(GreedyEmbeddingSampler):
     """Feeds the mean of all embeddings under softmax(logits / tau), as Texar's `SoftmaxEmbeddingHelper`.
 
-    Samples are the distributions (B, N), through which gradients pass. An item has finished when its most probable
-    token is the end.
+    Samples are the distributions (B, N), with gradients. An item has finished when its most probable token is the end.
 
     Args:
-        stop_gradient: whether no gradient passes through the samples.
-        use_finish: whether the end token finishes; without, only the greatest number of steps does.
+        stop_gradient: whether the samples have no gradient.
+        use_finish: whether the end token finishes an item; otherwise only the maximum number of steps does.
 
     Raises:
         ConfigError: for a temperature that is not above 0.
@@ -181,7 +180,7 @@ class SoftmaxEmbeddingSampler(GreedyEmbeddingSampler):
     def initialize(  # type: ignore[override]
         self, embedding: Tensor, start_tokens: Any = None, end_token: Any = None
     ) -> tuple[Bool[Tensor, " B"], Any]:
-        """Begins a decoding.
+        """Starts a decoding.
 
         Args:
             embedding: (N, E).
@@ -190,7 +189,7 @@ class SoftmaxEmbeddingSampler(GreedyEmbeddingSampler):
         """
         embedding = tensors(embedding)
         if not isinstance(embedding, Tensor) or embedding.dim() != 2:
-            raise ShapeError("embedding must be a table (N, E): distributions are multiplied by it.")
+            raise ShapeError("embedding must be a table (N, E), by which distributions are multiplied.")
         self._table = embedding
         return super().initialize(embedding, start_tokens, end_token)
 
@@ -211,7 +210,7 @@ class GumbelSoftmaxEmbeddingSampler(SoftmaxEmbeddingSampler):
     """As `SoftmaxEmbeddingSampler`, with Gumbel noise on the logits, as Texar's `GumbelSoftmaxEmbeddingHelper`.
 
     Args:
-        tau, stop_gradient, use_finish: as there.
+        tau, stop_gradient, use_finish: as in `SoftmaxEmbeddingSampler`.
         straight_through: whether samples are one-hot, with the gradient of the distribution.
 
     Source: Jang et al. 2017, Categorical Reparameterization with Gumbel-Softmax; Maddison et al. 2017, The Concrete
@@ -230,7 +229,7 @@ class GumbelSoftmaxEmbeddingSampler(SoftmaxEmbeddingSampler):
 
 
 def embedding_of(function: Embedding | None, embedding: Any) -> Embedding:
-    """The function from ids to inputs: the given one, or one that looks rows of a table up.
+    """A function from ids to inputs: the given one, or a look-up in a table.
 
     Raises:
         RegardError: without either.
@@ -244,8 +243,8 @@ def embedding_of(function: Embedding | None, embedding: Any) -> Embedding:
     if not isinstance(embedding, Tensor):
         if not callable(embedding):
             raise RegardError(f"embedding must be a table (N, E) or a function; got {type(embedding).__name__}.")
-        given: Embedding = embedding
-        return given
+        lookup: Embedding = embedding
+        return lookup
     if embedding.dim() < 2:
         raise ShapeError(f"embedding must be a table (N, E); got {tuple(embedding.shape)}.")
     table = embedding

@@ -1,4 +1,4 @@
-"""The helpers of Tacotron: r frames are spoken in a step, and the last of them is fed next."""
+"""The helpers of Tacotron: a step has r frames, the last of which is fed next."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from regard.shapes import Float, describe
 class TacoTrainingHelper(Helper):
     """Feeds every r-th frame of the targets: r - 1, 2 r - 1, … after a first frame of zeros.
 
-    All items have the number of steps of the longest, T_out / r, so padding is spoken too. Samples are zeros.
+    All items, including shorter ones, take T_out / r steps. Samples are zeros.
 
     Args:
-        inputs: (B, …), of which only B is read.
-        targets: (B, T_out, F), the frames; what exceeds a multiple of r is not reached.
+        inputs: (B, …), of which only B is used.
+        targets: (B, T_out, F), the frames; those beyond a multiple of r are not used.
         output_dim: F, channels of a frame.
         r: frames of a step.
 
@@ -58,15 +58,15 @@ class TacoTrainingHelper(Helper):
 
 
 class TacoTestHelper(Helper):
-    """Feeds the last of the r frames that were spoken, until all of them are silent. Samples are zeros.
+    """Feeds the last of the r frames of a step, until all of them are silent. Samples are zeros.
 
     Args:
         batch_size: B.
         output_dim: F, channels of a frame.
         r: frames of a step.
-        silence: an item has finished when no value of its r frames is farther from 0 than this. With 0, the original's
-            test for exactly 0, what a network computes never ends, only `maximum_iterations` does; 0.05 suits
-            spectrograms between 0 and 1.
+        silence: an item has finished when the absolute values of its r frames are at most this. With 0, the original's
+            test, a network's outputs practically never end before `maximum_iterations`; 0.05 suits spectrograms between
+            0 and 1.
         dtype: of the first frame; torch's default if None.
         device: of the first frame.
 
@@ -88,7 +88,7 @@ class TacoTestHelper(Helper):
     ) -> None:
         super().__init__()
         if silence < 0:
-            raise ConfigError(f"silence={silence} is a distance from 0; give 0 or more.")
+            raise ConfigError(f"silence={silence} must be 0 or more.")
         self._batch_size, self._output_dim, self._r, self._silence = batch_size, output_dim, r, silence
         self._first = torch.zeros(batch_size, output_dim, dtype=dtype, device=device)
 
@@ -106,7 +106,7 @@ class TacoTestHelper(Helper):
         """
         if outputs.shape != (self._batch_size, self._r * self._output_dim):
             raise ShapeError(
-                f"A step must say r={self._r} frames of F={self._output_dim}, (B={self._batch_size}, "
+                f"A step must have r={self._r} frames of F={self._output_dim}, (B={self._batch_size}, "
                 f"{self._r * self._output_dim}).\n" + describe({"outputs": ("B F", outputs)})
             )
         return (outputs.abs() <= self._silence).all(1), outputs[:, -self._output_dim :], state

@@ -17,13 +17,13 @@ from regard.shapes import Bool, Int, describe
 
 
 class TrainingSampler(Sampler):
-    """Reads its inputs, step by step; samples are the most probable ids.
+    """Feeds its inputs step by step; samples are the most probable ids.
 
     An item has finished when its length is reached, at once if it is 0. When all have finished, the next inputs are
     zeros.
 
     Args:
-        time_major: whether inputs are (T, B, …) and not (B, T, …).
+        time_major: whether inputs are (T, B, …) instead of (B, T, …).
 
     >>> sampler = TrainingSampler()
     >>> finished, inputs = sampler.initialize(torch.arange(6.0).view(2, 3, 1), sequence_length=[3, 1])
@@ -43,16 +43,16 @@ class TrainingSampler(Sampler):
         sequence_length: Tensor | Sequence[int] | None = None,
         mask: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Bool[Tensor, " B"], Any]:
-        """Begins a decoding.
+        """Starts a decoding.
 
         Args:
             inputs: (B, T, …) or a structure of these.
             sequence_length: (B,) whole numbers from 0 to T; T for all if None.
-            mask: (B, T) bool instead, True at real steps, which come first; (T, B) if time-major.
+            mask: (B, T) bool instead, True at real steps, which must come first; (T, B) if time-major.
 
         Raises:
-            ShapeError: for inputs that are no such tensors, for lengths and a mask, or one of them with another shape,
-                type or range, and for a mask with a real step after padding.
+            ShapeError: for inputs, lengths or a mask of another shape, type or range, for both lengths and a mask, and
+                for a mask with a real step after padding.
         """
         time = 0 if self.time_major else 1
         self.inputs = inputs = tensors(inputs)
@@ -64,7 +64,7 @@ class TrainingSampler(Sampler):
             )
         steps, self._batch_size = first.shape[time], first.shape[1 - time]
         if sequence_length is not None and mask is not None:
-            raise ShapeError("Give sequence_length or mask, not both: each says which steps are real.")
+            raise ShapeError("Give sequence_length or mask, not both.")
         if mask is not None:
             lengths = _lengths_of(mask, time)
         elif sequence_length is not None:
@@ -104,17 +104,17 @@ class TrainingSampler(Sampler):
 
 
 class ScheduledEmbeddingTrainingSampler(TrainingSampler):
-    """Scheduled sampling: with a probability an id is drawn from the outputs, and its embedding is fed next.
+    """Scheduled sampling: with a given probability an id is drawn from the outputs and its embedding is fed next.
 
     Samples are -1 where none was drawn.
 
     Args:
-        sampling_probability: the probability of a draw, one for all or (B,). A tensor of the caller may change
-            between decodings.
+        sampling_probability: the probability of a draw, one for all or (B,). A given tensor may be changed between
+            decodings.
         embedding_fn: from ids (R,) to inputs (R, …).
         time_major: as in `TrainingSampler`.
         seed: of the draws of ids.
-        scheduling_seed: of the decisions whether to draw.
+        scheduling_seed: of the decisions to draw.
 
     Raises:
         ShapeError: for a probability that is neither a scalar nor a vector.
@@ -144,7 +144,7 @@ class ScheduledEmbeddingTrainingSampler(TrainingSampler):
         mask: Bool[Tensor, "B T"] | None = None,
         embedding: Any = None,
     ) -> tuple[Bool[Tensor, " B"], Any]:
-        """Begins a decoding.
+        """Starts a decoding.
 
         Args:
             inputs, sequence_length, mask: as in `TrainingSampler`.
@@ -171,7 +171,7 @@ class ScheduledEmbeddingTrainingSampler(TrainingSampler):
 
 
 class ScheduledOutputTrainingSampler(TrainingSampler):
-    """Scheduled sampling for values: with a probability the outputs themselves are fed next.
+    """Scheduled sampling for values: with a given probability the outputs are fed next.
 
     Samples are 1 where outputs are fed and 0 elsewhere.
 
@@ -179,7 +179,7 @@ class ScheduledOutputTrainingSampler(TrainingSampler):
         sampling_probability: one for all or (B,).
         time_major: as in `TrainingSampler`.
         seed: of the decisions.
-        next_inputs_fn: from the outputs of the chosen items to inputs; the outputs themselves if None.
+        next_inputs_fn: from the outputs of the chosen items to inputs; the identity if None.
 
     Raises:
         ShapeError: for a probability that is neither a scalar nor a vector.
@@ -205,11 +205,11 @@ class ScheduledOutputTrainingSampler(TrainingSampler):
         mask: Bool[Tensor, "B T"] | None = None,
         auxiliary_inputs: Any = None,
     ) -> tuple[Bool[Tensor, " B"], Any]:
-        """Begins a decoding.
+        """Starts a decoding.
 
         Args:
             inputs, sequence_length, mask: as in `TrainingSampler`.
-            auxiliary_inputs: (B, T, …), behind the inputs and behind outputs that are fed, along the last axis.
+            auxiliary_inputs: (B, T, …), concatenated to the inputs and to fed outputs on the last axis.
         """
         time = 0 if self.time_major else 1
         self._auxiliary = None
@@ -238,7 +238,7 @@ class ScheduledOutputTrainingSampler(TrainingSampler):
 
 
 def checked_probability(probability: float | Tensor) -> Tensor:
-    """The probability as a tensor, the caller's own if it is one.
+    """The probability as a tensor, the same object if it is one.
 
     Raises:
         ShapeError: if it is neither a scalar nor a vector.
