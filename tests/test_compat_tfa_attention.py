@@ -102,7 +102,7 @@ def test_lengths_and_a_mask_exclude_each_other():
 
 @EVERY
 def test_a_query_before_the_memory_is_an_error(name):
-    with pytest.raises(ValueError, match="no memory to attend to yet: call setup_memory"):
+    with pytest.raises(ValueError, match="has no memory yet: call setup_memory"):
         MECHANISMS[name]()([QUERY, torch.zeros(3, 6)])
 
 

@@ -269,7 +269,7 @@ def test_the_command_refuses_flags_that_it_cannot_read(tmp_path, capsys):
         ("norm_eps", -1.0, r"norm_epsilon: Input should be greater than 0"),
         ("heads", 0, r"o\.pt: not a model as opennmt saves it, or damaged \(ZeroDivisionError"),
         ("dropout", [], r"o\.pt: not a model as opennmt saves it, or damaged \(IndexError"),
-        ("max_relative_positions", -1, r"max_relative_positions .* is -1, but position_encoding is set"),
+        ("max_relative_positions", -1, r"max_relative_positions .* is -1, but position_encoding is also set"),
         ("add_ffnbias", True, r"no weight encoder\.transformer\.0\.feed_forward\.w_1\.bias"),
     ],
 )

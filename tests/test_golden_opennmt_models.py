@@ -109,7 +109,7 @@ def refused(checkpoint, tmp_path):
 def test_weights_that_do_not_fit_are_refused_by_name(checkpoint, tmp_path):
     weights = checkpoint["model"]
     out = weights.pop("decoder.attn.v.weight")
-    with pytest.raises(DataError, match=r"no weight decoder\.attn\.v\.weight, which decoder\.attention\.score\.v"):
+    with pytest.raises(DataError, match=r"no weight decoder\.attn\.v\.weight, from which decoder\.attention\.score\.v"):
         refused(checkpoint, tmp_path)
     weights["decoder.attn.v.weight"] = out[:, 1:]
     with pytest.raises(DataError, match=r"decoder\.attn\.v\.weight is \(1, 7\); .* needs \(1, 8\)"):
