@@ -113,13 +113,7 @@ class Marian(AbstractKind):
         notes: list[str] = []
         settings = _settings(folder / "generation_config.json") or {"forced_eos_token_id": 0, **config}
         specials = "excluded" if settings.get("renormalize_logits") else "forbidden"
-        names = transformer_names(
-            [options[f"{side}_layers"] for side in SIDES],
-            (MARIAN_ENCODER, MARIAN_DECODER),
-            source="encoder.embed_tokens",
-            target="decoder.embed_tokens",
-            output="lm_head",
-        )
+        names = _names([options[f"{side}_layers"] for side in SIDES])
         return text_model(
             *fields,
             weights,
@@ -184,19 +178,35 @@ def _weights(folder: Path, source: Symbols, target: Symbols) -> tuple[dict[str, 
     else:
         path = folder / PICKLED
         saved = tensors(read_checkpoint(path), path, "weights by name")
-    theirs: dict[str, Tensor] = {name.removeprefix("model."): tensor for name, tensor in saved.items()}
-    shared = theirs.pop("shared.weight", None)
-    sides = [theirs.pop(f"{side}.embed_tokens.weight", shared) for side in ("encoder", "decoder")]
-    if sides[0] is None or sides[1] is None:
-        raise DataError(f"{folder}: there is no weight model.shared.weight, nor model.encoder.embed_tokens.weight.")
-    output = theirs.pop("lm_head.weight", sides[1])
-    bias = theirs.pop("final_logits_bias", None)
-    theirs = {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
-    theirs["encoder.embed_tokens.weight"] = source.rows(sides[0], "model.encoder.embed_tokens.weight")
-    theirs["decoder.embed_tokens.weight"] = target.rows(sides[1], "model.decoder.embed_tokens.weight")
-    theirs["lm_head.weight"] = target.rows(output, "lm_head.weight")
-    theirs["lm_head.bias"] = target.biases(None if bias is None else bias.flatten(), "final_logits_bias")
-    return theirs, output.shape == sides[1].shape and bool((output == sides[1]).all())
+    theirs = _named(saved)
+    is_tied = torch.equal(theirs["output.weight"], theirs["target.weight"])
+    for name, symbols, original in (
+        ("source", source, "model.encoder.embed_tokens.weight"),
+        ("target", target, "model.decoder.embed_tokens.weight"),
+        ("output", target, "lm_head.weight"),
+    ):
+        theirs[f"{name}.weight"] = symbols.rows(theirs[f"{name}.weight"], original)
+    theirs["output.bias"] = target.biases(theirs.get("output.bias"), "final_logits_bias")
+    return theirs, is_tied
+
+
+def _named(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights without tables of positions; embeddings and output layer are named source, target and output."""
+    theirs = {name.removeprefix("model."): tensor for name, tensor in weights.items()}
+    shared, bias = theirs.pop("shared.weight", None), theirs.pop("final_logits_bias", None)
+    source, target = (theirs.pop(f"{side}.embed_tokens.weight", shared) for side in SIDES)
+    if source is None or target is None:
+        raise DataError("There is no weight model.shared.weight, nor embed_tokens.weight of both sides.")
+    output = theirs.pop("lm_head.weight", target)
+    named = {name: tensor for name, tensor in theirs.items() if name not in COMPUTED}
+    named |= {"source.weight": source, "target.weight": target, "output.weight": output}
+    return named if bias is None else named | {"output.bias": bias.flatten()}
+
+
+def _names(layers: Sequence[int]) -> dict[str, str]:
+    """The names of the weights of `_named`, by ours."""
+    tables = (MARIAN_ENCODER, MARIAN_DECODER)
+    return transformer_names(layers, tables, source="source", target="target", output="output")
 
 
 def _side(options: Options, side: str) -> dict[str, Any]:
@@ -290,13 +300,9 @@ def from_marian(
         }
         for side in SIDES
     ]
-    theirs = {name.removeprefix("model."): tensor for name, tensor in weights.items()}
-    source, target = (theirs.get(f"{side}.embed_tokens.weight", theirs.get("shared.weight")) for side in SIDES)
-    if source is None or target is None:
-        raise DataError("The weights of a Marian model have model.shared.weight, or embed_tokens.weight of each side.")
-    output = theirs.get("lm_head.weight", target)
-    theirs |= {"source.weight": source, "target.weight": target, "output.weight": output}
-    theirs["output.bias"] = theirs.pop("final_logits_bias", target.new_zeros(len(target))).flatten()
+    theirs = _named(weights)
+    source, target, output = (theirs[f"{name}.weight"] for name in ("source", "target", "output"))
+    theirs.setdefault("output.bias", target.new_zeros(len(target)))
     model = build_transformer(
         (len(source), len(target)),
         config["d_model"],
@@ -306,13 +312,4 @@ def from_marian(
         never=never,
         dropout=dropout,
     )
-    names = transformer_names(
-        [side["num_layers"] for side in sides],
-        (MARIAN_ENCODER, MARIAN_DECODER),
-        source="source",
-        target="target",
-        output="output",
-    )
-    computed = ("shared.", "lm_head.", "encoder.embed_", "decoder.embed_")
-    read = {name: tensor for name, tensor in theirs.items() if not name.startswith(computed)}
-    return load_named(model, read, names, skip=CALLERS_POSITIONS)
+    return load_named(model, theirs, _names([side["num_layers"] for side in sides]), skip=CALLERS_POSITIONS)

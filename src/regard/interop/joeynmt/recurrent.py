@@ -37,7 +37,8 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
     decoder.require("activation", ["tanh"], "it has no other activation")
     attention = decoder.require("attention", ["bahdanau", "luong"])
     bridge = BRIDGES[decoder.require("init_hidden", list(BRIDGES))]
-    if decoder["init_hidden"] == "last" and decoder["hidden_size"] not in (width := _widths(encoder)):
+    width = encoder["hidden_size"], 2 * encoder["hidden_size"]
+    if decoder["init_hidden"] == "last" and decoder["hidden_size"] not in width:
         raise UnsupportedError(
             f"init_hidden: last of the model of {PROGRAM} needs a decoder as wide as the encoder, {width[0]} or "
             f"{width[1]}; its hidden_size is {decoder['hidden_size']}."
@@ -127,9 +128,3 @@ def _first_state(found: dict[str, Tensor], encoder: Options, decoder: Options) -
 def _is_scaled(side: Options) -> bool:
     """Whether embeddings are multiplied by √E."""
     return bool(side["embeddings"].get("scale", False))
-
-
-def _widths(encoder: Options) -> tuple[int, int]:
-    """The widths of the encoder's states: of one direction, and of both."""
-    size: int = encoder["hidden_size"]
-    return size, 2 * size

@@ -51,14 +51,7 @@ class DeferredParameter(nn.UninitializedParameter):
         """
         raise self._unknown()
 
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        """Unknown.
-
-        Raises:
-            UnsupportedError: always.
-        """
-        raise self._unknown()
+    ndim = shape  # type: ignore[assignment]
 
     def _unknown(self) -> UnsupportedError:
         return UnsupportedError(

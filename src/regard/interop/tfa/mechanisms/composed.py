@@ -290,8 +290,7 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         """Of attention_v, attention_g, attention_b, attention_score_bias, query_layer/kernel and memory_layer/kernel
         those that the mechanism has.
         """
-        order = _ORDER if self.projects_query else _MULTIPLIED
-        return [name for name in order if self._has(self._places[name][0])]
+        return [name for name, (place, _) in self._places.items() if self._has(place)]
 
     def take(self, arrays: Pool) -> dict[str, Tensor]:
         """By the names of `array_names`.
@@ -328,9 +327,8 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return {f"mechanism.{place}": change(array) for (place, change), array in zip(places, picked, strict=True)}
 
     @property
-    def _places(self) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
-        """By the original's names of the weights, our names and the conversions to ours."""
-        return _NAMES[self.projects_query]
+    def _places(self) -> dict[str, Place]:
+        return _ADDITIVE if self.projects_query else _MULTIPLICATIVE
 
     def _has(self, place: str) -> bool:
         """Whether there is a weight of this name, also in a given layer."""
@@ -353,26 +351,21 @@ class ComposedAttention(FromTensorflow, AttentionMechanism, DeferredModule):
         return super().get_config() | {"units": self.units} | self._sizes
 
 
-_KEYS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
-    "memory_layer/kernel": ("score.key_projection.weight", lambda kernel: kernel.T),
+Place = tuple[str, Callable[[Tensor], Tensor]]
+
+_ADDITIVE: dict[str, Place] = {
+    "attention_v": ("score.v", lambda v: v[None]),
     "attention_score_bias": ("alignment.bias", lambda bias: bias),
+    "attention_g": ("score.gain", lambda g: g.reshape(1, 1)),
+    "attention_b": ("score.query_projection.bias", lambda b: b),
+    "query_layer/kernel": ("score.query_projection.weight", lambda kernel: kernel.T),
+    "memory_layer/kernel": ("score.key_projection.weight", lambda kernel: kernel.T),
 }
-_NAMES: dict[bool, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
-    True: {
-        **_KEYS,
-        "query_layer/kernel": ("score.query_projection.weight", lambda kernel: kernel.T),
-        "attention_v": ("score.v", lambda v: v[None]),
-        "attention_g": ("score.gain", lambda g: g.reshape(1, 1)),
-        "attention_b": ("score.query_projection.bias", lambda b: b),
-    },
-    False: {**_KEYS, "attention_g": ("score.dot.scale", lambda g: g)},
+"""By the original's names of the weights, in its order, our names and the conversions to ours."""
+_MULTIPLICATIVE: dict[str, Place] = {
+    "attention_g": ("score.dot.scale", lambda g: g),
+    **{name: _ADDITIVE[name] for name in ("attention_score_bias", "memory_layer/kernel")},
 }
-_ORDER = (
-    *("attention_v", "attention_score_bias", "attention_g", "attention_b"),
-    *("query_layer/kernel", "memory_layer/kernel"),
-)
-"""The order in which the original makes them."""
-_MULTIPLIED = ("attention_g", "attention_score_bias", "memory_layer/kernel")
 
 
 class Shifted(nn.Module):
