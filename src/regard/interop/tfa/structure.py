@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
+from regard.shapes import describe
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,3 +126,22 @@ def cleared(values: Tensor, over: Tensor) -> Tensor:
 
 def _broadcast(mask: Tensor, values: Tensor) -> Tensor:
     return mask[(..., *[None] * (values.dim() - mask.dim()))]
+
+
+def checked_lengths(lengths: Tensor | Sequence[int], rows: int, steps: int, like: Tensor) -> Tensor:
+    """The lengths of sequences (B,), from 0 to T, as long integers on the device of a tensor.
+
+    Raises:
+        ShapeError: for another shape, type or range.
+    """
+    lengths = torch.as_tensor(lengths, device=like.device)
+    if lengths.shape != (rows,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ShapeError(
+            f"sequence_length must be (B={rows},) integers, the number of steps of each sequence.\n"
+            + describe({"sequence_length": ("B", lengths)})
+        )
+    if rows and (int(lengths.min()) < 0 or int(lengths.max()) > steps):
+        raise ShapeError(
+            f"sequence_length must lie between 0 and T={steps}; got {int(lengths.min())} to {int(lengths.max())}."
+        )
+    return lengths.long()

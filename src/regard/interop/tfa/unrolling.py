@@ -14,7 +14,7 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.interop.tfa.cells.contract import as_cell, with_tuples
 from regard.interop.tfa.cells.contract import initial_state as zero_state
 from regard.interop.tfa.layers.deferred import Type, tensors
-from regard.interop.tfa.structure import carry, cleared
+from regard.interop.tfa.structure import carry, checked_lengths, cleared
 from regard.shapes import describe
 
 
@@ -59,7 +59,7 @@ def dynamic_rnn(
     rows, steps, first = _sizes(inputs, time_major)
     if not time_major:
         inputs = tree.map(lambda leaf: leaf.transpose(0, 1), inputs)
-    lengths = _lengths(sequence_length, rows, steps, first)
+    lengths = None if sequence_length is None else checked_lengths(sequence_length, rows, steps, first)
     state = with_tuples(initial_state)
     if state is None:
         made = zero_state(cell, rows, dtype or _kind(first))
@@ -158,8 +158,7 @@ def reverse_sequence(
         return tree.map(lambda leaf: leaf.flip(axis), inputs)
     rows, steps, first = _sizes(inputs, time_major)
     time_first = tree.map(lambda leaf: leaf.transpose(0, 1), inputs) if not time_major else inputs
-    lengths = _lengths(sequence_length, rows, steps, first)
-    assert lengths is not None
+    lengths = checked_lengths(sequence_length, rows, steps, first)
     position = torch.arange(steps, device=first.device)[:, None].expand(steps, rows)
     source = torch.where(position < lengths, lengths - 1 - position, position)
     row = torch.arange(rows, device=first.device).expand(steps, rows)
@@ -184,22 +183,6 @@ def _sizes(inputs: Tree, time_major: bool) -> tuple[int, int, Tensor]:
         )
     rows, steps = (first.shape[1], first.shape[0]) if time_major else first.shape[:2]
     return rows, steps, first
-
-
-def _lengths(lengths: Tensor | Sequence[int] | None, rows: int, steps: int, like: Tensor) -> Tensor | None:
-    if lengths is None:
-        return None
-    lengths = torch.as_tensor(lengths, device=like.device)
-    if lengths.shape != (rows,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-        raise ShapeError(
-            f"sequence_length must be (B={rows},) integers, the number of steps of each sequence.\n"
-            + describe({"sequence_length": ("B", lengths)})
-        )
-    if rows and (int(lengths.min()) < 0 or int(lengths.max()) > steps):
-        raise ShapeError(
-            f"sequence_length must lie between 0 and T={steps}; got {int(lengths.min())} to {int(lengths.max())}."
-        )
-    return lengths.long()
 
 
 def _kind(first: Tensor) -> torch.dtype:

@@ -12,7 +12,7 @@ from regard.errors import ConfigError, ShapeError
 from regard.interop.tfa.layers.deferred import tensors
 from regard.interop.tfa.samplers.contract import Draws, Sampler
 from regard.interop.tfa.samplers.embedding import embedding_of
-from regard.interop.tfa.structure import TensorArray, flatten, map_structure
+from regard.interop.tfa.structure import TensorArray, checked_lengths, flatten, map_structure
 from regard.shapes import Bool, Int, describe
 
 
@@ -66,22 +66,11 @@ class TrainingSampler(Sampler):
         if sequence_length is not None and mask is not None:
             raise ShapeError("Give sequence_length or mask, not both.")
         if mask is not None:
-            lengths = _lengths_of(mask, time)
-        elif sequence_length is not None:
-            lengths = torch.as_tensor(sequence_length, device=first.device)
-        else:
-            lengths = torch.full((self._batch_size,), steps, device=first.device)
-        if lengths.shape != (self._batch_size,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-            raise ShapeError(
-                "sequence_length must be a vector (B,) of whole numbers, one for each item of the inputs.\n"
-                + describe({"sequence_length": ("B", lengths), "inputs": ("T B" if time == 0 else "B T", first)})
-            )
-        self.sequence_length = lengths.long()
-        self._longest = int(lengths.max()) if len(lengths) else 0
-        if self._longest > steps:
-            raise ShapeError(f"sequence_length has a {self._longest}, but the inputs have T={steps} steps.")
-        if len(lengths) and int(lengths.min()) < 0:
-            raise ShapeError(f"sequence_length has a {int(lengths.min())}; it must be 0 to T={steps}.")
+            sequence_length = _lengths_of(mask, time)
+        elif sequence_length is None:
+            sequence_length = torch.full((self._batch_size,), steps)
+        self.sequence_length = checked_lengths(sequence_length, self._batch_size, steps, first)
+        self._longest = int(self.sequence_length.max()) if self._batch_size else 0
         self._arrays = map_structure(lambda each: TensorArray(each.unbind(time)), inputs)
         self.zero_inputs = map_structure(lambda each: each.new_zeros(_without(each, time)), inputs)
         return self.sequence_length == 0, self._read(self._arrays, 0)
