@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.interop import variants
+from regard.interop import KINDS, variants
 from regard.lazy import OnDemand
 
 ROOT = Path(regard.__file__).parent
@@ -212,11 +212,12 @@ def test_a_circle_of_imports_is_noticed():
     assert circles(graph) == {frozenset("abc")}
 
 
-PROGRAMS = re.compile(r"coqui|espnet|nvidia|speechbrain|keithito|mozilla|rayhane|opennmt|eole|joeynmt|marian", re.I)
+PROGRAMS = re.compile("|".join({*variants.PROGRAMS, *KINDS} - {"tfa", "torch"}), re.I)
 NAMING = {
     "cli/application.py": "the example of `regard convert`",
     "config/search.py": "texts about keys say which program counts so",
     "config/texts.py": "texts about keys say which program has that default or layout",
+    "tasks/image_to_text/config.py": "the text about a key says which program has that captioner",
 }
 """Files outside `interop` that name a program in their code, and why."""
 
