@@ -265,7 +265,7 @@ def changed(origin, *, remove=(), rename=None, resize=None, add=None, facts=None
             DataError,
             "there is no array 'attention_g'. Give its name under names.attention_g",
         ),
-        ({"add": "dense/bias:0"}, DataError, "arrays that nothing here reads: dense/bias:0"),
+        ({"add": "dense/bias:0"}, DataError, "arrays without a role: dense/bias:0"),
         ({"facts": {"names": {"attention_g": "g:0"}}}, DataError, "names.attention_g is 'g:0'"),
         ({"facts": {"decoder.cell": "peephole"}}, UnsupportedError, "decoder.cell is 'peephole'; it must be 'lstm' or"),
         (

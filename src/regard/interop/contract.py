@@ -74,8 +74,8 @@ class AbstractKind(ABC):
         Raises:
             ConfigError: for such a name.
         """
-        for what, given, known in (("file", origin.files, self.files), ("fact", origin.facts, self.facts)):
-            for name in given:
+        for what, values, known in (("file", origin.files, self.files), ("fact", origin.facts, self.facts)):
+            for name in values:
                 if name not in known:
                     listed = ", ".join(f"{other} ({text})" for other, text in known.items()) or "none"
                     raise ConfigError(f"--{what} {name}: this kind has no such {what}. It has: {listed}.")

@@ -58,17 +58,17 @@ class ClampedForwardAlignment(ForwardAlignment):
     """
 
     def move(
-        self, energies: Float[Tensor, "R H S"], leaf: ForwardState, support: Bool[Tensor, "R G S"] | None
+        self, energies: Float[Tensor, "R H S"], state: ForwardState, support: Bool[Tensor, "R G S"] | None
     ) -> tuple[Float[Tensor, "R H S"], Float[Tensor, "R H S"]]:
         """The weights, zeros in a row without support, and the alignment afterwards."""
-        dtype = torch.promote_types(energies.dtype, leaf.alignment.dtype)
+        dtype = torch.promote_types(energies.dtype, state.alignment.dtype)
         working = torch.promote_types(dtype, torch.float32)
-        reach = (2 if self.agent is None else 1) * move_on(leaf.alignment.to(working), leaf.move.to(working))
+        reach = (2 if self.agent is None else 1) * move_on(state.alignment.to(working), state.move.to(working))
         weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
         if support is not None:
             weights = weights * support.any(-1, keepdim=True)
         weights = (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(dtype)
-        return weights, torch.where(weights.any(-1, keepdim=True), weights, leaf.alignment)
+        return weights, torch.where(weights.any(-1, keepdim=True), weights, state.alignment)
 
 
 def forward_attention(

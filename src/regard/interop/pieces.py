@@ -48,8 +48,8 @@ def _restricted(number: int, kind: int, content: bytes, written: bytes, symbols:
     if type not in (NORMAL, UNUSED):
         return written
     used = name in symbols or len(name) == 1
-    kept = b"".join(written for number, _, _, written in fields if number != TYPE)
-    changed = kept + bytes([TYPE << 3 | VARINT, NORMAL if used else UNUSED])
+    others = b"".join(written for number, _, _, written in fields if number != TYPE)
+    changed = others + bytes([TYPE << 3 | VARINT, NORMAL if used else UNUSED])
     return bytes([PIECE << 3 | BYTES]) + _varint(len(changed)) + changed
 
 

@@ -157,13 +157,13 @@ def text_model(
         without_bias: as in `load_named`.
 
     Raises:
-        DataError: for weights that do not fit, or a value of the configuration that there is not.
+        DataError: for weights that do not fit, or an invalid value of the configuration.
         ConfigError: for a configuration that contradicts itself.
     """
     values = {"data": {"train": UNKNOWN_DATA, **data}, "model": dict(model), "decoding": dict(decoding)}
     config = validated(TextToTextConfig, values, "the converted configuration")
     converted = TextToText.build(config, source, target)
-    found = names(converted.module) if callable(names) else names
-    load_named(converted.module, weights, found, without_bias=without_bias)
+    table = names(converted.module) if callable(names) else names
+    load_named(converted.module, weights, table, without_bias=without_bias)
     converted.module.float()
     return Converted(converted, tuple(notes))

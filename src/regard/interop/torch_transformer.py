@@ -204,23 +204,23 @@ def _weights(path: Path, names: PartNames) -> dict[str, Tensor]:
         **{f"{getattr(names, part)}.": f"{part}." for part in ("source", "target", "output")},
         f"{names.transformer}." if names.transformer else "": "",
     }
-    found: dict[str, Tensor] = {}
+    named: dict[str, Tensor] = {}
     for name, tensor in unstacked(saved):
         table = next((i for i, part in enumerate(names.positions) if name in (part, f"{part}.weight")), None)
         prefix = next((each for each in sorted(prefixes, key=len, reverse=True) if name.startswith(each)), None)
         if table is not None:
-            found[f"positions.{table}"] = tensor
+            named[f"positions.{table}"] = tensor
         elif prefix is not None:
-            found[prefixes[prefix] + name.removeprefix(prefix)] = tensor
+            named[prefixes[prefix] + name.removeprefix(prefix)] = tensor
         else:
-            found[name] = tensor  # belongs to no part; refused as left over
+            named[name] = tensor  # belongs to no part; refused as left over
     for part in ("source", "target", "output"):
-        if f"{part}.weight" not in found:
+        if f"{part}.weight" not in named:
             raise DataError(f"{path}: there is no weight {getattr(names, part)}.weight; set names.{part} to its name.")
     for index, name in enumerate(names.positions):
-        if f"positions.{index}" not in found:
+        if f"positions.{index}" not in named:
             raise DataError(f"{path}: there is no table {name} (names.positions).")
-    return found
+    return named
 
 
 def _side(facts: SideFacts, folder: Path, specials: Specials) -> tuple[Field, Symbols, dict[str, Any]]:
@@ -377,8 +377,8 @@ def _torch_activation(activation: Any) -> str:
 def unstacked(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """The weights, with in_proj_weight (3·D, D) and in_proj_bias (3·D) divided into those of three projections."""
     for name, tensor in weights.items():
-        before, found, kind = name.partition("in_proj_")
-        if found:
+        before, separator, kind = name.partition("in_proj_")
+        if separator:
             for projection, part in zip(STACKED, tensor.chunk(3), strict=True):
                 yield f"{before}{projection}.{kind}", part
         else:

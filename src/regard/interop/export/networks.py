@@ -58,10 +58,10 @@ class Form:
 
     def listed(self, value: Any) -> Leaves:
         """The distinct tensors of a tree of this form."""
-        found: dict[int, Tensor] = {}
+        distinct: dict[int, Tensor] = {}
         for place, state in zip(self.places, tree.leaves(value), strict=True):
-            found.setdefault(place, state)
-        return tuple(found.values())
+            distinct.setdefault(place, state)
+        return tuple(distinct.values())
 
     def built(self, leaves: Sequence[Tensor]) -> Any:
         """The tree of the listed tensors."""

@@ -83,12 +83,12 @@ class TopKDecoder(nn.Module):
         batch = len(inputs)
         memory = self.rnn.prepare(encoder_outputs, mask)
         first = self._first(encoder_hidden, batch)
-        found = self._search(first, memory, function, max_length)
+        beams = self._search(first, memory, function, max_length)
         device = inputs.device
         symbols = torch.full((batch, self.k, max_length), self.rnn.eos_id, dtype=torch.long, device=device)
         scores = torch.full((batch, self.k), -torch.inf, dtype=self.rnn.out.weight.dtype, device=device)
         lengths = [[0] * self.k for _ in range(batch)]
-        for sentence, hypotheses in enumerate(found):
+        for sentence, hypotheses in enumerate(beams):
             for rank, hypothesis in enumerate(sorted(hypotheses, key=lambda each: -each.log_probability)):
                 lengths[sentence][rank] = len(hypothesis.tokens)
                 symbols[sentence, rank, : len(hypothesis.tokens)] = hypothesis.tokens.to(device)

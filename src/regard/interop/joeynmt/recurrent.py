@@ -43,7 +43,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
             f"init_hidden: last of the model of {PROGRAM} needs a decoder as wide as the encoder, {width[0]} or "
             f"{width[1]}; its hidden_size is {decoder['hidden_size']}."
         )
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "architecture": "recurrent",
         "encoder": {
             "cell": encoder["rnn_type"],
@@ -66,14 +66,14 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
         "attention": {"recipe": attention} | ({"size": decoder["hidden_size"]} if attention == "bahdanau" else {}),
     }
     if bridge != "zero" and decoder["num_layers"] > 1:
-        found["decoder"]["bridge_layers"] = "top"
-    return found
+        result["decoder"]["bridge_layers"] = "top"
+    return result
 
 
 def names(model: Mapping[str, Any]) -> dict[str, str]:
     """The names of their modules and weights, by ours."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
-    found = {
+    result = {
         "encoder.embedding.table": "src_embed.lut",
         "decoder.embedding.table": "trg_embed.lut",
         "decoder.head.projection": "decoder.output_layer",
@@ -87,37 +87,37 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
             for direction in directions:
                 for kind in KINDS:
                     ours = f"{side}.stack.layers.{layer}.{kind}_l0{direction}"
-                    found[ours] = f"{side}.rnn.{kind}_l{layer}{direction}"
-    return found
+                    result[ours] = f"{side}.rnn.{kind}_l{layer}{direction}"
+    return result
 
 
 def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:
     """The weights, with those of our bridge, and embeddings that are already scaled."""
     encoder, decoder = side_options(model, ENCODER, DECODER)
-    found = dict(theirs)
+    result = dict(theirs)
     for side, name in ((encoder, "src_embed.lut.weight"), (decoder, "trg_embed.lut.weight")):
         if _is_scaled(side):
-            found[name] = found[name] * math.sqrt(found[name].shape[1])
-    first = _first_state(found, encoder, decoder)
+            result[name] = result[name] * math.sqrt(result[name].shape[1])
+    first = _first_state(result, encoder, decoder)
     if first is not None:
         weight, bias = first
         count = 2 if decoder["rnn_type"] == "lstm" else 1
         unread = (2 if encoder["rnn_type"] == "lstm" else 1) - 1
         wide = torch.cat([weight, *[torch.zeros_like(weight)] * unread], 1)  # without the encoder's cell states
         for layer in range(decoder["num_layers"]):
-            found[f"decoder.bridge.maps.{layer}.weight"] = torch.cat([wide] * count)
-            found[f"decoder.bridge.maps.{layer}.bias"] = torch.cat([bias] * count)
-    return found
+            result[f"decoder.bridge.maps.{layer}.weight"] = torch.cat([wide] * count)
+            result[f"decoder.bridge.maps.{layer}.bias"] = torch.cat([bias] * count)
+    return result
 
 
-def _first_state(found: dict[str, Tensor], encoder: Options, decoder: Options) -> tuple[Tensor, Tensor] | None:
+def _first_state(result: dict[str, Tensor], encoder: Options, decoder: Options) -> tuple[Tensor, Tensor] | None:
     """W and b of h_0 = W x + b or its tanh, with x the states of the encoder's top layer; None for zeros."""
     size, width = decoder["hidden_size"], 2 * encoder["hidden_size"]
     if decoder["init_hidden"] == "last":  # the forward states of an encoder that is twice as wide
         return torch.eye(size, width), torch.zeros(size)
     if decoder["init_hidden"] != "bridge":
         return None
-    weight, bias = (found.pop(f"decoder.bridge_layer.{kind}", None) for kind in ("weight", "bias"))
+    weight, bias = (result.pop(f"decoder.bridge_layer.{kind}", None) for kind in ("weight", "bias"))
     if weight is None or bias is None:
         raise DataError(f"There is no weight decoder.bridge_layer in the checkpoint of {PROGRAM}.")
     if weight.shape != (size, width):

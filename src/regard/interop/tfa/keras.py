@@ -35,7 +35,7 @@ class KerasRNN(FromTensorflow):
         dropout: the probability that a feature of the inputs is dropped in all steps of a sequence, in training.
         stateful: only False; give the last state as `initial_state`.
         unroll, time_major: without effect, and only False.
-        name: kept, without effect.
+        name: without effect.
 
     >>> from regard.interop.tfa import KerasLSTMCell
     >>> KerasRNN([KerasLSTMCell(4), KerasLSTMCell(5)])(torch.zeros(2, 7, 3)).shape
@@ -195,7 +195,7 @@ class Bidirectional(FromTensorflow):
     Args:
         merge_mode: how the outputs of both are combined; None for a tuple of both.
         backward_layer: the layer that goes backwards; a copy of the forward layer with its own weights if None.
-        name: kept, without effect.
+        name: without effect.
 
     >>> encoder = Bidirectional(KerasGRU(4, return_sequences=True, return_state=True))
     >>> outputs, forward, backward = encoder(torch.ones(2, 5, 3))

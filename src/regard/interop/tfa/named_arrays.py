@@ -136,7 +136,7 @@ class NamedArrays:
         if self.unread:
             names = ", ".join(sorted(self.names_in_file[name] for name in self.unread))
             raise DataError(
-                f"{self.source}: arrays that nothing here reads: {names}. Give their roles under names, or list them "
+                f"{self.source}: arrays without a role: {names}. Give their roles under names, or list them "
                 "under ignore."
             )
 

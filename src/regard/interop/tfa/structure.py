@@ -18,7 +18,7 @@ class TensorArray:
     """The tensors of the steps so far, one per step; `write` returns a new array.
 
     In a state it is one leaf, which `dynamic_decode` and `BeamSearchDecoder` pass on unchanged, whichever items finish
-    or hypotheses go on.
+    and hypotheses continue.
 
     Args:
         steps: tensors of one shape.

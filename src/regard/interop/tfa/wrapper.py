@@ -41,7 +41,7 @@ class AttentionWrapper(FromTensorflow, RNNCell):
         cell_input_fn: from the inputs and a_{t-1} to the cell's input; [x_t; a_{t-1}] if None.
         output_attention: whether the output is a_t, otherwise the cell's output.
         initial_cell_state: the cell's first state; zeros if None.
-        name: kept, without effect.
+        name: without effect.
         attention_layer: a module instead of the linear layer, a list with several mechanisms; not with
             `attention_layer_size`.
         attention_fn: from (mechanism, cell_output, attention_state, attention_layer) to (attention, alignments,

@@ -74,7 +74,7 @@ class DeferredCell(RNNCell, DeferredModule):
         units: D.
         input_size: F; from the first call if None.
         dtype: of the weights; that of the inputs if None.
-        name: kept, without effect.
+        name: without effect.
     """
 
     num_gates = 1

@@ -30,7 +30,7 @@ class GRUCell(AbstractGatedCell):
         reuse: without effect: weights belong to the object.
         kernel_initializer: of the kernels of the two gates and of the candidate, over inputs and state.
         bias_initializer: a name or a function; if None, 1 for the gates and 0 for the candidate.
-        name: kept, without effect.
+        name: without effect.
         dtype: of the weights; that of the inputs if None.
         input_size: F; from the first call if None.
 

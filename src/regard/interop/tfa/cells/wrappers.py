@@ -157,13 +157,13 @@ class DropoutWrapper(AbstractCellWrapper):
                 "variational_recurrent=True: one mask for all steps is not supported; leave it out, or use zoneout or "
                 "dropout on the state of regard.layers.CellStack."
             )
-        kept = {"input": input_keep_prob, "output": output_keep_prob, "state": state_keep_prob}
-        for name, probability in kept.items():
+        probabilities = {"input": input_keep_prob, "output": output_keep_prob, "state": state_keep_prob}
+        for name, probability in probabilities.items():
             if not 0 < probability <= 1:
                 raise ConfigError(f"{name}_keep_prob={probability} must be a probability above 0, at most 1.")
         self.input_dropout, self.output_dropout, self.state_dropout = (
             Dropout(1 - probability) if seed is None else SeededDropout(1 - probability, seed + number)
-            for number, probability in enumerate(kept.values())
+            for number, probability in enumerate(probabilities.values())
         )
         self.filter = dropout_state_filter_visitor or _drops_all_but_c
 
@@ -210,8 +210,8 @@ class SeededDropout(nn.Module):
             return x
         if self._generator is None or self._generator.device != x.device:
             self._generator = torch.Generator(x.device).manual_seed(self.seed)
-        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
-        return x * kept / (1 - self.p)
+        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
+        return x * mask / (1 - self.p)
 
 
 class ResidualWrapper(AbstractCellWrapper):

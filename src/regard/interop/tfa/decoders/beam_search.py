@@ -124,21 +124,21 @@ class BeamSearchDecoder(BaseDecoder):
     """
 
     def __init__(self, cell: Any, *arguments: Any, **options: Any) -> None:
-        given = _named(arguments, options)
-        beam_width = given.pop("beam_width", None)
-        embedding_fn: Callable[[Tensor], Any] | None = given.pop("embedding_fn", None)
-        output_layer: OutputLayer | None = given.pop("output_layer", None)
-        alpha, beta = (float(given.pop(f"{name}_penalty_weight", 0.0)) for name in ("length", "coverage"))
-        reorder, everything = given.pop("reorder_tensor_arrays", True), given.pop("output_all_scores", False)
-        begun = {name: given.pop(name) for name in TENSORFLOW_1[:4] if name in given}
-        super().__init__(**given)
+        named = _named(arguments, options)
+        beam_width = named.pop("beam_width", None)
+        embedding_fn: Callable[[Tensor], Any] | None = named.pop("embedding_fn", None)
+        output_layer: OutputLayer | None = named.pop("output_layer", None)
+        alpha, beta = (float(named.pop(f"{name}_penalty_weight", 0.0)) for name in ("length", "coverage"))
+        reorder, everything = named.pop("reorder_tensor_arrays", True), named.pop("output_all_scores", False)
+        start = {name: named.pop(name) for name in TENSORFLOW_1[:4] if name in named}
+        super().__init__(**named)
         if isinstance(beam_width, Tensor):
             beam_width = int(beam_width)
         if not isinstance(beam_width, int) or beam_width < 1:
             raise ConfigError(f"beam_width is {beam_width!r}; it must be a whole number, 1 or more.")
         self.cell = as_cell(cell)
         self.output_layer = output_layer
-        self._beam_width, self._embedding_fn, self._begun = beam_width, embedding_fn, begun
+        self._beam_width, self._embedding_fn, self._start = beam_width, embedding_fn, start
         self._reorder_tensor_arrays, self._output_all_scores = reorder, everything
         ranking: AbstractPenalty = GnmtPenalty(alpha) if alpha else NoPenalty()
         self._penalty = CoveragePenalty(ranking, "tfa", beta) if beta else ranking
@@ -205,11 +205,11 @@ class BeamSearchDecoder(BaseDecoder):
             RegardError: without an embedding.
             ShapeError: for tokens of another shape, or a state of other rows.
         """
-        begun = self._begun
-        embedding = begun.get("embedding") if embedding is None else embedding
-        start_tokens = begun.get("start_tokens") if start_tokens is None else start_tokens
-        end_token = begun.get("end_token") if end_token is None else end_token
-        initial_state = begun.get("initial_state") if initial_state is None else initial_state
+        start = self._start
+        embedding = start.get("embedding") if embedding is None else embedding
+        start_tokens = start.get("start_tokens") if start_tokens is None else start_tokens
+        end_token = start.get("end_token") if end_token is None else end_token
+        initial_state = start.get("initial_state") if initial_state is None else initial_state
         embedding, initial_state = tensors(embedding), tensors(initial_state)
         leaves = [leaf for leaf in flatten(initial_state) if isinstance(leaf, Tensor)]
         if not leaves:

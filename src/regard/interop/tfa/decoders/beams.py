@@ -131,9 +131,9 @@ def gather_tree_from_array(
     parent_ids, sequence_length = torch.as_tensor(parent_ids), torch.as_tensor(sequence_length)
     num_steps, count, width = parent_ids.shape
     places = torch.arange(width, device=parent_ids.device).expand(num_steps, count, width)
-    kept = gather_tree(places, parent_ids, sequence_length.amax(1), width + 1)
+    traced = gather_tree(places, parent_ids, sequence_length.amax(1), width + 1)
     reached = torch.arange(num_steps, device=array.device)[:, None, None] < sequence_length
-    return placed(array, torch.where(reached, kept, places))
+    return placed(array, torch.where(reached, traced, places))
 
 
 def placed(array: Tensor, places: Int[Tensor, "T B K"]) -> Tensor:

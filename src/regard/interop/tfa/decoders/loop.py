@@ -71,7 +71,7 @@ class BaseDecoder(nn.Module, AbstractDecoder):
     Args:
         output_time_major, impute_finished, maximum_iterations: as in `dynamic_decode`.
         parallel_iterations, swap_memory: without effect; TensorFlow's loops had them.
-        name: kept, without effect.
+        name: without effect.
     """
 
     def __init__(

@@ -147,9 +147,9 @@ def defer(module: nn.Module, owner: nn.Module, title: str, dtype: torch.dtype | 
         title: the owner's name, for errors.
         dtype: as in `DeferredParameter`.
     """
-    kept = {id(weight) for weight in owner.parameters()}
+    owned = {id(weight) for weight in owner.parameters()}
     for name, weight in list(module.named_parameters()):
-        if id(weight) not in kept:
+        if id(weight) not in owned:
             _set(module, name, deferred(f"{name} of {title}", dtype))
     for part in module.modules():
         if isinstance(part, nn.Linear):
@@ -180,10 +180,10 @@ def type_of(dtype: Type) -> torch.dtype | None:
     if dtype is None:
         return None
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
-    found = dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(name), None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(name), None)
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise ConfigError(f"dtype={dtype!r} must be a floating type of torch, or its name, as 'float32'.")
-    return found
+    return kind
 
 
 def checked_width(name: str, value: Any) -> int:

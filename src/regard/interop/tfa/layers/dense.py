@@ -40,7 +40,7 @@ class Dense(FromTensorflow, DeferredModule):
             zeros if None.
         input_size: the number of inputs; from the first call if None.
         dtype: of the weights; that of the inputs if None.
-        name: kept, without effect.
+        name: without effect.
 
     >>> Dense(4, input_size=3)(torch.zeros(2, 3)).shape
     torch.Size([2, 4])

@@ -31,7 +31,7 @@ class BahdanauAttention(ComposedAttention):
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         kernel_initializer: of v: a name of Keras, or a function that fills a tensor.
         dtype: of the weights; that of the memory if None.
-        name: kept, without effect.
+        name: without effect.
         options: num_units, score_mask_value, query_size, memory_size, query_layer (W) and memory_layer (U), as in
             `ComposedAttention`.
 

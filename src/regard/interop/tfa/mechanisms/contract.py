@@ -38,7 +38,7 @@ class AttentionMechanism(nn.Module):
         memory_layer: from values to keys, which are equal without it.
         memory_sequence_length: (R,), the number of real positions.
         dtype: of the weights; that of the inputs if None.
-        name: kept, without effect.
+        name: without effect.
         score_mask_value: the score of padding, as in TensorFlow 1; the smallest number of its type if None.
     """
 

@@ -29,7 +29,7 @@ class LuongAttention(ComposedAttention):
         scale: whether g is learned, starting from 1; otherwise it is 1.
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         dtype: of the weights; that of the memory if None.
-        name: kept, without effect.
+        name: without effect.
         options: num_units, score_mask_value, memory_size and memory_layer (W), as in `ComposedAttention`.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `general`.
