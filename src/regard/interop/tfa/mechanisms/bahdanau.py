@@ -63,10 +63,7 @@ class BahdanauAttention(ComposedAttention):
         self._begin(memory, memory_sequence_length)
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
-        mechanism = bahdanau(
-            size=self.units,
-            normalised=self.normalize,
-        )
+        mechanism = bahdanau(query_size=query_size, memory_size=memory_size, size=self.units, normalised=self.normalize)
         return with_function(mechanism, self.function, self.score_mask_value)
 
     def initialise(self, mechanism: Mechanism) -> None:
