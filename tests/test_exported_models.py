@@ -141,7 +141,7 @@ def test_a_trained_model_is_not_replaced_by_its_export(tmp_path, capsys):
     for folder in ("runs/model", "runs"):
         command = ["export", str(tmp_path / "runs" / "model"), "--format", "torch", "--overwrite"]
         assert run([*command, "--output", str(tmp_path / folder)]) == 2
-        assert "other things than an exported model" in capsys.readouterr().err
+        assert "not those of an exported model" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / "runs" / "model").iterdir()) == before
 
 
