@@ -175,7 +175,7 @@ def test_arguments_that_do_not_fit_are_refused(options, given, error, text):
 
 
 def test_parts_that_do_not_exist_are_refused():
-    with pytest.raises(ConfigError, match="lstm and gru"):
+    with pytest.raises(ConfigError, match="it must be lstm or gru"):
         decoder("rnn")
     with pytest.raises(ShapeError, match="N=5, D=4"):
         EncoderRNN(N, 7, D, embedding=torch.zeros(4, 4))
