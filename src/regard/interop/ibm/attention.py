@@ -121,8 +121,8 @@ class Attention(nn.Module):
         assert self.mask is not None
         if self._memory is not None and self._memory() is not context:
             raise RegardError(
-                "The mask of set_mask was used with another memory. Set the mask of this one (or None), or give mask=… to "
-                "the call, True where a position may be attended to."
+                "The mask of set_mask was used with another memory. Set the mask of this one (or None), or give mask=… "
+                "to the call, True where a position may be attended to."
             )
         if (self.mask.shape[0], self.mask.shape[-1]) != context.shape[:2]:
             shown = {"mask": ("B T S" if self.mask.dim() == 3 else "B S", self.mask), "memory": ("B S D", context)}
