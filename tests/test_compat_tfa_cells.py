@@ -371,7 +371,7 @@ def test_two_cells_run_in_both_directions_and_one_object_is_refused():
     assert torch.equal(turned[1].transpose(0, 1), outputs[1])
     whole, _ = tfa.bidirectional_dynamic_rnn(there, back, inputs)
     torch.testing.assert_close(whole[1], tfa.dynamic_rnn(back, inputs.flip(1))[0].flip(1))
-    with pytest.raises(UnsupportedError, match="one object, so both directions would share their weights"):
+    with pytest.raises(UnsupportedError, match="the same object, so both directions would share their weights"):
         tfa.bidirectional_dynamic_rnn(there, there, inputs)
 
 

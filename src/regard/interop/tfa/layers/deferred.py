@@ -51,7 +51,7 @@ class DeferredParameter(nn.UninitializedParameter):
         """
         raise self._unknown()
 
-    ndim = shape  # type: ignore[assignment]
+    ndim = shape
 
     def _unknown(self) -> UnsupportedError:
         return UnsupportedError(
