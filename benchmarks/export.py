@@ -32,7 +32,7 @@ from regard.errors import RegardError
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.programs import worst
-from regard.tasks.text_to_text import TextToText
+from regard.tasks import TextToText
 from regard.tasks.text_to_text.config import TextToTextConfig
 
 COUNT, BEAM, TURNS = 200, 5, 7

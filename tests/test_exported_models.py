@@ -22,8 +22,7 @@ from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.onnx import require_plain_search
 from regard.interop.export.programs import forced_program, step_program, worst
 from regard.runs import store
-from regard.tasks import load
-from regard.tasks.text_to_text import TextToText
+from regard.tasks import TextToText, load
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 
 TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]

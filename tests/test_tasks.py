@@ -23,7 +23,7 @@ from regard.tasks import TextToText, catalogue, describe, explain, load, train
 from regard.tasks.build import build_mechanism
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.encoded import pad
-from regard.tasks.learnable import check_teachable
+from regard.tasks.learnable import check_learnable
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
 
@@ -225,10 +225,10 @@ def test_a_choice_that_cross_entropy_cannot_teach_is_refused(attention: dict, le
     model = build_model(config, num_source=5, num_target=5)
     before = torch.random.get_rng_state()
     if learns:
-        check_teachable(model.decoder, config.attention, memory_size=16)
+        check_learnable(model.decoder, config.attention, memory_size=16)
     else:
         with pytest.raises(ConfigError, match="would stay random") as caught:
-            check_teachable(model.decoder, config.attention, memory_size=16)
+            check_learnable(model.decoder, config.attention, memory_size=16)
         assert caught.value.path == ("model", "attention")
     assert model.training
     assert torch.equal(torch.random.get_rng_state(), before)

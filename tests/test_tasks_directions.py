@@ -20,7 +20,7 @@ from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
 from regard.runs.store import save
 from regard.tasks import load, train
-from regard.tasks.text_generation.directions import turned_round
+from regard.tasks.text_generation.directions import reversed_targets
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import PairTrainee
@@ -66,7 +66,7 @@ def ranked(prediction):
 
 def test_a_target_is_turned_round_before_its_end_symbol():
     targets = torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, PAD], [EOS, PAD, PAD, PAD]])
-    inputs, turned = turned_round(targets, targets != PAD)
+    inputs, turned = reversed_targets(targets, targets != PAD)
     assert turned.tolist() == [[7, 6, 5, EOS], [9, 8, EOS, PAD], [EOS, PAD, PAD, PAD]]
     assert inputs.tolist() == [[EOS, 7, 6, 5], [EOS, 9, 8, PAD], [EOS, PAD, PAD, PAD]]
 
@@ -353,13 +353,13 @@ def test_pictures_are_written_about_in_both_directions_with_a_refined_attention(
     assert model.module.decoder.layers[1].cross_attention.correction.dimensions == 2
     ((_, given),) = model.inputs(str(tmp_path / case.inputs[0]))
     (prediction,) = model.predict([given])
-    loaded = model.loaded(model.sources([given], model.config.decoding))
+    encoded = model.encode(model.sources([given], model.config.decoding))
     has_ended = prediction.stop_reason == "eos"
     ids = model.target.vocabulary.ids(prediction.tokens[: len(prediction.tokens) - has_ended]).tolist()
     total = 0.0
     for bos, written in ((BOS, ids), (EOS, ids[::-1])):
         target = [*written, *[EOS] * has_ended]
-        (h,) = force_align(model.module.decoder, loaded.memory, [target], bos=bos, eos=EOS)
+        (h,) = force_align(model.module.decoder, encoded.memory, [target], bos=bos, eos=EOS)
         candidate = Candidates(torch.tensor(h.log_probability), len(target), has_ended)
         total += float(GnmtPenalty(model.config.decoding.alpha).score(candidate))
     assert prediction.score == pytest.approx(total, abs=1e-4)

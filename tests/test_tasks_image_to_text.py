@@ -294,8 +294,8 @@ def test_strokes_are_drawn_in_the_colours_of_symbols(
     assert all("</s>" not in given[1].tokens for given in drawn[2:])
     capsys.readouterr()
     for more, message in (
-        (["--cells"], "cells is about maps"),
-        (["--highest"], "highest is about maps"),
+        (["--cells"], "cells is an option of maps"),
+        (["--highest"], "highest is an option of maps"),
     ):
         assert run([*command, str(tmp_path / "no.png"), *more]) != 0
         assert message in capsys.readouterr().err

@@ -136,7 +136,7 @@ def test_an_input_that_the_reranker_cannot_read_keeps_its_order_with_a_warning(t
     search = first.config.decoding.replace(reranker=tmp_path / "second", beam=4, num_best=3)
     model = first.predict(["ab", "a"], search=search)
     assert not any(one.warnings for one in model)
-    partner = first._partners[tmp_path / "second", first.device]
+    partner = first._further_models[tmp_path / "second", first.device]
     nothing = partner.source.encode("")
     partner.source = SimpleNamespace(encode=lambda text: nothing)
     drawn = {"method": "sampling", "num_best": 60, "seed": 1, "max_length": 4, "temperature": 2.0}
@@ -346,7 +346,7 @@ def test_losses_towards_the_diagonal_are_refused_from_right_to_left():
         data={"train": "x.tsv", "target": {"direction": "right_to_left"}},
         training={"alignment_losses": {"guided_attention": 1.0}},
     )
-    with pytest.raises(ConfigError, match="guided_attention wants the input to be read from left to right"):
+    with pytest.raises(ConfigError, match="guided_attention needs inputs that are read from left to right"):
         task_of(config).draft(config)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from regard.errors import one_line
+from regard.errors import counted, one_line
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -77,6 +77,23 @@ class Findings:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.findings))
+
+
+def too_few(num_train: int, num_held_out: int, noun: str, *, least: tuple[int, int]) -> Iterator[Finding]:
+    """Warnings about few training items and few held-out items.
+
+    Args:
+        noun: of the items, in singular and plural: `pair|pairs`.
+        least: the numbers of both from which on there is no warning.
+
+    >>> [finding.text for finding in too_few(500, 1, "pair|pairs", least=(200, 20))]
+    ['1 held-out pair is too few for reliable metrics']
+    """
+    if 0 < num_train < least[0]:
+        yield Finding("warning", counted(num_train, f"training {noun} is|are too few to learn much from"), num_train)
+    if 0 < num_held_out < least[1]:
+        text = counted(num_held_out, f"held-out {noun} is|are too few for reliable metrics")
+        yield Finding("warning", text, num_held_out)
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:

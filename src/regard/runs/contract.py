@@ -349,6 +349,17 @@ def check_texts(inputs: object) -> None:
         raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
 
 
+def check_strict(inputs: Iterable[object], warnings: Iterable[Sequence[str]]) -> None:
+    """Refuses the first input with warnings, with its number.
+
+    Raises:
+        DataError: with the warnings.
+    """
+    for number, (given, reasons) in enumerate(zip(inputs, warnings, strict=True), start=1):
+        if reasons:
+            raise DataError(f"input {number} ({given!r:.60}): {'; '.join(reasons)}")
+
+
 class AbstractTask(ABC, Generic[ConfigT]):
     """A task: reads and checks its data, builds its model and its trainee. It has no state."""
 

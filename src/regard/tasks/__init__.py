@@ -8,29 +8,41 @@ if TYPE_CHECKING:
     from regard.runs.contract import TASKS, AbstractModel, AbstractTask, DataFile, Metric
     from regard.runs.store import load
     from regard.runs.training import train
-    from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
-    from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
-    from regard.tasks.image_to_text import ImagePrediction, ImageToText
-    from regard.tasks.language_modelling import LanguageModel
+    from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction
+    from regard.tasks.documents.model import DocumentModel
+    from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation
+    from regard.tasks.forecasting.model import Forecaster
+    from regard.tasks.image_to_text.evaluation import ImagePrediction
+    from regard.tasks.image_to_text.model import ImageToText
+    from regard.tasks.language_modelling.evaluation import LikelihoodEvaluation
+    from regard.tasks.language_modelling.model import LanguageModel
     from regard.tasks.listing import catalogue, describe, explain
-    from regard.tasks.text_generation import Evaluation, ensemble
-    from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
-    from regard.tasks.text_to_text import TextToText
+    from regard.tasks.text_generation.evaluation import Evaluation
+    from regard.tasks.text_generation.model import ensemble
+    from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation
+    from regard.tasks.text_to_speech.model import SpeechModel
+    from regard.tasks.text_to_text.model import TextToText
 
 __getattr__ = on_demand(
     __name__,
     {
+        "documents.evaluation": ["DocumentEvaluation", "DocumentPrediction"],
+        "documents.model": ["DocumentModel"],
+        "forecasting.evaluation": ["FileForecasts", "ForecastEvaluation"],
+        "forecasting.model": ["Forecaster"],
+        "image_to_text.evaluation": ["ImagePrediction"],
+        "image_to_text.model": ["ImageToText"],
+        "language_modelling.evaluation": ["LikelihoodEvaluation"],
+        "language_modelling.model": ["LanguageModel"],
         "listing": ["catalogue", "describe", "explain"],
         "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "DataFile", "Metric"],
-        "documents": ["DocumentEvaluation", "DocumentModel", "DocumentPrediction"],
-        "forecasting": ["FileForecasts", "ForecastEvaluation", "Forecaster"],
-        "image_to_text": ["ImagePrediction", "ImageToText"],
-        "language_modelling": ["LanguageModel"],
         "regard.runs.store": ["load"],
         "regard.runs.training": ["train"],
-        "text_to_speech": ["Speech", "SpeechEvaluation", "SpeechModel"],
-        "text_to_text": ["TextToText"],
-        "text_generation": ["Evaluation", "ensemble"],
+        "text_generation.evaluation": ["Evaluation"],
+        "text_generation.model": ["ensemble"],
+        "text_to_speech.evaluation": ["Speech", "SpeechEvaluation"],
+        "text_to_speech.model": ["SpeechModel"],
+        "text_to_text.model": ["TextToText"],
     },
 )
 
@@ -49,6 +61,7 @@ __all__ = [
     "ImagePrediction",
     "ImageToText",
     "LanguageModel",
+    "LikelihoodEvaluation",
     "Metric",
     "Speech",
     "SpeechEvaluation",

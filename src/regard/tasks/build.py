@@ -23,7 +23,7 @@ from regard.layers import RecurrentStack
 from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder, RecurrentEncoder, TransformerOptions
 
 SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
-"""Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
+"""Parameters of recipes that encoder and decoder determine; the encoder's states are both keys and values."""
 
 
 def build_stack(config: EncoderConfig | DecoderConfig, input_size: int) -> RecurrentStack:
@@ -43,8 +43,8 @@ def build_encoder(config: EncoderConfig, embedding: Callable[[], nn.Module]) -> 
     """A recurrent encoder.
 
     Args:
-        embedding: makes the input layer, of `config.embedding_size` features; it is called after the stack is made,
-            so that the weights are drawn in this order.
+        embedding: makes the input layer, of `config.embedding_size` features. It is called after the stack is built,
+            which fixes the order in which weights are drawn.
     """
     stack = build_stack(config, config.embedding_size)
     return RecurrentEncoder(embedding(), stack)
@@ -59,15 +59,14 @@ def build_decoder(
     head: Callable[[int, Any], nn.Module],
     continuous: bool = False,
 ) -> RecurrentDecoder:
-    """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
+    """A recurrent decoder with attention over the states of an encoder, or with a fixed context vector.
 
     Args:
         attention: the recipe and its options; None for a fixed context.
-        encoder: the stack of the encoder, whose last states the bridge turns into the first state; or, of an encoder
-            without last states, the width of the memory, whose mean it turns into the first state.
+        encoder: the stack of the encoder, whose last states the bridge maps to the first state; for an encoder without
+            last states the width of the memory, whose mean the bridge maps to the first state.
         embedding: makes the input layer, of `config.embedding_size` features.
-        head: makes the output layer, from the number of features that it reads and the input layer, whose weights it
-            may share.
+        head: makes the output layer from its number of input features and the input layer, whose weights it may share.
     """
     check_decoder(config, attention)
     mechanism = context = None
@@ -98,7 +97,7 @@ def build_decoder(
     if mechanism is not None:
         sizes["context"] = mechanism.context_size
     read = sizes.get(config.readout, config.layer_size or config.size)
-    # what is fed back is as wide as what is read, or as the attention layer
+    # the vector that is fed back has the width of the readout or of the attention layer
     fed = read if config.input_feeding is True else config.layer_size or config.size
     cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, fed, **options))
     context_size = memory_size if context is not None and config.context != "last" else None
@@ -151,11 +150,11 @@ def build_mechanism(
 ) -> Mechanism:
     """The mechanism that a recipe's name and options describe.
 
+    Sizes and defaults for which the recipe has no parameter are left out.
+
     Args:
-        query_size, memory_size, input_size: of the decoder's state, of the encoder's states, and of the decoder's
-            input; a recipe gets those that it has parameters for.
-        defaults: values of further parameters, parts among them, which options of the configuration replace; a recipe
-            gets those that it has parameters for.
+        query_size, memory_size, input_size: of the decoder's state, the encoder's states and the decoder's input.
+        defaults: values of further parameters, parts among them; options of the configuration replace them.
     """
     recipe = RECIPES.get(config.recipe)
     if recipe is None:
@@ -188,16 +187,15 @@ def check_decoder(config: DecoderConfig, attention: AttentionConfig | None) -> N
     """Refuses settings that would be ignored."""
     place = ("model", "decoder")
     if attention is None:
-        if config.order == "attend_then_recur":
-            raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
-        if config.query != "output":
-            raise ConfigError("query has no effect without attention; leave it out", (*place, "query"))
-        if config.readout == "deep":
-            raise ConfigError(
-                "readout: deep adds what attention read, and there is no attention; leave it out", (*place, "readout")
-            )
-        if config.input_feeding:
-            raise ConfigError("input_feeding has no effect without attention; leave it out", (*place, "input_feeding"))
+        for setting, is_set in (
+            ("order", config.order == "attend_then_recur"),
+            ("query", config.query != "output"),
+            ("readout: deep", config.readout == "deep"),
+            ("input_feeding", config.input_feeding),
+        ):
+            if is_set:
+                key = setting.partition(":")[0]
+                raise ConfigError(f"{setting} has no effect without attention; leave it out", (*place, key))
         return
     if config.order == "attend_then_recur" and config.input_feeding is False:
         raise ConfigError(

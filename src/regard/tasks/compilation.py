@@ -22,7 +22,7 @@ LOOPS: tuple[tuple[Any, str], ...] = (
     (RecurrentDecoder, "_in_order"),
     (Mechanism, "_loop"),
 )
-"""Methods that loop over steps: a compiled graph of such a loop would serve a single length only."""
+"""Methods that loop over steps: a compiled graph of such a loop fits a single length."""
 Batch = dict[str, Tensor]
 Sums = tuple[Tensor, ...]
 
@@ -58,21 +58,21 @@ def check_compilable(config: TrainingConfig) -> None:
 class CompiledLoss:
     """Calls `loss(batch)` through torch.compile, with one graph for any number of rows and lengths.
 
-    Loops over steps (`LOOPS`) stay outside the graph. The last digits of the results depend on the batch that is used
-    to compile, so that is always `first`, whichever batch a run begins or resumes with. A batch with one row, for which
-    torch would compile another graph, is not compiled.
+    Loops over steps (`LOOPS`) stay outside the graph. The last digits of the results depend on the batch with which the
+    graph is compiled: it is always `first`, whichever batch a run begins or resumes with. A batch of one row, for which
+    torch would compile another graph, is computed without compilation.
 
     Args:
         loss: a function from a batch of tensors (B, …) to the loss and further tensors.
         module: the module with the weights of the loss.
-        first: returns the batch to compile with, which has more than one row; called once.
+        first: makes the batch to compile with, of more than one row; called once.
     """
 
     @classmethod
     def of(
         cls, config: TrainingConfig, loss: Callable[[Batch], Sums], module: nn.Module, first: Callable[[], Batch]
     ) -> CompiledLoss | None:
-        """The compiled loss, of a training that compiles it; else None."""
+        """The compiled loss if the configuration sets `compile`, else None."""
         check_compilable(config)
         return cls(loss, module, first) if config.compile else None
 
@@ -99,7 +99,7 @@ class CompiledLoss:
         return self._run(batch)
 
     def _compile(self, batch: Batch) -> None:
-        """Compiles the forward and the backward pass; gradients and random states stay as they were."""
+        """Compiles the forward and the backward pass; gradients and random states do not change."""
         parameters = [p for p in self._module.parameters() if p.requires_grad]
         devices = [p.device for p in parameters[:1] if p.device.type == "cuda"]
         with torch.random.fork_rng(devices):

@@ -1,7 +1,4 @@
-"""What a decoder is trained with: its outputs after the reference or after its own, and losses on its alignments.
-
-Among them is REINFORCE, for attention that draws its positions.
-"""
+"""The losses of a decoder: cross-entropy with teacher forcing or own outputs, losses on alignments, and REINFORCE."""
 
 from __future__ import annotations
 
@@ -30,10 +27,9 @@ def forced_outputs(
     feed: Feed | None = None,
     alignment: bool = False,
 ) -> DecoderOutput:
-    """The outputs of all steps of a decoder that gets its own last output wherever `feedback` is True.
+    """The outputs of all steps of a decoder whose input is its own last output wherever `feedback` is True.
 
-    Without `feedback` this is teacher forcing, `decoder.forward`. With it the steps are taken one by one
-    (`models.fed_outputs`).
+    Without `feedback` this is teacher forcing (`decoder.forward`), with it a loop of steps (`models.fed_outputs`).
 
     Args:
         memory, inputs, feed, alignment: as in `fed_outputs`.
@@ -54,15 +50,15 @@ def forced_cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The sums of `losses.cross_entropy` of forced outputs, by the decoder's `cross_entropy` if it can be used.
+    """The sums of `losses.cross_entropy` of `forced_outputs`, by the decoder's own `cross_entropy` where it applies.
 
     Args:
         memory, inputs, feedback: as in `forced_outputs`.
         targets, mask, smoothing: as in `losses.cross_entropy`.
     """
-    summed = None if feeds_back(feedback) else getattr(decoder, "cross_entropy", None)
-    if summed is not None:
-        loss, likelihood = summed(inputs, memory, targets, mask, smoothing=smoothing)
+    cross_entropy = None if feeds_back(feedback) else getattr(decoder, "cross_entropy", None)
+    if cross_entropy is not None:
+        loss, likelihood = cross_entropy(inputs, memory, targets, mask, smoothing=smoothing)
         return loss, likelihood
     output = forced_outputs(decoder, memory, inputs, feedback)
     assert output.log_probabilities is not None
@@ -70,7 +66,7 @@ def forced_cross_entropy(
 
 
 Sums = tuple[Tensor, dict[str, Tensor]]
-"""What is added to the loss, a sum over the batch, and sums to be logged, by name."""
+"""A term of the loss, summed over the batch, and sums to be logged, by name."""
 
 
 def aligned_cross_entropy(
@@ -93,7 +89,7 @@ def aligned_cross_entropy(
     Args:
         memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
         source_mask: True at real source positions.
-        reference: True at the positions that a step should attend to, for `supervision`.
+        reference: True at the positions to which a step should attend, for `supervision`.
         layer, head: the attention and the head that `supervision` trains, as in `regard.decoding.chosen_heads`.
     """
     output = forced_outputs(decoder, memory, inputs, feedback, alignment=True)
@@ -125,8 +121,8 @@ def alignment_loss(
 ) -> Sums:
     """The weighted sum of the losses on the decoder's main alignment, and each of them.
 
-    Every loss is a sum over sequences, or over their steps, so that a batch may be divided; heads count as their mean.
-    Padding has no effect.
+    Every loss is a sum over sequences or their steps, so that a batch may be divided, and a mean over heads. Padding
+    has no effect.
 
     Args:
         output: with alignments (B, H, T, S).
@@ -144,7 +140,7 @@ def alignment_loss(
     )
     masks, options = (sources, mask), config.alignment_losses
     positions, steps = sources.sum(1), mask.sum(1)
-    # each function returns a mean over so many things
+    # each loss below is a mean over this number of terms
     counts = {
         "guided_attention": (positions * steps).sum(),
         "coverage": (steps * (positions > 0)).sum(),
@@ -184,15 +180,15 @@ def reinforce_loss(
 ) -> Sums:
     """A term whose value is 0 and whose gradient is λ_r times that of REINFORCE, and figures of the draws.
 
-    A drawn position is rewarded by the steps that it can change: its own and, if anything is fed back, all later ones.
-    The baseline is that of the same sequence, so nothing is kept from batch to batch.
+    The reward of a drawn position is that of the steps that it can change: its own step and, if anything is fed back,
+    all later ones. The baseline belongs to the same sequence, so that no state persists from batch to batch.
 
     Args:
-        output: of drawn positions, with what was chosen.
+        output: with drawn positions, their log-probabilities and entropies.
         reward: of each step, such as the log-probability of its reference; 0 at padding.
         baseline: the same with the most probable positions.
         mask: True at real steps.
-        fed: whether the decoder gets its own outputs.
+        fed: whether inputs of the decoder are its own outputs.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1; the baseline: Rennie et al. 2017 (arXiv 1612.00563).
     """
@@ -212,11 +208,12 @@ def reinforce_loss(
 
 @contextmanager
 def most_probable_positions(decoder: Decoder) -> Iterator[None]:
-    """Within the block attention takes the most probable position in place of a drawn one; all else is as before.
+    """Within the block attention takes the most probable position in place of a drawn one.
 
-    Dropout that belongs to items drops what it dropped before.
+    Everything else is as before; dropout by item repeats its masks.
     """
-    drawing = [part for part in _modules(decoder) if isinstance(part, StochasticAlignment) and part.training]
+    modules = decoder.modules() if isinstance(decoder, nn.Module) else ()
+    drawing = [part for part in modules if isinstance(part, StochasticAlignment) and part.training]
     draws = items.current()
     for part in drawing:
         part.eval()
@@ -229,7 +226,7 @@ def most_probable_positions(decoder: Decoder) -> Iterator[None]:
 
 
 def changes_its_own_step_only(decoder: Decoder) -> bool:
-    """Whether a position that attention chooses at a step changes no later output, for teacher-forced inputs."""
+    """Whether the position that attention chooses at a step changes no later output of a teacher-forced pass."""
     attention = getattr(decoder, "attention", None)
     return getattr(decoder, "feeds_back", "unknown") is None and not getattr(attention, "is_recurrent", True)
 
@@ -244,7 +241,3 @@ def _logarithm(weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
     """log α; a weight below the smallest normal number counts as that number, without a gradient."""
     working = weights.to(torch.promote_types(weights.dtype, torch.float32))
     return working.clamp(min=torch.finfo(working.dtype).tiny).log()
-
-
-def _modules(decoder: object) -> Iterator[nn.Module]:
-    return decoder.modules() if isinstance(decoder, nn.Module) else iter(())

@@ -1,10 +1,10 @@
-"""Texts as ids: encoded once, and copied into padded batches."""
+"""Sequences of ids: encoded once, divided into batches, and copied into padded tensors."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -17,11 +17,11 @@ from regard.data.text import PAD, Field
 
 
 class EncodedIds:
-    """Many sequences of ids, end to end in one type.
+    """Many sequences of ids, concatenated in one array.
 
     Args:
         sequences: arrays of ids; read once.
-        kind: a type that holds every id.
+        kind: an integer type with room for every id.
     """
 
     def __init__(self, sequences: Iterable[NDArray[np.int64]], kind: np.dtype[Any]) -> None:
@@ -34,17 +34,16 @@ class EncodedIds:
         self.starts = np.cumsum(self.lengths) - self.lengths
 
     def pad(self, indices: ArrayLike, *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
-        """Some of the sequences, in the order of their indices, padded as by the function `pad`."""
+        """The sequences with these indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
-        return _lay_out(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
+        return _padded(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
 
 
 class EncodedTexts(EncodedIds):
-    """The ids of many texts, in the smallest type that holds them: one, two or four bytes per symbol.
+    """The ids of many texts, in the smallest type: one, two or four bytes per symbol.
 
     Args:
         texts: raw texts; read once.
-        field: turns texts into ids.
         is_reversed: whether the last symbol of a text comes first.
     """
 
@@ -60,13 +59,36 @@ def pad(
     """Sequences of ids as a right-padded (B, S) batch with its (B, S) mask; `begin` and `end` are added to each."""
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.empty(0, np.int64)
-    return _lay_out(flat, np.cumsum(lengths) - lengths, lengths, begin, end)
+    return _padded(flat, np.cumsum(lengths) - lengths, lengths, begin, end)
 
 
-def turned(rows: Tensor, lengths: NDArray[np.int64]) -> Tensor:
-    """(B, T, …) with the first `lengths` (B,) rows of each in the opposite order; the others stay.
+def batches_within(
+    order: NDArray[np.int64], sizes: NDArray[np.int64], fits: Callable[..., bool]
+) -> Iterator[NDArray[np.int64]]:
+    """Consecutive parts of an order, each as long as it fits; a part has at least one item.
 
-    >>> turned(torch.tensor([[1, 2, 3, 9], [1, 2, 9, 0]]), np.array([3, 2]))
+    Args:
+        order: indices of items.
+        sizes: (items, k), the sizes of every item.
+        fits: called with the number of items of a part and the k largest of their sizes.
+
+    >>> [part.tolist() for part in batches_within(np.arange(4), np.array([[3], [2], [9], [1]]), lambda n, s: n * s < 9)]
+    [[0, 1], [2], [3]]
+    """
+    start, largest = 0, [0] * sizes.shape[1]
+    for stop, own in enumerate(sizes[order].tolist()):
+        largest = list(map(max, largest, own))
+        if stop > start and not fits(stop + 1 - start, *largest):
+            yield order[start:stop]
+            start, largest = stop, own
+    if start < len(order):
+        yield order[start:]
+
+
+def reversed_rows(rows: Tensor, lengths: NDArray[np.int64]) -> Tensor:
+    """(B, T, …) with the first `lengths` (B,) rows of each item in reverse order.
+
+    >>> reversed_rows(torch.tensor([[1, 2, 3, 9], [1, 2, 9, 0]]), np.array([3, 2]))
     tensor([[3, 2, 1, 9],
             [2, 1, 9, 0]])
     """
@@ -75,11 +97,10 @@ def turned(rows: Tensor, lengths: NDArray[np.int64]) -> Tensor:
     return rows[torch.arange(len(rows), device=rows.device)[:, None], index]
 
 
-def numbered(inputs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """A number for each input, by which draws for it differ (`regard.decoding.sample`).
+def item_numbers(inputs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """A number for each input, which seeds its draws (`regard.decoding.sample`) whatever other inputs there are.
 
-    It is a hash of the ids, with the number of equal inputs before it in the upper 32 bits. So an input has the same
-    number whatever other inputs there are.
+    It is a hash of the ids, with the number of equal inputs before it in the upper 32 bits.
     """
     seen: Counter[int] = Counter()
     numbers = np.empty(len(inputs), np.int64)
@@ -90,7 +111,7 @@ def numbered(inputs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return numbers
 
 
-def _lay_out(
+def _padded(
     flat: NDArray[np.integer],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],

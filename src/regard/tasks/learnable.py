@@ -1,4 +1,4 @@
-"""A check that a mechanism learns where to attend from the loss of a training."""
+"""Checks that the loss of a training can teach a mechanism where to attend."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ REINFORCE = ("training", "reinforce")
 
 
 @dataclass(frozen=True, slots=True)
-class Learning:
-    """From what the score of a mechanism can learn.
+class LearningSignals:
+    """The signals from which the score of a mechanism can learn.
 
     Args:
-        context: whether it has a gradient from the context, as in a training by cross-entropy.
-        weights: whether it has one from the weights, as losses on alignments need it.
-        draws: whether positions are drawn, as REINFORCE needs it.
+        context: whether the context has a gradient with respect to it, as cross-entropy needs.
+        weights: whether the weights have one, as losses on alignments need.
+        draws: whether positions are drawn, as REINFORCE needs.
     """
 
     context: bool
@@ -37,14 +37,14 @@ class Learning:
     draws: bool
 
 
-def check_teachable(
+def check_learnable(
     decoder: RecurrentDecoder,
     config: AttentionConfig | None,
     training: AlignmentTrainingConfig | None = None,
     *,
     memory_size: int,
 ) -> None:
-    """Refuses a mechanism whose score would keep its random initial values, and losses that have no effect on it.
+    """Refuses a mechanism whose score would keep its random initial values, and losses without effect on it.
 
     Args:
         config: the recipe and its options; None without attention.
@@ -52,17 +52,18 @@ def check_teachable(
         memory_size: M, of the encoder's states.
 
     Raises:
-        ConfigError: if no parameter of the score gets a gradient from the context, for example because the mechanism
-            chooses a single position, and REINFORCE does not train it; or for a loss that cannot train it.
+        ConfigError: if the context has no gradient with respect to the score, for example because the mechanism chooses
+            a single position, and REINFORCE does not train it; or for a loss that cannot train it.
     """
     mechanism, stack = decoder.attention, decoder.stack
     if config is None or not isinstance(mechanism, Mechanism):
         if training is not None:
-            _check_losses(training, Learning(context=True, weights=False, draws=False), "a model without attention")
+            signals = LearningSignals(context=True, weights=False, draws=False)
+            _check_losses(training, signals, "a model without attention")
         return
     query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
-    learning = learns(mechanism, query_size, memory_size, decoder.embedding.size)
-    _check(learning, config, training, ATTENTION, has_reinforce=training is not None)
+    signals = learning_signals(mechanism, query_size, memory_size, decoder.embedding.size)
+    _check(signals, config, training, ATTENTION, has_reinforce=training is not None)
 
 
 def check_layer(
@@ -73,7 +74,7 @@ def check_layer(
     sizes: tuple[int, int, int],
     path: KeyPath = ATTENTION,
 ) -> None:
-    """As `check_teachable`, for the attention of a layer of a Transformer, which REINFORCE cannot train.
+    """As `check_learnable`, for the attention of a Transformer's layer, which REINFORCE cannot train.
 
     Args:
         training: the losses on its alignments; None where there are none.
@@ -85,12 +86,11 @@ def check_layer(
         return
     if training is not None and training.reinforce is not None:
         raise ConfigError("reinforce needs a recurrent decoder, and this one is a Transformer; leave it out", REINFORCE)
-    learning = learns(mechanism, *sizes)
-    _check(learning, config, training, path, has_reinforce=False)
+    _check(learning_signals(mechanism, *sizes), config, training, path, has_reinforce=False)
 
 
 def _check(
-    learning: Learning,
+    signals: LearningSignals,
     config: AttentionConfig,
     training: AlignmentTrainingConfig | None,
     path: KeyPath,
@@ -99,12 +99,12 @@ def _check(
 ) -> None:
     """Refuses losses without effect, and a score that does not learn."""
     if training is not None:
-        _check_losses(training, learning, f"{config.recipe} with these options")
-    if learning.context or (training is not None and training.reinforce is not None):
+        _check_losses(training, signals, f"{config.recipe} with these options")
+    if signals.context or (training is not None and training.reinforce is not None):
         return
-    ways = "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has"
-    if learning.draws:
-        ways += (
+    remedies = "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has"
+    if signals.draws:
+        remedies += (
             f"; or set {dotted(REINFORCE)}: {{}}"
             if has_reinforce
             else "; or train in Python with regard.losses.reinforce"
@@ -112,29 +112,29 @@ def _check(
     raise ConfigError(
         f"{config.recipe} with these options chooses a single position, and no gradient flows through that choice to "
         "the score. Training minimises the error of the outputs only, so where the model attends would stay random. "
-        f"{ways}",
+        f"{remedies}",
         path,
     )
 
 
-def _check_losses(training: AlignmentTrainingConfig, learning: Learning, what: str) -> None:
+def _check_losses(training: AlignmentTrainingConfig, signals: LearningSignals, subject: str) -> None:
     """Refuses losses on alignments, and REINFORCE, that have no effect."""
-    if not learning.weights and (name := next(iter(training.alignment_weights), None)) is not None:
+    if not signals.weights and (name := next(iter(training.alignment_weights), None)) is not None:
         raise ConfigError(
-            f"{name} has no effect on {what}: there are no alignments with a gradient; leave it out", (*LOSSES, name)
+            f"{name} has no effect on {subject}: there are no alignments with a gradient; leave it out", (*LOSSES, name)
         )
-    if not learning.draws and training.reinforce is not None:
+    if not signals.draws and training.reinforce is not None:
         raise ConfigError(
-            f"reinforce has no effect on {what}, which draws no positions; leave it out, or set model.attention to "
+            f"reinforce has no effect on {subject}, which draws no positions; leave it out, or set model.attention to "
             "{recipe: show_attend_tell, hard: true}",
             REINFORCE,
         )
 
 
-def learns(mechanism: Mechanism, query_size: int, memory_size: int, input_size: int) -> Learning:
-    """From what the score of a mechanism learns in training; a score without parameters needs no gradient.
+def learning_signals(mechanism: Mechanism, query_size: int, memory_size: int, input_size: int) -> LearningSignals:
+    """The signals of a mechanism in training, tried with noise; a score without parameters needs no gradient.
 
-    The inputs are noise: sixty-four rows of four steps, so that a choice that is only sometimes soft is soft in one.
+    With sixty-four rows of four steps, a choice that is only sometimes soft is soft in one of them.
     """
     parameters = list(mechanism.score.parameters())
     was_training = mechanism.training
@@ -146,11 +146,11 @@ def learns(mechanism: Mechanism, query_size: int, memory_size: int, input_size: 
         results = [attended.context, *tree.leaves(attended.alignment)]
         context, *weights = (not parameters or _reaches(result, parameters) for result in results)
     mechanism.train(was_training)
-    return Learning(context, any(weights), isinstance(attended.auxiliary, Choice))
+    return LearningSignals(context, any(weights), isinstance(attended.auxiliary, Choice))
 
 
 def _reaches(result: Tensor, parameters: list[nn.Parameter]) -> bool:
-    """Whether the gradient of a result reaches any parameter."""
+    """Whether a result has a gradient with respect to any parameter."""
     total = (result * torch.randn_like(result)).sum()
     if not total.requires_grad:
         return False

@@ -1,4 +1,4 @@
-"""Everything that has a name: recipes, parts, presets, models and tasks."""
+"""The catalogue of all that has a name (recipes, parts, presets, models, tasks), and explanations of a model."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PARTS = {
     "alignment": attention.AbstractAlignment,
     "read": attention.AbstractRead,
 }
-"""What a mechanism is composed of."""
+"""The base class of each part of a mechanism."""
 
 
 DEVICES = {"cpu": "the CPU", "cuda": "a GPU"}
 
 
 def catalogue() -> list[tuple[str, str, str]]:
-    """Everything that a configuration or a command can name: (kind, name, one line about it)."""
+    """Everything that a configuration or a command can name: (kind, name, description in a line)."""
     entries = [("recipe", name, _first_line(recipe)) for name, recipe in sorted(RECIPES.items())]
     for kind, base in PARTS.items():
         entries += [(kind, name, _first_line(part)) for name, part in vars(attention).items() if _is_a(part, base)]
@@ -69,10 +69,10 @@ def _documented(name: str, thing: Any) -> str:
 
 
 def explain(model: AbstractModel[Any] | None = None) -> str:
-    """How a model's training takes its steps, what is recorded on a GPU, and what large inputs are given to.
+    """How a model computes: the steps of its training, recorded steps on a GPU, and the implementations of operations.
 
-    Of inputs without gradients the implementation of each operation on the CPU and on a GPU. Without a model: which
-    implementation of every operation is taken here, and why.
+    The implementations are those of large inputs without gradients, on the CPU and on a GPU. Without a model: the
+    implementation of every operation on this machine, with the reason.
     """
     if model is None:
         return ops.explain()
@@ -92,16 +92,16 @@ def explain(model: AbstractModel[Any] | None = None) -> str:
     return "\n".join([*lines, *operations])
 
 
-def _on_gpu(what: str, reason: str | None) -> str:
+def _on_gpu(purpose: str, reason: str | None) -> str:
     """Whether the steps of training or prediction are recorded on a GPU, in a line."""
-    does = "replays recorded steps (CUDA graphs)" if reason is None else f"records no steps: {reason}"
-    return f"  {what} on a GPU {does}"
+    mode = "replays recorded steps (CUDA graphs)" if reason is None else f"records no steps: {reason}"
+    return f"  {purpose} on a GPU {mode}"
 
 
 def _operations(device: str) -> Iterator[str]:
-    """What large inputs without gradients are given to, by operation."""
+    """The implementation of each operation for large inputs without gradients."""
     rows, square = (StandIn(torch.device(device), shape) for shape in ((1024,), (1024, 1024)))
-    asked: dict[str, tuple[Any, ...]] = {
+    arguments: dict[str, tuple[Any, ...]] = {
         "additive_energies": (square, square, rows),
         "dropout": (rows, rows),
         "largest": (square, 5),
@@ -110,7 +110,7 @@ def _operations(device: str) -> Iterator[str]:
         "log_softmax": (square,),
         "masked_softmax": (square, square),
     }
-    for name, inputs in asked.items():
+    for name, inputs in arguments.items():
         yield f"{name} by {choose(ops.IMPLEMENTATIONS[name], *inputs).name}"
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.decoding import Increment, Prediction
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-"""What stands for the bytes of a character whose last ones are not known yet."""
+"""The replacement of bytes that do not yet form a whole character."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +20,10 @@ class Streamed:
 
     Args:
         index: the number of its input.
-        text: what follows the text of the pieces before it; it may be empty.
+        text: the continuation of the text of the pieces before it; it may be empty.
         ids: (n,) long, further symbols without the end symbol.
         alignments: by name, (H, n, S) of these symbols, with S of the batch.
-        prediction: the whole output in its last piece, else None.
+        prediction: in the last piece the whole output, else None.
     """
 
     index: int
@@ -42,7 +42,7 @@ class Pieces:
     """Makes pieces of the increments of a batch.
 
     Args:
-        texts: makes the text of all ids of an output, for each of them.
+        texts: for each output, the function from its ids to its text.
     """
 
     def __init__(self, texts: Sequence[Callable[[list[int]], str]]) -> None:
@@ -57,7 +57,7 @@ class Pieces:
 
         Args:
             prediction: the whole output if the increment is the last one.
-            most: the most symbols; a search has room for one more.
+            most: the most symbols of an output; a search has room for one more.
         """
         row, ids = increment.sentence, self._ids[increment.sentence]
         new = increment.tokens if most is None else increment.tokens[: max(most - len(ids), 0)]

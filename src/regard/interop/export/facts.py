@@ -15,7 +15,7 @@ from regard.data.text.pieces import SentencePieceUnits
 from regard.data.text.vocabulary import SPECIALS
 from regard.interop.export.networks import Networks
 from regard.tasks import TextToText
-from regard.tasks.text_generation.model import most_steps
+from regard.tasks.text_generation.model import max_symbols
 
 FACTS = "model.json"
 FORMAT = 1
@@ -29,10 +29,10 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
     """
     decoding = model.config.decoding
     data = model.config.data
-    longest = min(most_steps(model.module.encoder) - data.source_begin, model._longest(decoding))
+    longest = min(max_symbols(model.module.encoder) - data.source_begin, model._longest(decoding))
     if networks.positions[1] is not None:
         longest = min(longest, networks.positions[1] - 1 - data.source_begin)
-    output = most_steps(model.module.decoder)
+    output = max_symbols(model.module.decoder)
     return {
         "format": FORMAT,
         "name": model.name,

@@ -56,7 +56,7 @@ def write_onnx(model: TextToText, folder: Path) -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         optional(package, PURPOSE, extra="onnx")
     require_plain_search(model.config.decoding)
-    layer, head = model.shown(model.config.decoding)
+    layer, head = model.chosen_attention(model.config.decoding)
     networks = Networks.of(model.module, layer=layer, head=head)
     memory = [f"memory_{i}" for i in range(len(networks.memory_axes))]
     state = [f"state_{i}" for i in range(len(networks.state_axes))]

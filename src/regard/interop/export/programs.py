@@ -87,7 +87,7 @@ def write_torch(model: TextToText, folder: Path) -> None:
     Raises:
         UnsupportedError: for a network that torch.export does not support.
     """
-    layer, head = model.shown(model.config.decoding)
+    layer, head = model.chosen_attention(model.config.decoding)
     networks = Networks.of(model.module, layer=layer, head=head)
     _write(source_program(networks), folder / "encoder.pt2")
     _write(step_program(networks), folder / "step.pt2")

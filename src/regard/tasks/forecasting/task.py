@@ -23,7 +23,7 @@ from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, che
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import SeriesData, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
-from regard.tasks.learnable import check_teachable
+from regard.tasks.learnable import check_learnable
 
 PINBALL = "pinball_loss"
 
@@ -56,7 +56,7 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
             horizon=config.data.horizon,
         )
         core = getattr(module.decoder, "core", module.decoder)
-        check_teachable(core, config.model.attention, memory_size=module.encoder.output_size)
+        check_learnable(core, config.model.attention, memory_size=module.encoder.output_size)
         check_compilable(config.training)
         return module
 

@@ -7,33 +7,34 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.tasks.encoded import batches_within
+
 RATIO = 1.3
 """Pictures whose areas differ by less than this factor share a bucket."""
 
 
 def in_batches(shapes: NDArray[np.int64], batch_pixels: int, *, in_order: bool = False) -> Iterator[NDArray[np.int64]]:
-    """Indices of pictures with pixels in batches of at most `batch_pixels`, with padding; one alone may have more.
+    """Indices of readable pictures in batches of at most `batch_pixels` with padding; a larger picture is a batch.
 
     Args:
-        shapes: (pictures, 2) heights and widths.
-        in_order: whether they stay in their order; else those of similar width and height are together.
+        shapes: (pictures, 2) heights and widths; 0 for pictures that cannot be read.
+        in_order: whether the order of the pictures is kept; else those of similar width and height share a batch.
     """
     order = np.arange(len(shapes)) if in_order else np.lexsort((shapes[:, 0], shapes[:, 1]))
-    yield from _cut(order[shapes[order].min(1, initial=1) > 0], shapes, batch_pixels)
+    return _cut(order[shapes[order].min(1, initial=1) > 0], shapes, batch_pixels)
 
 
 def bucket_pictures(shapes: NDArray[np.int64], *, batch_pixels: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:
     """The batches of one epoch: a pure function of its arguments, so a run can resume at any batch.
 
     Pictures fall into buckets of geometric width by their area; the edges move with every epoch. Within a bucket they
-    are ordered by their aspect, upwards and downwards in turn, and equal ones are in random order. The ordered pictures
-    are cut into batches, and the batches are shuffled.
+    are sorted by aspect, ascending and descending in turn, with equal ones in random order. This order is cut into
+    batches, and the batches are shuffled.
 
     Args:
-        shapes: (items,  2) height and width of the picture of each item.
+        shapes: (items, 2) height and width of the picture of each item.
         batch_pixels: the most pixels of a batch, with padding; a larger picture is a batch by itself.
-        seed: together with `epoch`, seeds everything random.
-        epoch: counted from 0.
+        seed, epoch: seed everything random.
     """
     random = np.random.default_rng((seed, epoch))
     shuffled = random.permutation(len(shapes))
@@ -47,11 +48,4 @@ def bucket_pictures(shapes: NDArray[np.int64], *, batch_pixels: int, seed: int, 
 
 
 def _cut(order: NDArray[np.int64], shapes: NDArray[np.int64], batch_pixels: int) -> Iterator[NDArray[np.int64]]:
-    start, height, width = 0, 0, 0
-    for stop, (rows, columns) in enumerate(shapes[order].tolist()):
-        height, width = max(height, rows), max(width, columns)
-        if stop > start and height * width * (stop + 1 - start) > batch_pixels:
-            yield order[start:stop]
-            start, height, width = stop, rows, columns
-    if start < len(order):
-        yield order[start:]
+    return batches_within(order, shapes, lambda rows, height, width: rows * height * width <= batch_pixels)

@@ -1,4 +1,4 @@
-"""The network that `model` describes: a convolutional encoder and a decoder of texts."""
+"""Builds the network of a configuration: a convolutional encoder and a decoder of texts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FIXED = (
     *("order", "query", "input_feeding", "first_context", "bridge", "bridge_layers", "readout", "layer_size"),
     *("layer_bias", "tied_weights", "residual", "specials", "positions"),
 )
-"""Keys of the decoder that `like` decides."""
-OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
-"""Options of attention that are read with `like`, and the recipes that may be named with it."""
-OF_BACKBONES = (
+"""Keys of the decoder whose values `like` determines."""
+ATTENTION_OPTIONS, RECIPES = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
+"""Options of attention, and recipes, that can be combined with `like`."""
+BACKBONE_OPTIONS = (
     *("widths", "depth", "depths", "stem_kernel", "pool"),
     *("growth", "num_blocks", "norm", "stride", "weights", "pretrained"),
 )
@@ -40,7 +40,7 @@ def build_model(
     """The model that a configuration describes, freshly initialised.
 
     Args:
-        max_length: the most symbols of a text in training, from which the number of learned positions follows.
+        max_length: the most symbols of a text in training, which determines the number of learned positions.
         published: whether published weights are read where the configuration names some.
     """
     encoder = build_image_encoder(config.encoder, num_channels, published=published)
@@ -58,18 +58,19 @@ def build_model(
 
 
 def _captioner(config: RecurrentCaptionerConfig, memory_size: int, num_target: int) -> RecurrentDecoder:
-    """A captioner as another program has it."""
+    """A captioner in the form of another program."""
     side, attention = config.decoder, config.attention
     for name in FIXED:
         if getattr(side, name) != type(side).model_fields[name].default:
             raise ConfigError(f"{name} follows from like: {side.like}; leave it out", ("model", "decoder", name))
     options = {} if attention is None else dict(attention.options)
-    wrong = [name for name in options if name not in OF_LIKE]
-    if attention is None or attention.recipe not in READ:
+    wrong = [name for name in options if name not in ATTENTION_OPTIONS]
+    if attention is None or attention.recipe not in RECIPES:
         wrong = ["null" if attention is None else attention.recipe]
     if wrong:
+        free = ", ".join(ATTENTION_OPTIONS)
         raise ConfigError(
-            f"{wrong[0]}: like: {side.like} determines the attention, except for the options {', '.join(OF_LIKE)}",
+            f"{wrong[0]}: like: {side.like} determines the attention, except for the options {free}",
             ("model", "attention"),
         )
     if "size" in options:
@@ -113,8 +114,8 @@ def build_image_encoder(config: ModelEncoder, num_channels: int, *, published: b
 
 
 def _backbone(config: ModelEncoder, num_channels: int, *, published: bool) -> AbstractBackbone:
-    """The backbone that a section describes; its own weights replace published ones if these are not wanted."""
-    options = {name: getattr(config, name) for name in OF_BACKBONES if name in type(config).model_fields}
+    """The backbone that a section describes, with published weights only if `published`."""
+    options = {name: getattr(config, name) for name in BACKBONE_OPTIONS if name in type(config).model_fields}
     if isinstance(config, EfficientNetConfig) and options.pop("pretrained"):
         options["weights"] = "package"
     if not published:

@@ -1,4 +1,4 @@
-"""What was written about pictures, pictures with their references, and the figures of both."""
+"""Texts of pictures, pictures with their references, and the figures of both."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class ImagePrediction(Prediction):
 
     Args:
         name: of the picture.
-        image: (H, W, C) uint8, the picture as the encoder saw it; None if it could not be read.
+        image: (H, W, C) uint8, the picture as the encoder read it; None if it could not be read.
         grid: (h, w), rows and columns of cells.
         cell_size: the side of a cell in pixels.
-        shift: how far the middle of what a cell depends on lies from the middle of the cell, in pixels to the right and
-            down.
-        strokes: what was written, in pixels of `image`; None of a picture.
+        shift: the offset of the centre of a cell's receptive field from the centre of the cell, in pixels to the right
+            and down.
+        strokes: handwriting in pixels of `image`; None of a picture.
     """
 
     name: str = ""
@@ -46,7 +46,7 @@ class ImagePrediction(Prediction):
 
     @classmethod
     def of(cls, prediction: Prediction, **further: Any) -> ImagePrediction:
-        """The prediction with what belongs to its picture."""
+        """The prediction with the fields of its picture."""
         return cls(**{each.name: getattr(prediction, each.name) for each in fields(Prediction)}, **further)
 
 
@@ -56,7 +56,7 @@ EXPRESSION_FIGURES = {
     "expression_rate_2": "within_2",
     "expression_rate_3": "within_3",
 }
-"""Metrics by name, and what `regard.metrics.expression_rates` calls them."""
+"""Metrics, with their names in `regard.metrics.expression_rates`."""
 CAPTION_FIGURES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "cider_d")
 
 
@@ -110,20 +110,20 @@ def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[Pictur
 
 
 def data_items(items: Iterable[PictureItem], normalise: Callable[[str], str] = str) -> Iterator[DataItem]:
-    """Pictures by which they are found again: the beginning of their files, or their strokes, and the texts."""
+    """Pictures as items of the record of trained items: the content of their files, or their strokes, and the texts."""
     for item in items:
         image = item.source.image
         if isinstance(image, Strokes):
-            shown = " ".join(hashlib.blake2b(line.tobytes(), digest_size=8).hexdigest() for line in image.lines)
+            identity = " ".join(hashlib.blake2b(line.tobytes(), digest_size=8).hexdigest() for line in image.lines)
         elif isinstance(image, Path):
-            shown = content(image)
+            identity = content(image)
         else:
             continue
-        yield DataItem(item.place, shown, tuple(map(normalise, item.references)))
+        yield DataItem(item.place, identity, tuple(map(normalise, item.references)))
 
 
 def _known_texts(pictures: Pictures, index: int) -> tuple[str, ...]:
-    """The texts of an entry whose picture cannot be read; a question mark if they were in the same file."""
+    """The texts of an entry whose picture cannot be read; a question mark if they are unreadable, too."""
     try:
         return pictures.texts(index)
     except DataError:
@@ -131,7 +131,7 @@ def _known_texts(pictures: Pictures, index: int) -> tuple[str, ...]:
 
 
 def _distinct(texts: Sequence[str], normalise: Callable[[str], str]) -> tuple[str, ...]:
-    """Texts that differ when normalised, the first of each, in their order."""
+    """The first text of each normalised form, in order."""
     first: dict[str, str] = {}
     for text in texts:
         first.setdefault(normalise(text), text)
@@ -139,11 +139,11 @@ def _distinct(texts: Sequence[str], normalise: Callable[[str], str]) -> tuple[st
 
 
 def figures_of(scored: Sequence[Scored], target: Field, *, captions: bool) -> Mapping[str, float]:
-    """Shares of texts with at most 0 to 3 wrong symbols, and figures of captions; none of no texts.
+    """Shares of texts with at most 0 to 3 wrong symbols, and figures of captions; empty without texts.
 
     Args:
-        target: the field of the texts; references are normalised by it, as the model's outputs are.
-        captions: whether those of captions are computed even if no picture has several references.
+        target: the field of the texts, which normalises references as outputs.
+        captions: whether figures of captions are computed even if no picture has several references.
     """
     if not scored:
         return {}

@@ -1,4 +1,4 @@
-"""The maps of outputs, beside boxes of what their words name."""
+"""Maps of the words of outputs, compared with boxes of the objects that the words name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from regard.tasks.image_to_text.evaluation import ImagePrediction, PictureEntry
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 
 OF_LINES = ("focus_rate", "entropy")
-"""Figures that say little of maps, which may rightly cover a whole object."""
+"""Figures that are uninformative for maps, which may rightly cover a whole object."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedWords:
-    """Where in pictures the things are that words name."""
+    """The boxes of the objects in pictures that words name."""
 
     path: Path
     boxes: Mapping[str, PictureBoxes]
@@ -37,7 +37,7 @@ class PlacedWords:
 
     @classmethod
     def read(cls, path: Path, entries: Sequence[PictureEntry], reader: PictureReader, target: Field) -> PlacedWords:
-        """Reads a file for the pictures of a table; pictures that it does not name have no boxes."""
+        """Reads a file of boxes for the pictures of a table; pictures that it does not name have no boxes."""
         boxes = read_boxes(path)
         if not any(entry.name in boxes for entry in entries):
             raise DataError(
@@ -48,9 +48,9 @@ class PlacedWords:
         return cls(path, boxes, reader, target)
 
     def maps(self, entry: PictureEntry, prediction: ImagePrediction) -> CaptionMaps:
-        """The maps of an output's words, with the boxes of those words that the file has, too.
+        """The maps of an output's words, with boxes where the file has them.
 
-        Words that stand in the output as in the file are found by their longest common runs.
+        Words of the output and of the file are matched by their longest common runs.
 
         Raises:
             DataError: for boxes of a picture of another size.
@@ -77,7 +77,7 @@ class PlacedWords:
     def _boxes(
         self, entry: PictureEntry, image: Image, known: PictureBoxes, words: Sequence[str], prediction: ImagePrediction
     ) -> list[Any]:
-        """For each word None, or its boxes in pixels of what the encoder reads."""
+        """For each word None, or its boxes in pixels of the encoder's input."""
         size = self.reader.own_size(image)
         if size != known.size:
             raise DataError(
@@ -94,14 +94,14 @@ class PlacedWords:
             for own, placed in zip(range(second, second + count), known.boxes[first : first + count], strict=True):
                 corners = np.asarray(placed or (), np.float64).reshape(-1, 2, 2)
                 fitted = frame.apply(corners, *size).clip(0, (width, height)).reshape(-1, 4)
-                # what is cut off (fit: crop) cannot be looked at
-                seen = fitted[(fitted[:, 0] < fitted[:, 2]) & (fitted[:, 1] < fitted[:, 3])]
-                boxes[own] = seen if len(seen) else None
+                # boxes that `fit: crop` cuts off are empty
+                visible = fitted[(fitted[:, 0] < fitted[:, 2]) & (fitted[:, 1] < fitted[:, 3])]
+                boxes[own] = visible if len(visible) else None
         return boxes
 
 
 def map_figures(scores: MapScores) -> dict[str, float]:
-    """The figures of maps; those that nothing could be compared with are left out.
+    """The figures of maps, without those for which there was no comparison.
 
     Pointing is a mean over the words with boxes, `naming_words`; the others are means over pictures.
     """
@@ -110,6 +110,6 @@ def map_figures(scores: MapScores) -> dict[str, float]:
 
 
 def covered(image: NDArray[np.uint8], grid: tuple[int, int], cell_size: int) -> NDArray[np.uint8]:
-    """A picture with paper to the right and below, so that the cells cover it evenly."""
+    """A picture padded with paper to the right and below, to the size of its cells."""
     beyond = [(0, cells * cell_size - side) for cells, side in zip(grid, image.shape)]
     return np.pad(image, [*beyond, (0, 0)], constant_values=255)

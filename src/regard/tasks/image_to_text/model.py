@@ -46,22 +46,23 @@ from regard.tasks.image_to_text.evaluation import (
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.reading import open_table
-from regard.tasks.text_generation.directions import orders
+from regard.tasks.text_generation.directions import different_directions
 from regard.tasks.text_generation.ensembles import differences_of_fields
 from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import AbstractWriter, size_of_field
-from regard.tasks.text_generation.source import InputSource, Loaded, Spelling
+from regard.tasks.text_generation.source import EncodedSources, InputSource, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
 from regard.viz.files import PICTURES, numbered_files, suffix_of
 
 KEPT_BYTES = 1 << 30
-"""Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
+"""Bytes of the pictures of a call that stay in memory; further pictures are read again when they are encoded."""
 MOST_MAPS = 512
 """Pictures whose maps are in memory at once in an evaluation."""
 ALL_IN_ONE = (".html", ".pdf")
 """Suffixes of files that show any number of pictures."""
 TABLES = (*SUFFIXES, ".txt")
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
+READ_DIFFERENTLY = "pictures: they are read differently (data.image)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,8 +70,8 @@ class ImageSource(InputSource):
     """A picture as it is read.
 
     Args:
-        shape: (H, W) of what the encoder reads; (0, 0) if it cannot be read.
-        values: (C, H, W) of it; None if it is read again when it is needed.
+        shape: (H, W) of the encoder's input; (0, 0) if the picture cannot be read.
+        values: (C, H, W), the encoder's input; None if it is read again when it is encoded.
     """
 
     image: Image | None
@@ -93,7 +94,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     target: Field
     module: EncoderDecoder
     reader: PictureReader = field(init=False)
-    """Makes of pictures what the encoder reads."""
+    """Turns pictures into inputs of the encoder."""
 
     input_kind = "file"
     most_inputs = 512
@@ -129,19 +130,19 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return {"target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: ImageToText) -> Sequence[str]:
-        found = ["pictures: they are read differently (data.image)"] * (self.reader != other.reader)
+        lines = [READ_DIFFERENTLY] * (self.reader != other.reader)
         if self.target.normalisation != other.target.normalisation:
             saved = other.target.normalisation
-            found.append(f"target: its texts were normalised differently ({saved}), which is not copied")
-        return found
+            lines.append(f"target: its texts were normalised differently ({saved}), which is not copied")
+        return lines
 
     def sources(self, inputs: Sequence[Any], decoding: CaptionDecodingConfig | None = None) -> list[ImageSource]:
         if isinstance(inputs, str | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of pictures, as in predict([picture]); got {type(inputs).__name__}.")
-        sources, kept = [], 0
+        sources, num_bytes = [], 0
         for number, given in enumerate(inputs, start=1):
-            source = self._source(given, number, keeps=kept < KEPT_BYTES)
-            kept += 0 if source.values is None else source.values.nbytes
+            source = self._source(given, number, keeps=num_bytes < KEPT_BYTES)
+            num_bytes += 0 if source.values is None else source.values.nbytes
             sources.append(source)
         return sources
 
@@ -158,7 +159,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         shapes = np.array([source.shape for source in sources], dtype=np.int64).reshape(-1, 2)
         return in_batches(shapes, decoding.batch_pixels, in_order=in_order)
 
-    def loaded(self, sources: Sequence[ImageSource]) -> Loaded:
+    def encode(self, sources: Sequence[ImageSource]) -> EncodedSources:
         values = [self._values(source) for source in sources]
         images, mask = pad_images(values)
         real = torch.from_numpy(mask).to(self.device)
@@ -167,16 +168,13 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             encoded = encoder.encode(torch.from_numpy(images).to(self.device), None if mask.all() else real)
             memory = self.module.decoder.prepare(encoded)
         first = encoded[0] if isinstance(encoded, tuple) else encoded
-        columns = first.grid[1]
-        own = []
-        for source in sources:
-            rows, width = self.grid(source.shape)
-            own.append((torch.arange(rows)[:, None] * columns + torch.arange(width)).flatten())
+        grids = [self.grid(source.shape) for source in sources]
+        positions = [(torch.arange(h)[:, None] * first.grid[1] + torch.arange(w)).flatten() for h, w in grids]
         cells = None if first.mask is None else first.mask.cpu()
-        return Loaded(memory, SearchSource(None, cells), own)
+        return EncodedSources(memory, SearchSource(None, cells), positions)
 
     def grid(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """(h, w), the cells of a picture of (H, W) pixels."""
+        """(h, w), rows and columns of cells of a picture of (H, W) pixels."""
         return -(-shape[0] // self.stride), -(-shape[1] // self.stride)
 
     @property
@@ -186,7 +184,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return first.stride
 
     def check_grid(self, grid: tuple[int, int], *, place: str = "") -> None:
-        """Refuses pictures of more cells than positions are learned for."""
+        """Refuses a picture with more cells than learned positions."""
         for encoder in self._encoders:
             positions = encoder.positions
             if isinstance(positions, LearnedPlanePositions) and any(map(operator.gt, grid, positions.max_grid)):
@@ -203,25 +201,23 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return getattr(encoder, "members", [encoder])
 
     def differences(self, other: ImageToText) -> Sequence[str]:
-        """Other symbols, another order of writing, pictures that are read otherwise."""
-        found = [f"target: {line}" for line in differences_of_fields(self.target, other.target)]
-        if (line := orders([self, other])) is not None:
-            found.append(line)
+        lines = [f"target: {line}" for line in differences_of_fields(self.target, other.target)]
+        lines += different_directions([self, other])
         if self.reader != other.reader:
-            found.append("pictures: they are read differently (data.image)")
+            lines.append(READ_DIFFERENTLY)
         if self.stride != other.stride:
-            found.append(f"cells: {self.stride} and {other.stride} pixels wide")
-        return found
+            lines.append(f"cells: {self.stride} and {other.stride} pixels wide")
+        return lines
 
-    def dressed(self, prediction: Prediction, source: ImageSource) -> ImagePrediction:
-        seen = strokes = None
+    def completed(self, prediction: Prediction, source: ImageSource) -> ImagePrediction:
+        image = strokes = None
         if source.size and prediction.alignment is not None:
             assert source.image is not None
-            seen, strokes = self.reader.seen(self._values(source)), self.reader.strokes(source.image)
+            image, strokes = self.reader.picture(self._values(source)), self.reader.strokes(source.image)
         return ImagePrediction.of(
             prediction,
             name=source.name,
-            image=seen,
+            image=image,
             grid=self.grid(source.shape),
             cell_size=self.stride,
             shift=self._encoders[0].shift,
@@ -232,7 +228,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return Path(argument)
 
     def inputs(self, argument: str) -> Iterator[tuple[str, Any]]:
-        """The pictures of an argument of the command line with their names: one, or those of a table or folder."""
+        """The pictures of a command-line argument with their names: one, or those of a table or folder."""
         path = Path(argument)
         if not (path.is_dir() or text_file.suffix_of(path) in TABLES):
             yield argument, self.read(argument)
@@ -243,7 +239,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             yield entry.name, entry
 
     def check_trained(self, *paths: Path | str) -> None:
-        """Refuses files that the model was trained on, but for those of which it has not seen a part."""
+        """Refuses files on which the model was trained, except those with a part that it has not seen."""
         super().check_trained(*(path for path in paths if not is_divided(path)))
 
     def evaluate(
@@ -260,22 +256,21 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         """Compares free-running outputs for the pictures of a table with their texts, which are references.
 
         Args:
-            path: a table like that of the training, or a folder; of a file that divides its pictures, as Karpathy's
-                do, the part `test` is evaluated.
+            path: a table like that of the training, or a folder; of a file that divides its pictures, such as
+                Karpathy's, the part `test`.
             source_field, target_field: columns or fields of the picture and its text; those of the training if None.
             metrics: metrics of all outputs together: `bleu`, `chrf` by sacrebleu. If None, both if outputs are
                 sentences (units `word` or `sentencepiece`) and sacrebleu is installed.
             tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
             search: as in `predict`.
-            boxes: a file that says where in the pictures of the table the things are that words name
-                (`regard.data.pictures.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are
-                compared with those of the output, and the words that both have in common count.
+            boxes: a file of boxes of the objects in the pictures (`regard.data.pictures.read_boxes`), with which the
+                maps of the outputs are compared. Words that output and file have in common count.
 
         Raises:
             DataError: for a file without pictures or that the model was trained on, or boxes of other pictures.
             UnsupportedError: for boxes if the model has no maps.
         """
-        self.check_trained_together(self._told(search), path)
+        self.check_trained_together(self._search_settings(search), path)
         if source_field is not None and not isinstance(source_field, str | int):
             if len(source_field) != 1:
                 raise ConfigError(f"source_field: {', '.join(map(str, source_field))}: a picture has one column.")
@@ -283,12 +278,12 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         fields: dict[str, Any] = {"image_field": source_field, "text_field": target_field}
         pictures = open_table(self.config, Path(path), part="test", **fields)
         if metrics is None:
-            metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
+            metrics = self.automatic_metrics(tokenize)
         items = self.items(pictures)
         if boxes is None:
             return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
         for name in metrics:
-            scorer_of(name, tokenize=tokenize)  # refuses what cannot be computed before anything is decoded
+            scorer_of(name, tokenize=tokenize)  # raises before anything is decoded
         places = PlacedWords.read(Path(boxes), [item.source for item in items], self.reader, self.target)
         predictions: list[Prediction] = []
         scores = map_scores(self._maps(items, places, predictions, search))
@@ -306,7 +301,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         predictions: list[Prediction],
         search: Search | None,
     ) -> Iterator[CaptionMaps]:
-        """The maps of some pictures after the others, so that few are in memory; predictions without them are kept."""
+        """The maps of pictures, of few at a time to save memory; appends the predictions without maps."""
         for start in range(0, len(items), MOST_MAPS):
             some = items[start : start + MOST_MAPS]
             for item, prediction in zip(some, self.predict([item.source for item in some], search=search), strict=True):
@@ -332,7 +327,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return figures_of(scored, self.target, captions=self.config.select in CAPTION_FIGURES)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """The name of the picture before each row of the outputs."""
+        """A row for each output, with the name of the picture first."""
         name = prediction.name if isinstance(prediction, ImagePrediction) else ""
         return [(name, *row) for row in super().rows(prediction, scores=scores)]
 
@@ -348,7 +343,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     def lines(
         self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
     ) -> Iterable[str]:
-        """The texts of pictures, a line each: picture, tab, text."""
+        """The texts of pictures, in lines of picture, tab and text."""
         if alignments and format != "jsonl":
             raise UnsupportedError(f"{format} has no room for weights: use --alignments with --format jsonl.")
         for prediction in predictions:
@@ -360,7 +355,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 yield csv_line(columns) if format == "csv" else "\t".join(each.translate(BLANKS) for each in columns)
 
     def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
-        count = 2 if scores or self._told(None).num_best > 1 else 1
+        count = 2 if scores or self._search_settings(None).num_best > 1 else 1
         return [csv_line(["image", *self.column_names[:count]])] if format == "csv" else ()
 
     def plot(
@@ -380,18 +375,18 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             highest: the weight of the strongest colour; None: the largest of each symbol.
             end_symbol: whether the end symbol has a map.
             cells: whether maps are drawn as rectangles, not smoothly between the centres of cells.
-            strokes: whether handwriting is drawn in the colours of the symbols that looked at each stroke, in place of
-                maps (`regard.viz.plot_strokes`).
+            strokes: whether handwriting is drawn in the colours of the symbols that attended to each stroke, in place
+                of maps (`regard.viz.plot_strokes`).
 
         Raises:
-            UnsupportedError: for `strokes` of a picture of which no strokes are known, or together with `highest` or
-                `cells`, which are about maps.
+            UnsupportedError: for `strokes` of a picture without strokes, or together with `highest` or `cells`, which
+                are options of maps.
         """
         read = [prediction for prediction in predictions if isinstance(prediction, ImagePrediction)]
         if strokes:
             if cells or highest is not None:
                 name = "cells" if cells else "highest"
-                raise UnsupportedError(f"{name} is about maps, and strokes draws none: leave one of them out.")
+                raise UnsupportedError(f"{name} is an option of maps, and strokes draws none: leave one of them out.")
             return _plot_strokes(read, path, title=title, end_symbol=end_symbol)
         shown = list(map(captioned, read))
         options: dict[str, Any] = {"end_symbol": end_symbol, "highest": "word" if highest is None else highest}
@@ -408,10 +403,9 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         }
 
     def _source(self, given: Any, number: int, *, keeps: bool) -> ImageSource:
-        """What is read of an input."""
         common: dict[str, Any] = {"spelling": Spelling.of(self.target), "columns": []}
         image, name = given, f"input {number}"
-        told: list[str] = []
+        reports: list[str] = []
         try:
             if isinstance(given, PictureEntry | Picture):
                 image, name = given.image, given.name if isinstance(given, PictureEntry) else given.id
@@ -422,7 +416,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             elif isinstance(given, Strokes):
                 name = given.place or name
             elif is_pillow(given):
-                options: dict[str, Any] = {"colour": self.reader.fitting.colour, "report": told.append}
+                options: dict[str, Any] = {"colour": self.reader.fitting.colour, "report": reports.append}
                 image = read_image(given, max_pixels=self.reader.max_file_pixels, **options)
                 name = getattr(given, "filename", "") or name
             elif not isinstance(given, np.ndarray):
@@ -430,7 +424,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 raise TypeError(f"predict takes pictures: {kinds}; got a {type(given).__name__}.")
             if image is None:
                 raise DataError(given.reason)
-            values = self.reader(image, report=told.append)
+            values = self.reader(image, report=reports.append)
             self.check_grid(self.grid((values.shape[1], values.shape[2])))
         except DataError as error:
             return ImageSource(
@@ -445,12 +439,12 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             image=image,
             shape=(shape[0], shape[1]),
             values=values if keeps else None,
-            warnings=tuple(told),
+            warnings=tuple(reports),
             **common,
         )
 
     def _values(self, source: ImageSource) -> NDArray[np.float32]:
-        """What the encoder reads of a picture that can be read."""
+        """The encoder's input for a readable picture."""
         if source.values is not None:
             return source.values
         assert source.image is not None
@@ -458,7 +452,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
 
 def captioned(prediction: ImagePrediction) -> CaptionedImage:
-    """A prediction as pictures show it."""
+    """A prediction in the form in which it is drawn."""
     return CaptionedImage(
         prediction.image,
         prediction.tokens,
@@ -490,7 +484,7 @@ def _plot_strokes(
 
 
 def reader_of(config: ImageToTextConfig) -> PictureReader:
-    """What makes of pictures what the encoder reads.
+    """The reader of a configuration's pictures.
 
     Raises:
         ConfigError: for options that contradict each other.

@@ -1,4 +1,4 @@
-"""How pictures and strokes become what the encoder reads."""
+"""Turns pictures and strokes into inputs of the encoder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Image = Path | Strokes | NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class PictureReader:
-    """Reads pictures, draws strokes, and brings both into sizes and values for the encoder.
+    """Reads pictures, draws strokes, and fits both to the sizes and values of the encoder.
 
     Args:
         max_file_pixels: files with more pixels are refused before they are decoded.
@@ -36,7 +36,7 @@ class PictureReader:
         """The reader that `data.image` describes.
 
         Args:
-            pretrained: whether the encoder has published weights, which suppose pictures as on a screen.
+            pretrained: whether the encoder has published weights, which assume pictures that are not inverted.
         """
         invert = config.colour == "grey" and not pretrained if config.invert is None else config.invert
         options: dict[str, Any] = {"max_height": config.max_height, "max_width": config.max_width}
@@ -53,10 +53,10 @@ class PictureReader:
         return cls(fitting, rendering, config.max_file_pixels)
 
     def pixels(self, image: Image, *, report: Callable[[str], None] | None = None) -> NDArray[np.uint8]:
-        """The picture as on a screen, (H, W, C) uint8, before it is fitted.
+        """The picture, (H, W, C) uint8, before it is fitted.
 
         Args:
-            report: is told what of a file was left out, as further pictures of an animation.
+            report: called with a message about parts of a file that were left out, such as frames of an animation.
         """
         if isinstance(image, Strokes):
             return self.rendering.draw(image)
@@ -69,7 +69,7 @@ class PictureReader:
                     report=report or (lambda text: None),
                 )
             except DataError:
-                self.size(image)  # its message of too many pixels names the key
+                self.size(image)  # its message about too many pixels names the key
                 raise
         if image.ndim == 2:
             image = image[..., None]
@@ -80,18 +80,18 @@ class PictureReader:
     def __call__(
         self, image: Image, *, place: str = "", report: Callable[[str], None] | None = None
     ) -> NDArray[np.float32]:
-        """What the encoder reads, (C, H, W).
+        """The encoder's input, (C, H, W).
 
         Raises:
-            DataError: for what is no picture; the text names the file, or begins with the place.
+            DataError: for anything but a picture; the text names the file, or begins with the place.
         """
         return self.fitting(self.pixels(image, report=report), place=place)
 
     def size(self, image: Image) -> tuple[int, int]:
-        """Height and width of what the encoder reads, without decoding a file.
+        """Height and width of the encoder's input, without decoding a file.
 
         Raises:
-            DataError: for a file that is no picture or has too many pixels.
+            DataError: for a file that is not a picture or has too many pixels.
         """
         return self.fitting.sizes(*self.own_size(image))
 
@@ -111,12 +111,12 @@ class PictureReader:
         return height, width
 
     def strokes(self, image: Image) -> Strokes | None:
-        """Strokes in pixels of what the encoder reads; None of a picture, of which none are known."""
+        """Strokes in pixels of the encoder's input; None of a picture."""
         return pixel_strokes(image, self.rendering, self.fitting) if isinstance(image, Strokes) else None
 
-    def seen(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """The picture (H, W, C) uint8 that these values are of, as on a screen."""
+    def picture(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """The picture (H, W, C) uint8 of an input (C, H, W) of the encoder."""
         levels = values.transpose(1, 2, 0)
         levels = 1 - levels if self.fitting.invert else levels
-        seen: NDArray[np.uint8] = np.rint(levels * 255).clip(0, 255).astype(np.uint8)
-        return seen
+        picture: NDArray[np.uint8] = np.rint(levels * 255).clip(0, 255).astype(np.uint8)
+        return picture

@@ -1,4 +1,4 @@
-"""The pictures of a configuration with their texts, their sizes, and the symbols that are learned from the texts."""
+"""Reads the pictures of a configuration, with their texts and sizes, and learns the symbols of the texts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from regard.data import Finding, Findings
 from regard.data.defects import is_collecting, readable
-from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.finding import NUM_EXAMPLES, by_severity, too_few
 from regard.data.pictures import Pictures, check_pictures, open_pictures
 from regard.data.pictures.tables import Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import held_out_indices, suggested_fraction
 from regard.data.text import Field
 from regard.data.text.field import open_pieces
-from regard.errors import DataError, counted
+from regard.errors import DataError, counted, first_of
 from regard.image import Strokes
 from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.tasks.image_to_text.pixels import PictureReader
 
 FEW, FEW_HELD_OUT = 200, 20
 MOST_DECODED = 20_000
-"""Of more pictures a check reads the headers only."""
+"""The most pictures that a check decodes; of more it reads only the headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,11 @@ class Split:
     """Pictures with their sizes and texts.
 
     Args:
-        sizes: (pictures, 2), height and width of what the encoder reads; 0 for those that cannot be read.
-        owners: (texts,) the picture of each text.
+        sizes: (pictures, 2), height and width of the encoder's input; 0 for pictures that cannot be read.
+        refused: why pictures cannot be read.
+        owners: (texts,) the index of each text's picture.
         lengths: (texts,) symbols of each text.
-        num_strokes: how many of the pictures are strokes.
+        num_strokes: the number of pictures that are strokes.
     """
 
     name: str
@@ -55,17 +56,15 @@ class Split:
 
     def texts(self) -> Iterator[str]:
         """All texts, in order."""
-        for index in range(len(self.pictures)):
-            yield from texts_of(self.pictures, index)
+        return all_texts(self.pictures)
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a model is trained on.
+    """The training data of a model.
 
     Args:
         target: the field of the texts, learned from the training texts.
-        reader: makes of pictures what the encoder reads.
         chosen: values of open keys that follow from the pictures, by dotted key.
     """
 
@@ -78,7 +77,7 @@ class Material:
 
     @property
     def kept(self) -> NDArray[np.int64]:
-        """The training texts that training uses: not empty, not too long, of pictures that can be read."""
+        """Indices of the texts that training uses: not empty, not too long, of pictures that can be read."""
         lengths, readable = self.train.lengths, self.train.sizes[self.train.owners].min(1) > 0
         return np.flatnonzero((lengths > 0) & (lengths <= self.config.data.max_length) & readable)
 
@@ -91,8 +90,14 @@ def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
         return ()
 
 
+def all_texts(pictures: Pictures) -> Iterator[str]:
+    """The texts of all pictures, in order."""
+    for index in range(len(pictures)):
+        yield from texts_of(pictures, index)
+
+
 def name_of(pictures: Pictures, index: int) -> str:
-    """What predictions of a picture are named by; a number if its entry cannot be read."""
+    """The name of a picture in predictions; a number if its entry cannot be read."""
     try:
         return pictures.read(index).id
     except DataError:
@@ -104,8 +109,8 @@ def open_table(
 ) -> Pictures:
     """The pictures of a table, read like those of the training.
 
-    The format of the training holds for tables with the same suffix, its columns and fields for tables of the same
-    format, and its folder of pictures for tables in the same folder.
+    The format of the training applies to tables with the same suffix, its columns and fields to tables of the same
+    format, and its folder of pictures to tables in the same folder.
 
     Args:
         with_texts, part: as in `open_pictures`.
@@ -113,24 +118,17 @@ def open_table(
     """
     data = config.data
     tables = [Path(each).resolve() for each in (data.train, data.dev) if each is not None]
-    given, trained = Path(path).resolve(), tables[0]
-    own = given in tables
-    has_files = not given.is_dir() and given.suffix.lower() != ".inkml"
-    alike = own or (has_files and given.suffix.lower() in {table.suffix.lower() for table in tables})
-    beside = own or (has_files and given.parent in {table.parent for table in tables})
-    kind = picture_format(given, data.format if alike else "auto")
-    options: dict[str, Any] = {}
-    if own or kind in (picture_format(trained, data.format), "" if trained.suffix else "inkml"):
-        options = {"image_field": data.image_field, "text_field": data.text_field}
+    table, trained = Path(path).resolve(), tables[0]
+    is_trained = table in tables
+    has_files = not table.is_dir() and table.suffix.lower() != ".inkml"
+    has_suffix = is_trained or (has_files and table.suffix.lower() in {each.suffix.lower() for each in tables})
+    in_folder = is_trained or (has_files and table.parent in {each.parent for each in tables})
+    kind = picture_format(table, data.format if has_suffix else "auto")
+    options: dict[str, Any] = {"format": kind, "with_texts": with_texts, "part": part}
+    if is_trained or kind in (picture_format(trained, data.format), "" if trained.suffix else "inkml"):
+        options |= {"image_field": data.image_field, "text_field": data.text_field}
     options |= {name: value for name, value in fields.items() if value is not None}
-    return open_pictures(
-        path,
-        format=kind,
-        image_folder=data.image_folder if beside else None,
-        with_texts=with_texts,
-        part=part,
-        **options,
-    )
+    return open_pictures(path, image_folder=data.image_folder if in_folder else None, **options)
 
 
 def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
@@ -152,12 +150,11 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
     if is_collecting():
         decode = len(train) + len(dev) <= MOST_DECODED
         train, dev = (_readable(pictures, reader, decode=decode) for pictures in (train, dev))
-    texts = Split("train", train, *_NOTHING).texts
     side = data.target
-    if number := open_pieces(side, texts(), max_length=data.max_length):
+    if number := open_pieces(side, all_texts(train), max_length=data.max_length):
         chosen["data.target.vocabulary_size"] = number
         side = side.model_copy(update={"vocabulary_size": number})
-    target = Field.build(side, texts(), name="target", max_length=data.max_length)
+    target = Field.build(side, all_texts(train), name="target", max_length=data.max_length)
     trained = _split("train", train, target, reader)
     material = Material(config, trained, _split("dev", dev, target, reader), target, reader, chosen)
     if not len(material.kept):
@@ -167,9 +164,9 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
 
 
 def check(material: Material) -> Findings:
-    """What looks wrong with the pictures and their texts; up to 20,000 pictures are decoded."""
+    """Checks the pictures and their texts; up to 20,000 pictures are decoded."""
     train, dev = material.train, material.dev
-    found = check_pictures(
+    checked = check_pictures(
         train.pictures,
         dev.pictures,
         normalise=material.target.normalisation,
@@ -178,22 +175,15 @@ def check(material: Material) -> Findings:
         decode=len(train.pictures) + len(dev.pictures) <= MOST_DECODED,
         max_pixels=material.reader.max_file_pixels,
     )
-    findings = [*found.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
+    findings = [*checked.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
     findings += _of_augmentation(material)
-    for split, fewest, text in (
-        (train, FEW, "training picture|pictures is|are too few to learn much from"),
-        (dev, FEW_HELD_OUT, "held-out picture|pictures is|are too few for reliable metrics"),
-    ):
-        if (count := len(split.pictures)) < fewest:
-            findings.append(Finding("warning", counted(count, text), count))
+    counts = len(train.pictures), len(dev.pictures)
+    findings += too_few(*counts, "picture|pictures", least=(FEW, FEW_HELD_OUT))
     return Findings(by_severity(findings))
 
 
-_NOTHING: tuple[Any, ...] = (np.zeros((0, 2), np.int64), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-
 def _readable(pictures: Pictures, reader: PictureReader, *, decode: bool) -> Pictures:
-    """The pictures that can be read; to find damage within files, they are decoded."""
+    """The pictures that can be read; with `decode` damage within files is found, too."""
 
     def read(index: int) -> None:
         picture = pictures.read(index)
@@ -233,7 +223,7 @@ def _split(name: str, pictures: Pictures, target: Field, reader: PictureReader) 
 
 
 def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
-    """Findings about the lengths of texts, and how large pictures are once they are fitted."""
+    """Findings about the lengths of texts and the fitted sizes of pictures."""
     lengths, most = split.lengths, material.config.data.max_length
     readable = split.sizes[split.sizes.min(1) > 0]
     if len(readable) and len(lengths):
@@ -250,7 +240,7 @@ def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
 
 
 def _of_augmentation(material: Material) -> Iterator[Finding]:
-    """Findings about changes of strokes where all pictures are files, and of pictures where all are strokes."""
+    """Findings about augmentation of strokes or pictures of which there are none."""
     settings, train = material.config.data.augmentation, material.train
     if settings is None:
         return
@@ -266,7 +256,7 @@ def _of_augmentation(material: Material) -> Iterator[Finding]:
 
 
 def _place_of(pictures: Pictures, index: int) -> str:
-    """Where a picture is named; its number if its entry cannot be read."""
+    """File and line of a picture; its number if its entry cannot be read."""
     try:
         return pictures.read(index).place
     except DataError:
@@ -280,6 +270,6 @@ def _of_texts(material: Material) -> Iterator[Finding]:
         counts.update(symbol for symbol in material.target.split(text) if symbol not in known)
     yield Finding("info", f"the vocabulary has {len(known.symbols):,} symbols", len(known.symbols))
     if counts:
-        shown = ", ".join(repr(symbol) for symbol, _ in counts.most_common(5)) + ", …" * (len(counts) > 5)
+        shown = first_of([repr(symbol) for symbol, _ in counts.most_common()], 5)
         text = counted(len(counts), "symbol|symbols of dev's texts is|are not in the training texts: ") + shown
         yield Finding("warning", text, len(counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from regard.tasks.text_generation.trainee import AbstractWriterTrainee
 
 @dataclass(frozen=True, slots=True)
 class Augmenter:
-    """Reads a picture as it is changed in an epoch: a pure function of seed, epoch and item."""
+    """Reads pictures with the changes of an epoch: a pure function of seed, epoch and item."""
 
     reader: PictureReader
     seed: int
@@ -41,17 +42,17 @@ class Augmenter:
 
     @classmethod
     def of(cls, config: AugmentationConfig | None, reader: PictureReader, seed: int) -> Augmenter:
-        """The changes that `data.augmentation` describes."""
+        """The augmentation that `data.augmentation` describes."""
         if config is None:
             return cls(reader, seed)
         strokes = StrokeAugmentation(**config.strokes.model_dump())
         return cls(reader, seed, strokes, ImageAugmentation(**config.pictures.model_dump()))
 
     def __call__(self, image: Image, epoch: int, item: int) -> NDArray[np.float32]:
-        """What the encoder reads, (C, H, W).
+        """The encoder's input, (C, H, W).
 
         Raises:
-            DataError: for what is no picture.
+            DataError: for anything but a picture.
         """
         generator = item_generator(self.seed, epoch, item)
         if isinstance(image, Strokes) and self.strokes is not None:
@@ -63,11 +64,11 @@ class Augmenter:
 
 
 MEASURED, MEASURED_STEPS = 50, 40
-"""How many held-out pictures have their maps measured at each validation, and how many maps of each."""
+"""The held-out pictures whose maps are measured at each validation, and the maps of each."""
 
 
 class Chosen(NamedTuple):
-    """A batch: the texts with these indices, in an epoch, by which augmentations differ."""
+    """A batch: the indices of its texts, and the epoch, which seeds augmentation."""
 
     epoch: int
     texts: NDArray[np.int64]
@@ -76,13 +77,13 @@ class Chosen(NamedTuple):
 class ImageTrainee(AbstractWriterTrainee):
     """An `ImageToText` model with the pictures that it is trained on.
 
-    A picture with several texts is an item for each of them. Pictures are read, drawn, changed and fitted when a batch
-    is made, which the loop does in another thread, ahead of its use.
+    A picture with several texts is an item for each of them. Pictures are read, drawn, augmented and fitted when a
+    batch is made, in another thread of the loop.
 
     Args:
-        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out of both
-            losses. At most `training.validation_pictures` of the held-out ones are validated on; outputs are compared
-            with all of their texts.
+        material: its pictures. Unreadable ones, and texts that are empty or too long, are left out of both losses. At
+            most `training.validation_pictures` held-out pictures are validated; outputs are compared with all of their
+            texts.
     """
 
     model: ImageToText
@@ -148,10 +149,10 @@ class ImageTrainee(AbstractWriterTrainee):
         encoded = self.module.encoder.encode(batch["images"], batch.get("image_mask"))
         return self.module.decoder.prepare(encoded), encoded.mask
 
-    def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
-        """How far the maps of symbols differ, and of pictures in grey how much weight is on ink.
+    def alignment_metrics(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
+        """The divergence of the maps of symbols and, of pictures in grey, the weight on ink.
 
-        Focus rates of text to text say little of maps, which may rightly cover a whole object.
+        Focus rates are uninformative for maps, which may rightly cover a whole object.
         """
         maps = [each for each in predictions if isinstance(each, ImagePrediction) and each.alignment is not None]
         divergences, shares, uniform = [], [], []
@@ -169,14 +170,12 @@ class ImageTrainee(AbstractWriterTrainee):
     @property
     def examples(self) -> Iterator[str]:
         """The held-out pictures that are files; else the table."""
-        from pathlib import Path
-
         for item in self.items:
             image = item.source.image
             yield str(image) if isinstance(image, Path) else str(self.material.dev.pictures.path)
 
     def _image(self, split: Split, index: int, epoch: int | None) -> NDArray[np.float32]:
-        """What the encoder reads of the picture of a text."""
+        """The encoder's input for the picture of a text, augmented if there is an epoch."""
         picture = split.pictures.read(int(split.owners[index]))
         try:
             if epoch is None:

@@ -24,7 +24,7 @@ from regard.errors import ConfigError, DataError
 from regard.metrics import Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_texts
-from regard.tasks.encoded import numbered, pad
+from regard.tasks.encoded import item_numbers, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import (
     ContinuationConfig,
@@ -104,7 +104,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         decoding = with_search(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
-        items = torch.from_numpy(numbered(ids))
+        items = torch.from_numpy(item_numbers(ids))
         for batch in _batches(np.array([len(symbols) for symbols in prompts])):
             continued = self._continued([ids[i] for i in batch], items[batch], decoding, alignment)
             for i, hypotheses in zip(batch, continued, strict=True):
@@ -138,7 +138,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         alignment: bool,
     ) -> Iterator[Streamed]:
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
-        items = torch.from_numpy(numbered(ids))
+        items = torch.from_numpy(item_numbers(ids))
         for start in range(0, len(prompts), MOST_PROMPTS):
             batch = range(start, min(start + MOST_PROMPTS, len(prompts)))
             pieces = Pieces([partial(decode, self.text)] * len(batch))

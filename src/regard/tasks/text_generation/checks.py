@@ -15,7 +15,7 @@ from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder
 from regard.runs.fingerprints import DAMAGED
-from regard.tasks.learnable import check_layer, check_teachable
+from regard.tasks.learnable import check_layer, check_learnable
 
 
 def check_decoder_learns(
@@ -23,7 +23,7 @@ def check_decoder_learns(
 ) -> None:
     """Refuses attention to the input that would keep its random initial values, and losses without effect on it."""
     if isinstance(decoder, RecurrentDecoder):
-        check_teachable(decoder, attention, training, memory_size=memory_size)
+        check_learnable(decoder, attention, training, memory_size=memory_size)
     if isinstance(decoder, TransformerDecoder) and attention is not None:
         size = decoder.embedding.size
         check_layer(decoder.layers[-1].cross_attention, attention, training, sizes=(size, memory_size, size))
@@ -43,7 +43,7 @@ def check_attentions(
 
     Args:
         memory: makes the memory of one input.
-        chosen: the beginning of two keys, without `_layer` and `_head`, and their values.
+        chosen: the path of two keys without `_layer` and `_head`, and their values.
     """
     if all(layer is None and head is None for _, layer, head in chosen):
         return

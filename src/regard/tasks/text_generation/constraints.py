@@ -1,4 +1,4 @@
-"""The greatest length of an output, and constraints on it, as texts."""
+"""The limits on the lengths of outputs, and constraints given as texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.decoding import AbstractPenalty, Candidates, Constraints, Hypothesis
 from regard.errors import ConfigError, DataError, InputError
 
 EXTRA_SYMBOLS = 10
-"""Symbols that an output may have in addition to what its input, or its constraints, lead to expect."""
+"""Symbols that an output may have in addition to those of its constraints."""
 
 
 def within(
@@ -29,10 +29,10 @@ def within(
     Args:
         weights: the sums of a hypothesis's main attention, (S,), if the penalty reads them.
 
-    A search has room for `limit` symbols and the end symbol. A hypothesis that has not ended there has one symbol too
-    many, which is cut off; its score then has no processors, only the penalty. Of the hypotheses of a search that are
-    then equal only one is kept, and finished ones stay in front. All samples are kept. Those that minimum Bayes risk
-    has chosen keep their order and their scores.
+    A search has room for `limit` symbols and the end symbol. A hypothesis without an end symbol has one symbol too
+    many, which is cut off; its score then includes the penalty but no processors. Of hypotheses of a search that are
+    equal then, one remains, and finished ones come first. All samples remain. Hypotheses that minimum Bayes risk has
+    chosen keep their order and their scores.
     """
     penalty = penalty_of(options) if options.method == "beam" else NoPenalty()
     too_long = [h for h in hypotheses if h.stop_reason == "length" and len(h.tokens) > limit]
@@ -40,12 +40,16 @@ def within(
     cut = [_cut(hypothesis, limit, penalty, weights) for hypothesis in too_long]
     if options.method == "mbr":
         scored = sorted([*whole, *(replace(c, score=h.score) for c, h in zip(cut, too_long))], key=lambda h: -h.score)
-        kept = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(scored)}
-        return sorted(kept.values(), key=lambda h: -h.score)
+        return _distinct(scored)
     if options.method == "sampling":
-        return sorted(whole + cut, key=lambda hypothesis: -hypothesis.score)
-    distinct = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(cut)}
-    return whole + sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
+        return sorted(whole + cut, key=lambda h: -h.score)
+    return whole + _distinct(cut)
+
+
+def _distinct(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The first hypothesis of each sequence of symbols, best first."""
+    first = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(hypotheses)}
+    return sorted(first.values(), key=lambda h: -h.score)
 
 
 def _cut(
@@ -61,83 +65,83 @@ def _cut(
         auxiliary={name: values[:limit] for name, values in hypothesis.auxiliary.items()},
     )
     coverage = weights(cut) if penalty.uses_weights else None
-    ranked = Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False, weights=coverage)
-    return replace(cut, score=float(penalty.score(ranked)))
+    candidate = Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False, weights=coverage)
+    return replace(cut, score=float(penalty.score(candidate)))
 
 
 KEYS = ("prefix", "include", "exclude")
 
 
-def encoded(
+def constraints_in_ids(
     decoding: TextDecodingConfig,
-    given: Sequence[Mapping[str, Any] | None] | None,
+    constraints: Sequence[Mapping[str, Any] | None] | None,
     field: Field,
     count: int,
     *,
     ids_of: Callable[[Encoding, int], NDArray[np.int64]],
-    by_input: bool,
+    depends_on_inputs: bool,
     has_beam: bool,
 ) -> list[Constraints] | None:
     """The constraints of every input in ids: those of the configuration, and further ones of single inputs.
 
     Args:
-        given: for each input an object with some of `prefix` (in place of the configuration's), `include` and `exclude`
-            (in addition), or None.
+        constraints: for each input an object with some of `prefix` (in place of the configuration's), `include` and
+            `exclude` (in addition), or None.
         ids_of: the ids of an output of the input with this index.
-        by_input: whether they depend on the input, as those of symbols that a pointer copies do.
+        depends_on_inputs: whether ids depend on the input, as those of symbols that a pointer copies.
         has_beam: whether texts can be included.
     """
-    if given is not None and len(given) != count:
-        raise DataError(f"constraints: give one for each of the {count} inputs, or None; got {len(given)}.")
-    own = {"prefix": decoding.prefix, "include": decoding.include, "exclude": decoding.exclude}
-    if given is None or not any(given):
-        if not any(own.values()) or not count:
+    if constraints is not None and len(constraints) != count:
+        raise DataError(f"constraints: give one for each of the {count} inputs, or None; got {len(constraints)}.")
+    configured = {"prefix": decoding.prefix, "include": decoding.include, "exclude": decoding.exclude}
+    if constraints is None or not any(constraints):
+        if not any(configured.values()) or not count:
             return None
-        if not by_input:
+        if not depends_on_inputs:
             try:
-                return [_constraints(own, field, ids_of, 0)] * count
+                return [_constraints(configured, field, ids_of, 0)] * count
             except DataError as error:
                 raise ConfigError(str(error), ("decoding",)) from None
     results = []
-    for index, extra in enumerate(given or [None] * count):
+    for index, each in enumerate(constraints or [None] * count):
         try:
-            mine = _checked(extra or {})
-            if mine.get("include") and not has_beam:
+            further = _checked(each or {})
+            if further.get("include") and not has_beam:
                 raise DataError("include needs a search with a beam of at least 2.")
-            lists = {name: (*texts(own[name]), *texts(mine.get(name, ()))) for name in KEYS[1:]}
-            whole = {"prefix": mine.get("prefix", own["prefix"]), **lists}
+            lists = {name: (*texts(configured[name]), *texts(further.get(name, ()))) for name in KEYS[1:]}
+            whole = {"prefix": further.get("prefix", configured["prefix"]), **lists}
             results.append(_constraints(whole, field, ids_of, index))
         except DataError as error:
             raise InputError(index, f"constraints: {error}") from None
     return results
 
 
-def backwards(asked: Sequence[Constraints]) -> list[Constraints]:
+def reversed_constraints(constraints: Sequence[Constraints]) -> list[Constraints]:
     """The constraints of outputs that are written from right to left."""
-    for index, each in enumerate(asked):
+    for index, each in enumerate(constraints):
         if each.prefix:
             raise InputError(index, "constraints: the model writes from right to left, so no output has a prefix.")
-    turned = ([[phrase[::-1] for phrase in phrases] for phrases in (each.include, each.exclude)] for each in asked)
-    return [Constraints((), include, exclude) for include, exclude in turned]
+    phrases = (([p[::-1] for p in each.include], [p[::-1] for p in each.exclude]) for each in constraints)
+    return [Constraints((), include, exclude) for include, exclude in phrases]
 
 
-def with_room(
-    limits: NDArray[np.int64], asked: Sequence[Constraints], decoding: TextDecodingConfig, most: int
+def extended_limits(
+    limits: NDArray[np.int64], constraints: Sequence[Constraints], decoding: TextDecodingConfig, most: int
 ) -> NDArray[np.int64]:
-    """The limits, large enough for the constraints if they follow from the inputs.
+    """The limits on outputs, raised to fit the constraints unless the configuration sets them.
 
     Args:
-        most: the most symbols that the decoder can say.
+        most: the most symbols of the decoder's outputs.
     """
     largest = most if decoding.max_length is None else min(decoding.max_length, most)
     name = "max_length" if largest == decoding.max_length else "the decoder's greatest length"
-    for index, each in enumerate(asked):
+    for index, each in enumerate(constraints):
         longest = max(map(len, (each.prefix, *each.include)))
         if longest > largest:
             raise InputError(index, f"constraints have {longest} symbols in a row, but {name} is {largest}")
     if decoding.max_length is not None:
         return limits
-    needed = np.array([len(each.prefix) + sum(map(len, each.include)) for each in asked], np.int64)
+    needed = np.array([len(each.prefix) + sum(map(len, each.include)) for each in constraints], np.int64)
     return np.minimum(np.maximum(limits, needed + EXTRA_SYMBOLS), most)
 
 
@@ -146,23 +150,23 @@ def texts(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _checked(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise DataError(f"expected an object with {', '.join(KEYS)}; got {given!r:.60}.")
-    for name, value in given.items():
+def _checked(constraints: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(constraints, Mapping):
+        raise DataError(f"expected an object with {', '.join(KEYS)}; got {constraints!r:.60}.")
+    for name, value in constraints.items():
         if name not in KEYS:
             raise DataError(f"unknown key {name!r}; there are {', '.join(KEYS)}.")
         several = isinstance(value, Sequence) and name != "prefix"
         if not (isinstance(value, str) or (several and all(isinstance(text, str) for text in value))):
             raise DataError(f"{name} is {'a text' if name == 'prefix' else 'a list of texts'}; got {value!r:.60}.")
-    return given
+    return constraints
 
 
 def _constraints(
-    given: Mapping[str, Any], field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
+    phrases: Mapping[str, Any], field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
 ) -> Constraints:
     prefix, include, exclude = (
-        [ids for text in texts(given[name]) if (ids := _ids(text, name, field, ids_of, index))] for name in KEYS
+        [ids for text in texts(phrases[name]) if (ids := _ids(text, name, field, ids_of, index))] for name in KEYS
     )
     return Constraints(prefix[0] if prefix else (), include, exclude)
 
@@ -170,7 +174,7 @@ def _constraints(
 def _ids(
     text: str, name: str, field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
 ) -> list[int]:
-    """The ids of a text; none if it is the empty prefix, or if no output can have it that must not."""
+    """The ids of a text; none for an empty prefix, or an excluded text that no output can have."""
     encoding = field.encode(text)
     if encoding.refusal or (not encoding.tokens and (name != "prefix" or text)):
         raise DataError(f"{name} {text!r:.60}: {encoding.refusal or 'the text is empty'}")

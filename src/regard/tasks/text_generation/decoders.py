@@ -1,4 +1,4 @@
-"""Decoders of texts as `model` describes them, recurrent or Transformers, and what encoders share with these."""
+"""Builds decoders of texts, recurrent or Transformers, and the parts that they share with encoders."""
 
 from __future__ import annotations
 
@@ -42,16 +42,15 @@ def build_text_decoder(
     """A decoder of texts, freshly initialised.
 
     Args:
-        attention: how it attends to the input; None: one vector.
-        encoder: as in `build_decoder`; of a Transformer decoder only the width of the memory counts.
-        max_length: the most symbols of a text in training, from which the number of learned positions follows.
+        attention: to the input; None: a fixed context vector.
+        encoder: as in `build_decoder`; a Transformer decoder reads only the width of the memory.
+        max_length: the most symbols of a text in training, which determines the number of learned positions.
         shared: the embedding of the encoder, whose matrix the decoder shares.
         dimensions: of the positions of the memory: 1 of a text, 2 of an image.
     """
 
     def head(size: int, embedded: TokenEmbedding | PositionedEmbedding) -> TokenHead:
-        embedding = unpositioned(embedded)
-        tied = embedding if side.tied_weights else None
+        tied = token_embedding(embedded) if side.tied_weights else None
         return TokenHead(size, num_target, tied=tied, never=NEVER, never_counts=side.specials == "forbidden")
 
     if side.architecture == "recurrent":
@@ -59,7 +58,7 @@ def build_text_decoder(
             side,
             attention,
             encoder,
-            embedding=lambda: positioned(side, lambda rate: embedding(num_target, side.embedding_size, rate, shared)),
+            embedding=lambda: input_layer(side, lambda rate: embedding(num_target, side.embedding_size, rate, shared)),
             head=head,
         )
     if attention is None:
@@ -69,7 +68,7 @@ def build_text_decoder(
         )
     path = ("model", "decoder")
     options = side_options(side, path, max_length)
-    check_unread(side, [side.self_attention.recipe, attention.recipe], path)
+    check_multi_head_options(side, [side.self_attention.recipe, attention.recipe], path)
     memory_size = encoder if isinstance(encoder, int) else encoder.output_size
     embedded = embedding(num_target, side.size, 0.0, shared)
     decoder = transformer_decoder(
@@ -81,13 +80,13 @@ def build_text_decoder(
         refinement=_refinement(side, attention, (*path, "refinement"), dimensions),
         **options,
     )
-    return imitating(decoder, side)
+    return as_variant(decoder, side)
 
 
 def _refinement(
     side: TransformerDecoderConfig, attention: AttentionConfig, path: KeyPath, dimensions: Literal[1, 2]
 ) -> RefinementOptions | None:
-    """How the attention of a Transformer decoder is corrected by coverage."""
+    """The correction of a Transformer decoder's attention by coverage, if it has one."""
     refinement = side.refinement
     if refinement is None:
         return None
@@ -108,11 +107,11 @@ def embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding
     if shared is None:
         return embedding
     if shared.table.weight.shape != embedding.table.weight.shape:
-        ours, theirs, what = shared.table.num_embeddings, num_tokens, "symbols"
-        if shared.size != size:  # of drafts the numbers of symbols mean nothing
-            ours, theirs, what = shared.size, size, "features"
+        ours, theirs, unit = shared.table.num_embeddings, num_tokens, "symbols"
+        if shared.size != size:  # in a draft the numbers of symbols are arbitrary
+            ours, theirs, unit = shared.size, size, "features"
         raise ConfigError(
-            f"shared_embeddings: the embedding of the encoder has {ours:,} {what}, that of the decoder {theirs:,}; "
+            f"shared_embeddings: the embedding of the encoder has {ours:,} {unit}, that of the decoder {theirs:,}; "
             "they must be equal",
             ("model", "shared_embeddings"),
         )
@@ -120,12 +119,12 @@ def embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding
     return embedding
 
 
-def positioned(side: RecurrentKind, make: Callable[[float], TokenEmbedding]) -> TokenEmbedding | PositionedEmbedding:
-    """The input layer of a recurrent network, with the positions that are added to it.
+def input_layer(side: RecurrentKind, make: Callable[[float], TokenEmbedding]) -> TokenEmbedding | PositionedEmbedding:
+    """The input layer of a recurrent network: an embedding, and positions if the section has them.
 
     Args:
         side: the section of the encoder or the decoder, which has a `dropout`.
-        make: makes the embedding, with this rate of dropout.
+        make: makes the embedding with a rate of dropout.
     """
     rate: float = side.dropout  # type: ignore[attr-defined]
     if side.positions is None:
@@ -134,21 +133,21 @@ def positioned(side: RecurrentKind, make: Callable[[float], TokenEmbedding]) -> 
     return PositionedEmbedding(table, positions=divide_positions(side.positions, table.size, None)[0], dropout=rate)
 
 
-def unpositioned(embedding: Any) -> TokenEmbedding:
-    """The embedding of tokens, without positions."""
+def token_embedding(embedding: Any) -> TokenEmbedding:
+    """The embedding of tokens in an input layer with or without positions."""
     table: TokenEmbedding = embedding.embedding if isinstance(embedding, PositionedEmbedding) else embedding
     return table
 
 
-def imitating(part: ModuleT, side: TransformerSideConfig) -> ModuleT:
-    """The encoder or decoder, as the implementation that it imitates has it."""
+def as_variant(part: ModuleT, side: TransformerSideConfig) -> ModuleT:
+    """The encoder or decoder, changed into the variant that `like` names."""
     if side.like is not None:
         TRANSFORMERS[side.like](part)
     return part
 
 
 def side_options(side: TransformerSideConfig, path: KeyPath, max_length: int | None) -> dict[str, Any]:
-    """What the encoder and the decoder are built with."""
+    """The options of a Transformer's encoder or decoder."""
     check_heads(side, path, positions=side.positions)
     if side.max_positions is not None and side.positions != "learned":
         raise ConfigError(
@@ -215,8 +214,8 @@ def _attention(
     return mechanism if is_multi_head else Projected(mechanism, side.size)
 
 
-def check_unread(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
-    """Refuses options of multi-head attention where there is none."""
+def check_multi_head_options(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
+    """Refuses options of multi-head attention where no attention reads them."""
     if MULTI_HEAD in recipes:
         return
     for key in ("key_value_heads", "query_key_norm", "projection_bias", "attention_dropout"):

@@ -14,7 +14,7 @@ from regard.data.text import EOS, UNKNOWN, Field
 from regard.data.text.field import described
 from regard.data.text.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
-from regard.errors import ConfigError
+from regard.errors import ConfigError, first_of
 from regard.models import EnsembleEncoderDecoder
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ SHOWN = 5
 
 
 def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> EnsembleEncoderDecoder:
-    """The models as one, after a check that they read and write the same symbols in the same order."""
+    """The models as one module; all read and write the same symbols in the same order.
+
+    Raises:
+        ConfigError: for models that do not, with the differences.
+    """
     first, *others = models
     for other in others:
         if differences := first.differences(other):
@@ -39,29 +43,23 @@ def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> E
 
 
 def differences_of_fields(ours: Field, theirs: Field) -> list[str]:
-    """In what two fields differ, a line each."""
-    found = []
-    if ours.normalisation != theirs.normalisation:
-        found += [
-            f"the {name}: {value}, {getattr(theirs.normalisation, name)}"
-            for name, value in asdict(ours.normalisation).items()
-            if value != getattr(theirs.normalisation, name)
-        ]
+    """The differences of two fields, a line each."""
+    lines = [
+        f"the {name}: {value}, {getattr(theirs.normalisation, name)}"
+        for name, value in asdict(ours.normalisation).items()
+        if value != getattr(theirs.normalisation, name)
+    ]
     if (units := described(ours.units)) != (other := described(theirs.units)):
-        found.append(f"the units: {_listed(units)}, {_listed(other)}")
+        lines.append(f"the units: {_listed(units)}, {_listed(other)}")
     if ours.vocabulary.symbols != theirs.vocabulary.symbols:
-        mine, its = dict.fromkeys(ours.vocabulary.symbols), dict.fromkeys(theirs.vocabulary.symbols)
-        lacking = {
-            "only the first has": [symbol for symbol in mine if symbol not in its],
-            "only the other has": [symbol for symbol in its if symbol not in mine],
+        first, second = dict.fromkeys(ours.vocabulary.symbols), dict.fromkeys(theirs.vocabulary.symbols)
+        missing = {
+            "only the first has": [symbol for symbol in first if symbol not in second],
+            "only the other has": [symbol for symbol in second if symbol not in first],
         }
-        parts = [
-            f"{what} {', '.join(map(repr, symbols[:SHOWN]))}{', …' if len(symbols) > SHOWN else ''}"
-            for what, symbols in lacking.items()
-            if symbols
-        ]
-        found.append(f"the vocabulary: {'; '.join(parts) or 'the symbols have another order'}")
-    return found
+        parts = [f"{owner} {first_of([*map(repr, symbols)], SHOWN)}" for owner, symbols in missing.items() if symbols]
+        lines.append(f"the vocabulary: {'; '.join(parts) or 'the symbols have another order'}")
+    return lines
 
 
 def _listed(units: Mapping[str, Any]) -> str:
@@ -75,35 +73,35 @@ def _listed(units: Mapping[str, Any]) -> str:
 def scored_by(
     model: AbstractWriter[Any, Any], inputs: Sequence[Any], outputs: Sequence[Sequence[tuple[str, bool]]]
 ) -> list[list[Hypothesis] | None]:
-    """Outputs as another model scores them, by its own vocabularies and in its own order of writing.
+    """Outputs with the scores of another model, by its own vocabularies and in its own direction.
 
     Args:
-        outputs: for each, texts, and whether they have ended.
+        outputs: for each input, texts, and whether they have ended.
 
     Returns:
         For each input the hypotheses, or None if the model cannot read it or one of its outputs.
     """
-    from regard.tasks.text_generation.model import most_steps
+    from regard.tasks.text_generation.model import max_symbols
 
     sources = model.sources(inputs)
     results: list[list[Hypothesis] | None] = [None] * len(sources)
-    most = most_steps(model.module.decoder)
-    readable, given = [], []
+    most = max_symbols(model.module.decoder)
+    readable = {}
     for i, source in enumerate(sources):
         hypotheses = [_hypothesis(model, text, has_ended, source) for text, has_ended in outputs[i]]
         if source.size and all(len(h.tokens) <= most + 1 for h in hypotheses):
-            readable.append(i)
-            given.append(hypotheses)
+            readable[i] = hypotheses
     if not readable:
         return results
-    memory = model.loaded([sources[i] for i in readable]).memory
-    for i, ranked in zip(readable, rescore(model.module.decoder, memory, given, bos=model.begin), strict=True):
+    memory = model.encode([sources[i] for i in readable]).memory
+    rescored = rescore(model.module.decoder, memory, list(readable.values()), bos=model.begin)
+    for i, ranked in zip(readable, rescored, strict=True):
         results[i] = ranked
     return results
 
 
 def unknown_to(model: AbstractWriter[Any, Any], given: Any, outputs: Sequence[str]) -> tuple[str, ...]:
-    """A warning of the symbols of an input and its outputs that a reranker does not know, if there are any."""
+    """A warning about the symbols of an input and its outputs that a reranker does not know, if there are any."""
     (source,) = model.sources([given])
     unknown = dict.fromkeys(source.unknown)
     for text in outputs:
@@ -117,7 +115,7 @@ def unknown_to(model: AbstractWriter[Any, Any], given: Any, outputs: Sequence[st
 
 
 def _symbols(model: AbstractWriter[Any, Any], text: str) -> list[str]:
-    """The symbols of an output, in which what stands for an unknown symbol is one, whatever the units."""
+    """The symbols of an output, with the name of the unknown symbol as one symbol, whatever the units."""
     symbols, unknown = list(model.target.split(text)), SPECIALS[UNKNOWN]
     if unknown in symbols or unknown not in text:
         return symbols
@@ -126,7 +124,7 @@ def _symbols(model: AbstractWriter[Any, Any], text: str) -> list[str]:
 
 
 def _hypothesis(model: AbstractWriter[Any, Any], text: str, has_ended: bool, source: InputSource) -> Hypothesis:
-    """A text as the model writes it, without scores."""
+    """A text as a hypothesis of the model, without scores."""
     ids = source.spelling.ids(_symbols(model, text))
     ids = np.append(ids[::-1] if model.is_reversed else ids, [EOS] * has_ended)
     tokens = torch.from_numpy(ids.astype(np.int64))

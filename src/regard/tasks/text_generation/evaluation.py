@@ -1,4 +1,4 @@
-"""The metrics of texts that a model has written."""
+"""The metrics of texts as outputs."""
 
 from __future__ import annotations
 

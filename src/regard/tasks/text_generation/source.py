@@ -1,4 +1,4 @@
-"""What models that write texts read of an input."""
+"""Inputs of models that write texts, read and encoded."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class InputSource:
-    """What is read of an input; tasks add to it what their encoders need.
+    """An input as it is read; tasks add the fields that their encoders need.
 
     Args:
-        name: how messages show the input.
-        size: how many symbols or pixels it has; 0 if nothing can be written about it.
-        content: numbers that tell it from other inputs, in draws.
+        name: the name in messages.
+        size: the number of symbols or pixels; 0 if the input cannot be read.
+        content: numbers that identify the input, which seed its draws.
         columns: the names of its positions in alignments, in their order.
-        unknown: those of its symbols that the model does not know.
+        unknown: its symbols that the model does not know.
         warnings: why it cannot be handled as it is; empty for most.
     """
 
@@ -56,15 +56,15 @@ class InputSource:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
-    """Some sources as a search reads them.
+class EncodedSources:
+    """A batch of encoded sources.
 
     Args:
-        memory: the decoder's memory, a row for each.
-        source: what processors and penalties of the search read.
-        own: for each, which of the batch's S positions are its own: a slice, or (S',) numbers.
+        memory: the decoder's memory, a row for each source.
+        source: ids and mask, which processors and penalties of the search read.
+        positions: for each source its own among the batch's S positions: a slice, or (S',) numbers.
     """
 
     memory: Any
     source: SearchSource
-    own: Sequence[Any]
+    positions: Sequence[Any]

@@ -22,7 +22,7 @@ from regard.runs.trainee import AbstractArrayTrainee
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.text_generation.decoders import NEVER
-from regard.tasks.text_generation.directions import turned_round
+from regard.tasks.text_generation.directions import reversed_targets
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.text_generation.model import AbstractWriter, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
@@ -34,9 +34,9 @@ NUM_MEASURED = 200
 class AbstractWriterTrainee(AbstractArrayTrainee):
     """A model that writes texts, with what it is trained on.
 
-    A task says what the batches are and how they are encoded; loss, validation and samples are those of this class. A
-    batch has `inputs`, `targets` (B, T) and their `mask`, beside what the encoder reads; `reference` (B, T, S) if
-    alignments are supervised.
+    A task defines the batches and their encoding; loss, validation and samples are those of this class. A batch has
+    `inputs`, `targets` (B, T) and their `mask`, the encoder's inputs, and `reference` (B, T, S) if alignments are
+    supervised.
     """
 
     axes: ClassVar[Mapping[str, str]] = {"inputs": "BT", "targets": "BT", "mask": "BT", "reference": "BTS"}
@@ -58,14 +58,14 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
 
     @abstractmethod
     def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
-        """What makes each batch of held-out items, without references of alignments."""
+        """For each batch of held-out items the function that makes it, without references of alignments."""
 
     @abstractmethod
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
         """The decoder's memory of a batch, and the mask (B, S) of its positions."""
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """Smoothed cross-entropy of the targets; the configuration decides where the decoder gets its own output."""
+        """Smoothed cross-entropy of the targets, teacher-forced or fed the decoder's own outputs as configured."""
         if self._compiled_loss is not None:
             total, likelihood, count = self._compiled_loss(batch)
         else:
@@ -76,7 +76,7 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
             total, likelihood, count = self._loss(batch, feedback, self.smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
-    def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
+    def alignment_metrics(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
         """Figures of the alignments of predictions, and `Validation.focus`."""
         return alignment_figures(predictions), highest_focus(predictions)
 
@@ -90,7 +90,7 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         metrics["teacher_forced_loss"] = self._forced_loss()
         greedy = self._search(beam=1)
         predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], search=greedy)
-        figures, focus = self.measured(predictions)
+        figures, focus = self.alignment_metrics(predictions)
         metrics.update(figures)
         pictures = [
             (f"{number:02d}.png", partial(self._draw, prediction, self.items[number].references))
@@ -111,13 +111,14 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         self.model.plot([prediction], path, title=f"{prediction.text} ({reference})")
 
     def _search(self, beam: int) -> Search:
-        """The configuration's search with another beam, for one output; without groups, stop criteria and
-        constraints, which need theirs, without other models, and in one direction."""
-        alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
-        alone |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
-        alone |= {"joint": False}
+        """The configuration's search with another beam, for one output of this model in one direction.
+
+        Groups, stop criteria and constraints, which need beams of their own, are left out.
+        """
+        plain = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
+        plain |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
         decoding: Any = self.config.decoding
-        search: Search = decoding.replace(method="beam", beam=beam, **alone)
+        search: Search = decoding.replace(method="beam", beam=beam, joint=False, **plain)
         return search
 
     def _evaluate(self) -> Evaluation:
@@ -146,12 +147,12 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         count = batch["mask"].sum()
         if self.model.trained_direction != "both":
             return total, likelihood, count
-        # the same memory is read once more; dropout draws anew (`layers.items`)
-        inputs, targets = turned_round(batch["targets"], batch["mask"])
-        again = forced_cross_entropy(
+        # a second pass over the same memory, with new draws of dropout (`layers.items`)
+        inputs, targets = reversed_targets(batch["targets"], batch["mask"])
+        further, other = forced_cross_entropy(
             self.module.decoder, memory, inputs, targets, batch["mask"], feedback, smoothing=smoothing
         )
-        return total + again[0], likelihood + again[1], 2 * count
+        return total + further, likelihood + other, 2 * count
 
     def _aligned_loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> Loss:
         """The loss with the terms of the alignments."""
@@ -176,12 +177,12 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
 
 
 def smoothing_over_all(training: WriterTrainingConfig, num_symbols: int) -> float:
-    """The share that is distributed over all symbols, the right one among them, so that each other one gets its own.
+    """The share of label smoothing that is distributed over all symbols, the right one among them.
 
-    With N symbols, a share ε of all but the right one is one of ε N / (N - 1) of all.
+    With N symbols, a share ε over all but the right one equals one of ε N / (N - 1) over all.
 
     Args:
-        num_symbols: N, those that may be said.
+        num_symbols: N, of possible outputs.
     """
     if not training.label_smoothing_others:
         return training.label_smoothing
@@ -191,8 +192,8 @@ def smoothing_over_all(training: WriterTrainingConfig, num_symbols: int) -> floa
 def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     """Mean focus rate, monotonicity and relative coverage of alignments; empty for a model without attention.
 
-    Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 if no two steps attend to
-    the same position, near 0 if all attend to one.
+    Relative coverage is soft coverage as a share of the most that T steps can cover, min(1, T/S): 1 if no two steps
+    attend to the same position, near 0 if all attend to one.
     """
     alignments = [a for prediction in predictions if (a := prediction.alignment) is not None and a.numel()]
     if not alignments:
@@ -222,7 +223,7 @@ def _relative_coverage(alignment: torch.Tensor) -> float:
 
 
 def concern(scored: Sequence[Scored]) -> str | None:
-    """A sentence, if the outputs of several inputs are all empty or all equal and should not be; else None."""
+    """A warning if the outputs of several inputs are all empty, or all equal although not all are right; else None."""
     outputs = {tuple(output_symbols(entry.prediction)) for entry in scored}
     if len(scored) < 2 or len(outputs) > 1:
         return None

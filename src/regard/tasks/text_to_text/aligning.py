@@ -1,4 +1,4 @@
-"""Alignments of given pairs: teacher-forced passes over batches of pairs of similar length."""
+"""Alignments of given pairs, by teacher-forced passes over batches of pairs of similar length."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.data.text import BOS, EOS, Encoding, Field
 from regard.decoding import AlignedPair, main_alignment, merge_words
 from regard.errors import UnsupportedError
 from regard.models import Decoder
-from regard.tasks.encoded import pad, turned
+from regard.tasks.encoded import batches_within, pad, reversed_rows
 from regard.tasks.text_generation.model import END
 
 CELLS, WEIGHTS = 1 << 25, 32
-"""The most log-probabilities or weights of a batch (128 MB), and how many attentions times heads that counts."""
+"""The most log-probabilities or weights of a batch (128 MB), and the number of attentions times heads it assumes."""
 
 Index = NDArray[np.int64]
 
@@ -50,12 +50,12 @@ class Side:
         self.lengths = np.array([has_begin + len(ids) + has_end for ids in self.ids], dtype=np.int64)
         self.labels: list[list[str]] = []
         self.index: list[Index] = []
-        """The number of the label of each symbol, and of the begin and end symbols that there are; -1 for none."""
+        """For each text the number of the label of each symbol, begin and end symbols included; -1 for none."""
         for text, encoding in zip(texts, encodings, strict=True):
             labels, index = encoding.tokens, np.arange(len(encoding.tokens), dtype=np.int64)
             if words and labels:
-                found = field.words(labels, text)
-                labels, index = list(found.texts), found.index
+                words_of_text = field.words(labels, text)
+                labels, index = list(words_of_text.texts), words_of_text.index
             ends = [len(labels) if end_symbol else -1] * has_end
             self.index.append(np.array([*[-1] * has_begin, *index.tolist(), *ends], dtype=np.int64))
             self.labels.append([*labels, END] if end_symbol else list(labels))
@@ -68,7 +68,7 @@ class Side:
         return torch.from_numpy(numbers)
 
     def most_labels(self, batch: Index) -> int:
-        """How many labels the text with the most has."""
+        """The largest number of labels of a text."""
         return max(len(self.labels[i]) for i in batch)
 
 
@@ -88,17 +88,17 @@ def align(
     normalise: bool = False,
     is_reversed: bool = False,
 ) -> list[AlignedPair]:
-    """Aligns pairs. What a pair gets does not depend on the others, up to rounding.
+    """Aligns pairs; the result of a pair does not depend on the others, up to rounding.
 
     Args:
-        memory: prepares the sources of some pairs for the decoder.
-        scored: the ids of each output whose log-probabilities count: its own, or those that a pointer copies by.
+        memory: the decoder's memory of the sources of some pairs.
+        scored: the ids of each output whose log-probabilities count: its own, or those by which a pointer copies.
         texts, warnings: of the results.
-        readable: whether a pair can be read; the others get weights of 0.
+        readable: whether a pair can be read; the weights of the others are 0.
         batch_tokens: the most symbols of a batch on either side, with padding.
         layer, head: as in `chosen_heads`.
         normalise: as in `merge_words`.
-        is_reversed: whether the decoder writes the last symbol of an output first.
+        is_reversed: whether the decoder writes from right to left.
 
     Raises:
         UnsupportedError: for a decoder without attention.
@@ -151,7 +151,7 @@ def _forced(
         costs = output.log_probabilities.gather(2, targets.to(device)[..., None])[..., 0]
         total = costs.double().masked_fill(~real.to(device), 0).sum(1)
         if is_reversed:
-            weights = turned(weights, real.sum(1).numpy() - 1)
+            weights = reversed_rows(weights, real.sum(1).numpy() - 1)
     return weights.float(), total.cpu()
 
 
@@ -180,14 +180,10 @@ def _result(
 
 def _batches(chosen: Index, sources: Index, targets: Index, *, num_symbols: int, batch_tokens: int) -> Iterator[Index]:
     """Some pairs in batches of similar length on both sides."""
+
+    def fits(rows: int, columns: int, steps: int) -> bool:
+        cells = rows * steps * max(num_symbols, WEIGHTS * columns)
+        return rows * max(columns, steps) <= batch_tokens and cells <= CELLS
+
     order = chosen[np.lexsort((sources[chosen], targets[chosen]))]
-    start, widest = 0, 0
-    for stop, i in enumerate(order):
-        rows, columns = stop + 1 - start, max(widest, int(sources[i]))
-        cells = rows * int(targets[i]) * max(num_symbols, WEIGHTS * columns)
-        if rows > 1 and (rows * max(columns, int(targets[i])) > batch_tokens or cells > CELLS):
-            yield order[start:stop]
-            start, columns = stop, int(sources[i])
-        widest = columns
-    if len(order):
-        yield order[start:]
+    return batches_within(order, np.stack([sources, targets], 1), fits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import TokenEmbedding
@@ -18,18 +17,18 @@ from regard.models import (
 )
 from regard.tasks.build import build_encoder
 from regard.tasks.text_generation.decoders import (
+    as_variant,
     build_text_decoder,
-    check_unread,
-    imitating,
-    positioned,
+    check_multi_head_options,
+    input_layer,
     self_attention,
     side_options,
-    unpositioned,
+    token_embedding,
 )
-from regard.tasks.text_to_text.config import ModelConfig
+from regard.tasks.text_to_text.config import ModelConfig, PointerConfig
 
 LEAST_WEIGHT = 1e-12
-"""The weight with which a pointer copies what its attention gives none."""
+"""The weight with which a pointer copies a symbol that attention gives the weight 0."""
 
 
 def build_model(
@@ -38,11 +37,18 @@ def build_model(
     """The model that a configuration describes, freshly initialised.
 
     Args:
-        max_length: the most symbols of a text in training, from which the number of learned positions follows.
+        max_length: the most symbols of a text in training, which determines the number of learned positions.
     """
     encoder = _encoder(config, num_source, max_length)
-    decoder = _decoder(config, encoder, num_target, max_length)
-    return EncoderDecoder(encoder, decoder)
+    decoder = build_text_decoder(
+        config.decoder,
+        config.attention,
+        encoder.stack if isinstance(encoder, RecurrentEncoder) else encoder.output_size,
+        num_target=num_target,
+        max_length=max_length,
+        shared=token_embedding(encoder.embedding) if config.shared_embeddings else None,
+    )
+    return EncoderDecoder(encoder, _with_pointer(decoder, config.pointer, encoder.output_size))
 
 
 def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> RecurrentEncoder | TransformerEncoder:
@@ -50,42 +56,22 @@ def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> Re
     if side.architecture == "recurrent":
         return build_encoder(
             side,
-            lambda: positioned(side, lambda rate: TokenEmbedding(num_source, side.embedding_size, dropout=rate)),
+            lambda: input_layer(side, lambda rate: TokenEmbedding(num_source, side.embedding_size, dropout=rate)),
         )
     path = ("model", "encoder")
     options = side_options(side, path, max_length)
-    check_unread(side, [side.self_attention.recipe], path)
+    check_multi_head_options(side, [side.self_attention.recipe], path)
     encoder = transformer_encoder(
         TokenEmbedding(num_source, side.size), attention=partial(self_attention, side, path, causal=False), **options
     )
-    return imitating(encoder, side)
+    return as_variant(encoder, side)
 
 
-def _decoder(
-    config: ModelConfig, encoder: RecurrentEncoder | TransformerEncoder, num_target: int, max_length: int | None
+def _with_pointer(
+    decoder: RecurrentDecoder | TransformerDecoder, pointer: PointerConfig | None, memory_size: int
 ) -> RecurrentDecoder | PointerDecoder | TransformerDecoder:
-    shared: Any = None
-    if config.shared_embeddings:
-        shared = unpositioned(encoder.embedding)
-    decoder = build_text_decoder(
-        config.decoder,
-        config.attention,
-        encoder.stack if isinstance(encoder, RecurrentEncoder) else encoder.output_size,
-        num_target=num_target,
-        max_length=max_length,
-        shared=shared,
-    )
-    if isinstance(decoder, RecurrentDecoder) and decoder.attention is None:
-        return decoder
-    return _pointing(decoder, config, encoder.output_size)
-
-
-def _pointing(
-    decoder: RecurrentDecoder | TransformerDecoder, config: ModelConfig, memory_size: int
-) -> RecurrentDecoder | PointerDecoder | TransformerDecoder:
-    """The decoder, with a pointer around it if there is one."""
-    pointer = config.pointer
-    if pointer is None:
+    """The decoder, with a pointer if the configuration has one and there is attention to copy by."""
+    if pointer is None or (isinstance(decoder, RecurrentDecoder) and decoder.attention is None):
         return decoder
     try:
         return PointerDecoder(

@@ -1,4 +1,4 @@
-"""Copying from the source: what a pointer needs of the data, and where it has no meaning."""
+"""Copying from the source: the extended ids of training pairs, and checks of a pointer's configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_PATH = ("model", "pointer")
 
 
 class PointerSources:
-    """The sources of training pairs as a pointer copies them, and their targets with the ids that it copies by.
+    """The sources and targets of training pairs in the extended ids by which a pointer copies.
 
     Args:
         pairs: read once.
@@ -43,22 +43,22 @@ class PointerSources:
         self.counts = np.frombuffer(counts, np.int64)
 
     def pad(self, indices: ArrayLike) -> dict[str, Tensor]:
-        """Some of the pairs: `source_ids` (B, S) and `extension` (B, X) of `Encoded`, and `targets` (B, T)."""
+        """`source_ids` (B, S) and `extension` (B, X) of `Encoded`, and `targets` (B, T), of some pairs."""
         chosen = np.asarray(indices, dtype=np.int64)
         sources, _ = self.ids.pad(2 * chosen, end=UNCOPYABLE)
         targets, _ = self.ids.pad(2 * chosen + 1, end=EOS)
-        return {"source_ids": sources, "extension": _which(self.counts[chosen]), "targets": targets}
+        return {"source_ids": sources, "extension": _extension_mask(self.counts[chosen]), "targets": targets}
 
 
 def padded(extensions: Sequence[Extension]) -> dict[str, Tensor]:
-    """`source_ids` (B, S) and `extension` (B, X) of `Encoded`; the end symbol of a source is not copied."""
+    """`source_ids` (B, S) and `extension` (B, X) of `Encoded`; the end symbol of a source cannot be copied."""
     ids, _ = pad([extension.ids for extension in extensions], end=UNCOPYABLE)
     counts = np.array([len(extension.symbols) for extension in extensions], dtype=np.int64)
-    return {"source_ids": ids, "extension": _which(counts)}
+    return {"source_ids": ids, "extension": _extension_mask(counts)}
 
 
 def check_pointer(config: TextToTextConfig) -> None:
-    """Refuses a pointer where it has no meaning."""
+    """Refuses a pointer that cannot copy, or settings that contradict it."""
     model = config.model
     if model.pointer is None:
         return
@@ -68,7 +68,7 @@ def check_pointer(config: TextToTextConfig) -> None:
             ("training", "label_smoothing_others"),
         )
     if model.attention is None:
-        raise ConfigError("a pointer copies what attention looks at; set model.attention, or leave it out", KEY_PATH)
+        raise ConfigError("a pointer copies by attention; set model.attention, or leave it out", KEY_PATH)
     if not config.data.source_end:
         raise ConfigError(
             "a pointer reads inputs with an end symbol, which it never copies; set data.source_end: true, or leave it "
@@ -90,7 +90,7 @@ def check_pointer(config: TextToTextConfig) -> None:
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """A warning where the pointer never sees in training what it is for."""
+    """A warning if training has no unknown symbol that the pointer could learn to copy."""
     if not report.train.target.unknown:
         text = (
             "no symbol of the training outputs is unknown, so the pointer does not learn to copy symbols that the "
@@ -99,6 +99,6 @@ def findings(report: Report) -> Iterator[Finding]:
         yield Finding("warning", text, 1)
 
 
-def _which(counts: NDArray[np.int64]) -> Tensor:
-    """(B, X), True at the extended ids that each source has."""
+def _extension_mask(counts: NDArray[np.int64]) -> Tensor:
+    """(B, X), True at the extended ids of each source."""
     return torch.from_numpy(np.arange(counts.max(initial=0)) < counts[:, None])

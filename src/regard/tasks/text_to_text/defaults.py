@@ -1,13 +1,13 @@
 """Defaults that follow from the size of the data: batches, steps, sizes of the model, dropout.
 
-Let n be the number of symbols of the training pairs: of the larger side of each, end symbols included. Relative to a
-file of some 3,600 words,
+Let n be the number of symbols of the training pairs: of the longer side of each, end symbols included. With a file of
+some 3,600 words as the reference,
 
     batch_tokens = 256 · (n / 32,000)^½        steps = max(1,200, 2,400 · (n / 32,000)^0.37)
 
-so that the number of steps depends little on the size of the file: 300 words give 1,200 steps, and 100,000 words 8,000.
-Epochs, warm-up and validations follow from the steps. Dropout falls by 0.1 for ten times as many symbols, and models of
-large files are wider. `docs/log.md` has the experiments behind the numbers.
+so that the number of steps grows slowly: 300 words give 1,200 steps, and 100,000 words 8,000. Epochs, warm-up and
+validations follow from the steps. Dropout falls by 0.1 for ten times as many symbols, and models of large files are
+wider. `docs/log.md` has the experiments behind the numbers.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.text_to_text.config import TextToTextConfig
 
 REFERENCE = 32_000
-"""Symbols of the file that the numbers were tuned on, called the reference."""
+"""Symbols of the file on which the numbers were tuned, the reference."""
 VALIDATIONS = 25
 VALIDATED = 0.8
-"""The time in which a pair is validated, greedily, in that in which it is trained on (measured: 0.79 and 0.82)."""
+"""The time of a pair's greedy validation relative to its training (measured: 0.79 and 0.82)."""
 LARGE = 4_000_000
 """Symbols from which on models are largest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """How large a model is from a number of symbols on.
+    """The size of a model for files from a number of symbols on.
 
     Args:
         symbols: the number.
         size: of encoder and decoder.
         layers: of encoder and decoder, if they are Transformers.
-        learning_rate: the rate after warm-up; None where the default of the key is right.
+        learning_rate: the rate after warm-up; None for the default of the key.
     """
 
     symbols: int = 0
@@ -55,10 +55,10 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Numbers:
-    """What an architecture is trained with.
+    """The numbers of the training of an architecture.
 
     Args:
-        shapes: of models, for ever larger files.
+        shapes: of models, in the order of file sizes.
         batch_tokens, batch_growth, least_batch_tokens: symbols of a batch at the reference, the exponent of their
             growth, the fewest.
         steps, steps_growth, least_steps: optimiser steps at the reference, the exponent of their growth, the fewest.
@@ -133,8 +133,8 @@ def resolve(
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        source_lengths, target_lengths: (pairs,) symbols of the training pairs; those that training leaves out (longer
-            than `data.max_length`, or with an empty side) do not count.
+        source_lengths, target_lengths: (pairs,) symbols of the training pairs; pairs that are longer than
+            `data.max_length` or have an empty side do not count.
         held_out: the number of held-out pairs.
     """
     kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
@@ -165,7 +165,7 @@ def resolve(
 
 
 def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
-    """The numbers of an encoder or decoder; those of Transformers depend on what a symbol of the outputs is."""
+    """The numbers of an encoder or decoder; those of Transformers depend on the units of the outputs."""
     if not isinstance(side, TransformerSideConfig):
         return RECURRENT
     return PIECES_TRANSFORMER if config.data.target.units in ("sentencepiece", ("sentencepiece",)) else TRANSFORMER

@@ -17,15 +17,15 @@ from regard.data.lines import Lines
 from regard.data.text import Field, Links, parse_links
 from regard.errors import DataError
 from regard.shapes import Bool
-from regard.tasks.encoded import turned
+from regard.tasks.encoded import reversed_rows
 
 
 class TrainingLinks:
     """The links of training pairs, from a file whose line n belongs to line n of the pairs.
 
     A line is `0-0 1-2 …`: of each link first the symbol of the input, then that of the output, both counted from 0;
-    possible links (`0?0`) count like sure ones. An empty line has none. If the links are those of words, every symbol
-    of a word has the links of its word, and symbols of no word have none.
+    possible links (`0?0`) count like sure ones. An empty line has none. Of links between words, every symbol has those
+    of its word, and symbols outside words have none.
 
     Args:
         lengths: (N, 2), the symbols of input and output of each pair.
@@ -33,7 +33,7 @@ class TrainingLinks:
         is_reversed: whether the last symbol of an output comes first in training.
 
     Raises:
-        DataError: for a line that is missing or holds something else, or a link to what a pair does not have.
+        DataError: for a missing or malformed line, or a link beyond the end of its pair.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class TrainingLinks:
             if self.words is not None:
                 texts = (pair.source, pair.target)
                 sizes = [words.add(text, size) for words, text, size in zip(self.words, texts, row, strict=True)]
-            found = sorted(links.sure | links.possible)
-            for link in found:
+            both = sorted(links.sure | links.possible)
+            for link in both:
                 for number, size, side in zip(link, sizes, ("input", "output"), strict=True):
                     if number >= size:
                         raise DataError(
@@ -63,19 +63,19 @@ class TrainingLinks:
                             f"0; {pair.place} has {size} there."
                         )
                 flat.extend(link)
-            counts.append(len(found))
+            counts.append(len(both))
         self.flat = np.frombuffer(flat, np.int32).reshape(-1, 2)
         self.counts = np.frombuffer(counts, np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
-        self.turned = lengths[:, 1] if is_reversed else None
+        self.reversed_lengths = lengths[:, 1] if is_reversed else None
 
     def pad(self, indices: NDArray[np.int64], steps: int, positions: int) -> Bool[Tensor, "B T S"]:
         """The links of the symbols of some pairs, True where there is one."""
-        read = self._read(indices, steps, positions)
-        return read if self.turned is None else turned(read, self.turned[indices])
+        links = self._read(indices, steps, positions)
+        return links if self.reversed_lengths is None else reversed_rows(links, self.reversed_lengths[indices])
 
     def _read(self, indices: NDArray[np.int64], steps: int, positions: int) -> Bool[Tensor, "B T S"]:
-        """The links, with the symbols of outputs in the order in which they are read."""
+        """The links, with the symbols of outputs in reading order."""
         counts = self.counts[indices]
         rows = np.repeat(np.arange(len(indices)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -85,14 +85,14 @@ class TrainingLinks:
             reference[rows, links[:, 1], links[:, 0]] = True
             return torch.from_numpy(reference)
         columns, lines = (words.pad(indices, size) for words, size in zip(self.words, (positions, steps), strict=True))
-        # the last row and the last column, which number -1 chooses, are those of symbols of no word
+        # index -1 selects the last row and column, which are those of symbols outside words
         between = np.zeros((len(indices), lines.max(initial=-1) + 2, columns.max(initial=-1) + 2), dtype=np.bool_)
         between[rows, links[:, 1], links[:, 0]] = True
         return torch.from_numpy(between[np.arange(len(indices))[:, None, None], lines[:, :, None], columns[:, None]])
 
 
 def linked(pairs: Pairs, path: Path) -> Pairs:
-    """The pairs; while defects are collected, those of them whose links can be read."""
+    """The pairs; while defects are collected, only those with links that can be read."""
     if not is_collecting():
         return pairs
     lines = Lines(path)
@@ -107,14 +107,14 @@ def _links_of(lines: Lines, pair: Pair) -> Links:
 
 
 class WordNumbers:
-    """The number of the word of each symbol of many texts, end to end."""
+    """The number of the word of each symbol of many texts, concatenated."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
         self.flat, self.lengths = array("i"), array("q")
 
     def add(self, text: str, length: int) -> int:
-        """Adds a text and returns how many words it has."""
+        """Adds a text and returns the number of its words."""
         words = self.field.words(self.field.split(text), text)
         assert len(words.index) == length
         self.flat.extend(words.index.tolist())
@@ -122,7 +122,7 @@ class WordNumbers:
         return len(words)
 
     def pad(self, indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        """The numbers of some texts, (B, size); -1 for symbols of no word, the end symbol and padding."""
+        """The numbers of some texts, (B, size); -1 for symbols outside words, the end symbol and padding."""
         lengths = np.frombuffer(self.lengths, np.int64)
         starts = (np.cumsum(lengths) - lengths)[indices]
         columns = np.arange(size)

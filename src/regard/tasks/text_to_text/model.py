@@ -42,12 +42,12 @@ from regard.metrics.translation import Metric
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.runs.contract import check_texts
 from regard.runs.trained_items import DataItem
-from regard.tasks.encoded import pad
-from regard.tasks.text_generation.directions import orders
+from regard.tasks.encoded import batches_within, pad
+from regard.tasks.text_generation.directions import different_directions
 from regard.tasks.text_generation.ensembles import differences_of_fields
 from regard.tasks.text_generation.evaluation import Evaluation
-from regard.tasks.text_generation.model import BEGIN, END, AbstractWriter, most_steps, size_of_field
-from regard.tasks.text_generation.source import InputSource, Loaded, Spelling
+from regard.tasks.text_generation.model import BEGIN, END, AbstractWriter, max_symbols, size_of_field
+from regard.tasks.text_generation.source import EncodedSources, InputSource, Spelling
 from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
@@ -108,27 +108,23 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return {"source": ("encoder.", self.source.vocabulary), "target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: TextToText) -> Sequence[str]:
+        lines = [
+            f"source: its inputs were read {'with' if theirs else 'without'} {symbol} symbol (data.{key})"
+            for key, symbol in (("source_end", "an end"), ("source_begin", "a begin"))
+            if (theirs := getattr(other.config.data, key)) != getattr(self.config.data, key)
+        ]
+        if self.trained_direction != other.trained_direction:
+            lines.append(f"target: its outputs are written {other.trained_direction}")
         sides = (("source", self.source, other.source), ("target", self.target, other.target))
-        turned = [f"target: its outputs are written {other.config.data.target.direction}"]
-        with_or_without = "with" if other.config.data.source_end else "without"
-        ended = [f"source: its inputs were read {with_or_without} an end symbol (data.source_end)"]
-        begins = "with" if other.config.data.source_begin else "without"
-        begun = [f"source: its inputs were read {begins} a begin symbol (data.source_begin)"]
-        turned *= self.trained_direction != other.trained_direction
-        return (
-            ended * (self.source_end != other.source_end)
-            + begun * (self.source_begin != other.source_begin)
-            + turned
-            + [
-                f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
-                for side, field, saved in sides
-                if field.normalisation != saved.normalisation
-            ]
-        )
+        return lines + [
+            f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
+            for side, field, saved in sides
+            if field.normalisation != saved.normalisation
+        ]
 
     def sources(self, inputs: Sequence[str], decoding: DecodingConfig | None = None) -> list[TextSource]:
         check_texts(inputs)
-        longest = most_steps(self.module.encoder) - self.config.data.source_begin
+        longest = max_symbols(self.module.encoder) - self.config.data.source_begin
         if decoding is not None:
             longest = min(longest, self._longest(decoding))
         return [self._source(text, _capped(self.source.encode(text), longest)) for text in inputs]
@@ -137,19 +133,28 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         self, sources: Sequence[TextSource], decoding: DecodingConfig
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         sizes = np.array([source.size for source in sources], dtype=np.int64)
-        return least_symbols(decoding, sizes), symbol_limits(decoding, sizes)
+        ratio = np.ceil(sizes * decoding.min_length_ratio - 1e-9).astype(np.int64)
+        least = np.maximum(ratio, decoding.min_length)
+        if decoding.max_length is not None:
+            return least, np.full_like(sizes, decoding.max_length)
+        most = np.maximum((sizes * decoding.max_length_ratio + decoding.max_length_extra).astype(np.int64), 1)
+        return least, most if decoding.max_length_cap is None else np.minimum(most, decoding.max_length_cap)
 
     def batches(
         self, sources: Sequence[TextSource], decoding: DecodingConfig, *, in_order: bool = False
     ) -> Iterator[NDArray[np.int64]]:
-        """Batches of at most `decoding.batch_tokens` symbols times hypotheses.
+        """Batches of at most `decoding.batch_tokens` symbols times hypotheses, with end symbols and padding.
 
-        Fewer than four hypotheses count as four: what the encoder needs for a source does not shrink with them.
+        Fewer than four hypotheses count as four: the memory of the encoder does not shrink with them.
         """
         sizes = np.array([source.size for source in sources], dtype=np.int64)
-        return _batches(sizes, max(decoding.width, 4), decoding.batch_tokens, in_order=in_order)
+        order = np.arange(len(sizes)) if in_order else np.argsort(sizes, kind="stable")
+        most = decoding.batch_tokens // max(decoding.width, 4)
+        return batches_within(
+            order[sizes[order] > 0], sizes[:, None], lambda rows, longest: rows * (longest + 1) <= most
+        )
 
-    def loaded(self, sources: Sequence[TextSource]) -> Loaded:
+    def encode(self, sources: Sequence[TextSource]) -> EncodedSources:
         ids, mask = pad([source.encoding.ids for source in sources], begin=self.source_begin, end=self.source_end)
         extensions = [source.extension for source in sources]
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
@@ -163,19 +168,17 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
                 None if bool(mask.all()) else mask.to(self.device),
                 **{name: tensor.to(self.device) for name, tensor in copied.items()},
             )
-        return Loaded(memory, SearchSource(ids, mask), [slice(len(source.columns)) for source in sources])
+        return EncodedSources(memory, SearchSource(ids, mask), [slice(len(source.columns)) for source in sources])
 
     def differences(self, other: TextToText) -> Sequence[str]:
-        found = []
+        lines = []
         for side, ours, theirs in (("source", self.source, other.source), ("target", self.target, other.target)):
-            found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
+            lines += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
         if self.source_end != other.source_end:
-            found.append("source: an end symbol follows the inputs of one of them only (data.source_end)")
+            lines.append("source: an end symbol follows the inputs of one of them only (data.source_end)")
         if self.source_begin != other.source_begin:
-            found.append("source: a begin symbol precedes the inputs of one of them only (data.source_begin)")
-        if (line := orders([self, other])) is not None:
-            found.append(line)
-        return found
+            lines.append("source: a begin symbol precedes the inputs of one of them only (data.source_begin)")
+        return lines + different_directions([self, other])
 
     @property
     def source_begin(self) -> int | None:
@@ -191,9 +194,9 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     def depends_on_inputs(self) -> bool:
         return self.extended is not None
 
-    def shown(self, decoding: TextDecodingConfig) -> tuple[str | None, int | None]:
-        """The chosen attention and head, or else the supervised ones."""
-        layer, head = super().shown(decoding)
+    def chosen_attention(self, decoding: TextDecodingConfig) -> tuple[str | None, int | None]:
+        """The attention and the head that the configuration chooses, or else the supervised ones."""
+        layer, head = super().chosen_attention(decoding)
         losses = self.config.training.alignment_losses
         if layer is None and losses.supervision and not isinstance(self.module, EnsembleEncoderDecoder):
             layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
@@ -226,7 +229,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
                 lines.
         """
-        self.check_trained_together(self._told(search), path, *references)
+        self.check_trained_together(self._search_settings(search), path, *references)
         if references:
             if source_field is not None or target_field is not None:
                 raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")
@@ -238,7 +241,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if tokenize is not None and metrics is not None and "bleu" not in metrics:
             raise ConfigError("The tokenizer is for BLEU, which is not one of the metrics; add bleu.")
         if metrics is None:
-            metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
+            metrics = self.automatic_metrics(tokenize)
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
 
     def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
@@ -291,21 +294,21 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     ) -> list[AlignedPair]:
         """The alignments of given outputs with their inputs, in order, from a teacher-forced pass.
 
-        Symbols of a word are merged (`merge_words`); what a word is follows from the units (`Field.words`). A row sums
-        to what the attention's rows sum to, 1 for a softmax, with what it has at blanks and, unless it is asked for, at
-        the end symbol, which is `rest`.
+        The units define words (`Field.words`), and the weights of the symbols of a word are merged (`merge_words`). A
+        row and its `rest`, the weights at blanks and, without `end_symbol`, at the end symbol, together have the sum of
+        the attention's weights, 1 for a softmax.
 
         Args:
             pairs: inputs with their outputs; they are normalised as in training.
             words: whether rows and columns are words; else they are symbols.
             end_symbol: whether the end symbol is one of the rows and columns.
             normalise: whether rows are divided by their sum, without the rest.
-            layer, head: which attention and which of its heads (`chosen_heads`); as in predictions if both are None.
-            strict: raises an error for a pair that cannot be read as it is, in place of a warning.
+            layer, head: the attention and its head (`chosen_heads`); as in predictions if both are None.
+            strict: raises an error for a pair with a warning.
 
         Raises:
             ConfigError: if the decoder has no such attention or head, or the inputs no end symbol.
-            DataError: for the first pair that cannot be read as it is, if `strict`.
+            DataError: for the first pair with a warning, if `strict`.
             UnsupportedError: for a model without attention.
         """
         for pair in pairs:
@@ -319,7 +322,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         inputs, outputs = [pair[0] for pair in texts], [pair[1] for pair in texts]
         longest = self._longest(self.config.decoding)
         sources = self.sources(inputs, self.config.decoding)
-        most = min(longest, most_steps(self.module.decoder))
+        most = min(longest, max_symbols(self.module.decoder))
         targets = [_capped(self.target.encode(text), most, "output") for text in outputs]
         ids = [source.spelling.ids(target.tokens) for source, target in zip(sources, targets, strict=True)]
         warnings = []
@@ -332,15 +335,15 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
                     place = pair.place if isinstance(pair, Pair) else f"pair {number}"
                     raise DataError(f"{place} ({inputs[number - 1]!r:.60}): {'; '.join(reasons)}")
         if layer is None and head is None:
-            layer, head = self.shown(self.config.decoding)
-        kinds = {"words": words, "end_symbol": end_symbol}
+            layer, head = self.chosen_attention(self.config.decoding)
+        labels = {"words": words, "end_symbol": end_symbol}
         if end_symbol and self.source_end is None:
             raise ConfigError(
                 "end_symbol: no end symbol follows the inputs of this model (data.source_end); leave it out."
             )
 
         def memory(batch: np.ndarray) -> Any:
-            return self.loaded([sources[i] for i in batch]).memory
+            return self.encode([sources[i] for i in batch]).memory
 
         encodings = [source.encoding for source in sources]
         return align(
@@ -352,9 +355,9 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
                 encodings,
                 has_begin=self.source_begin is not None,
                 has_end=self.source_end is not None,
-                **kinds,
+                **labels,
             ),
-            Side(self.target, outputs, targets, **kinds),
+            Side(self.target, outputs, targets, **labels),
             ids,
             texts=outputs,
             warnings=warnings,
@@ -379,7 +382,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return fields if isinstance(fields, tuple) else (fields,)
 
     def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
-        """Pairs in columns, whose target is not read: the first lines have as many as the training pairs need."""
+        """Pairs in columns, if the first lines have at least those of the training pairs; targets are not read."""
         data = self.config.data
         fields = (*self.input_fields, *(() if data.autoencode else (data.target_field,)))
         lines = [line for line in head if line.strip()]
@@ -402,7 +405,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         words: bool = False,
         end_symbol: bool = True,
     ) -> Sequence[Path]:
-        """Draws alignments (`regard.viz.plot_alignment`), of `words` if asked for (`by_words`)."""
+        """Draws alignments (`regard.viz.plot_alignment`), with `words` those of words (`by_words`)."""
         if words:
             predictions = [self.by_words(prediction) for prediction in predictions]
         return plot_alignment(
@@ -412,7 +415,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     def by_words(self, prediction: Prediction) -> Prediction:
         """A prediction whose tokens and alignments are words and end symbols (`merge_words`, `Field.words`).
 
-        What has been attended to at blanks belongs to no word, so rows may sum to less than before.
+        Weights at blanks belong to no word, so rows may sum to less than before.
         """
         if prediction.alignment is None:
             return replace(prediction, alternatives=tuple(map(self.by_words, prediction.alternatives)))
@@ -443,10 +446,9 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
 
     def _source(self, text: str, encoding: Encoding) -> TextSource:
-        """What is read of a text."""
         spelling = Spelling.of(self.target)
         extension, content, unknown = None, encoding.ids, encoding.unknown
-        if self.extended is not None:  # a pointer does not only read ids
+        if self.extended is not None:  # a pointer reads symbols besides ids
             extension = self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
             decode, tokens, ids = self.extended.decode, self.extended.tokens, self.extended.ids
             spelling = Spelling(
@@ -454,9 +456,9 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
                 partial(tokens, extension=extension),
                 partial(ids, extension=extension),
             )
-            written = "\n".join(encoding.tokens).encode("utf-8", "surrogatepass")
-            content = np.frombuffer(written, np.uint8).astype(np.int64)
-            if unknown:  # a symbol that a pointer can copy may be unknown
+            symbols = "\n".join(encoding.tokens).encode("utf-8", "surrogatepass")
+            content = np.frombuffer(symbols, np.uint8).astype(np.int64)
+            if unknown:  # symbols that the pointer can copy need no warning
                 fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
                 unknown = self.source.vocabulary.unknown(fixed)
         return TextSource(
@@ -480,58 +482,29 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if not encoding.tokens:
             return (encoding.refusal or f"the {side} is empty",)
         warnings: list[str] = []
-        whose = "" if side == "input" else f"{side}: "
+        label = "" if side == "input" else f"{side}: "
         if unknown:
-            warnings.append(unknown_symbols(unknown, f"{whose}not in the training data, read as <unk>"))
+            warnings.append(unknown_symbols(unknown, f"{label}not in the training data, read as <unk>"))
         if len(encoding.tokens) > self.config.data.max_length:
             count, most = len(encoding.tokens), self.config.data.max_length
-            text = f"{whose}{count} symbols, but training had at most {most}"
-            warnings.append(Caution(text, f"{whose}more than the {most} symbols that training had at most"))
+            text = f"{label}{count} symbols, but training had at most {most}"
+            warnings.append(Caution(text, f"{label}more than the {most} symbols that training had at most"))
         return tuple(warnings)
 
 
 def _in_words(
     field: Field, tokens: Sequence[str], *, has_begin: bool = False, has_end: bool
 ) -> tuple[list[str], Tensor]:
-    """The words of tokens, the end symbol last, and the number of the word of each, -1 for the begin symbol."""
+    """The words of tokens, the end symbol last, and for each token the number of its word, -1 for the begin symbol."""
     words = field.words(tokens[has_begin : len(tokens) - has_end])
     numbers = torch.tensor([*[-1] * has_begin, *words.index.tolist(), *[len(words)] * has_end], dtype=torch.long)
     return [*words.texts, *[END] * has_end], numbers
 
 
 def _capped(encoding: Encoding, longest: int, side: str = "input") -> Encoding:
-    """The encoding, or a refusal if it has too many symbols: memory and time grow with the longest text."""
+    """The encoding, or a refusal of too many symbols: memory and time grow with the longest text of a batch."""
     count = len(encoding.tokens)
     if count <= longest:
         return encoding
     refusal = f"{count:,} symbols, but an {side} may have at most {longest:,} (max_source_length)"
     return Encoding(encoding.ids[:0], [], [], refusal)
-
-
-def _batches(lengths: np.ndarray, width: int, batch_tokens: int, *, in_order: bool = False) -> Iterator[np.ndarray]:
-    """Indices of non-empty inputs in batches of at most `batch_tokens` symbols times hypotheses, of similar length
-    unless they are to be in order."""
-    order = np.arange(len(lengths)) if in_order else np.argsort(lengths, kind="stable")
-    order = order[lengths[order] > 0]
-    start = 0
-    for stop in range(1, len(order) + 1):
-        if (
-            stop == len(order)
-            or (stop + 1 - start) * (lengths[order[start : stop + 1]].max() + 1) * width > batch_tokens
-        ):
-            yield order[start:stop]
-            start = stop
-
-
-def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The most symbols of each output, without the end symbol, for inputs with these numbers of symbols."""
-    if decoding.max_length is not None:
-        return np.full_like(lengths, decoding.max_length)
-    most = np.maximum((lengths * decoding.max_length_ratio + decoding.max_length_extra).astype(np.int64), 1)
-    return most if decoding.max_length_cap is None else np.minimum(most, decoding.max_length_cap)
-
-
-def least_symbols(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The fewest symbols of each output, for inputs with these numbers of symbols."""
-    ratio = np.ceil(lengths * decoding.min_length_ratio - 1e-9).astype(np.int64)
-    return np.maximum(ratio, decoding.min_length)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data import Finding, Pairs
+from regard.data.finding import too_few
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, check, open_pairs
 from regard.data.text.field import normalisation_of, open_pieces
@@ -51,10 +52,7 @@ class PairTrainingData:
 
     def _few(self) -> Iterator[Finding]:
         """Findings about few pairs, and about texts with fewer pieces than suit their number."""
-        if 0 < (count := len(self.train)) < FEW_PAIRS:
-            yield Finding("warning", counted(count, "training pair|pairs is|are too few to learn much from"), count)
-        if 0 < (count := len(self.dev)) < FEW_HELD_OUT:
-            yield Finding("warning", counted(count, "held-out pair|pairs is|are too few for reliable metrics"), count)
+        yield from too_few(len(self.train), len(self.dev), "pair|pairs", least=(FEW_PAIRS, FEW_HELD_OUT))
         for name, field in (("source", self.source), ("target", self.target)):
             suggested = self.chosen.get(f"data.{name}.vocabulary_size", 0)
             learned = len(field.vocabulary.symbols)
@@ -96,7 +94,7 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
     is_shared = data.joint_vocabulary or (data.autoencode and data.sides_are_alike)
 
     def sources() -> Iterator[str]:
-        """The texts from which the symbols of the source are learned: of both sides if they are joint."""
+        """The texts from which the symbols of the source are learned: both sides if they are joint."""
         for pair in train:
             yield pair.source
             if data.joint_vocabulary and not data.autoencode:

@@ -29,7 +29,7 @@ from regard.tasks.text_to_text.reading import PairTrainingData, read_data
 from regard.tasks.text_to_text.trainee import PairTrainee
 
 DRAFT_SYMBOLS = 8
-"""Symbols of a vocabulary before there is one."""
+"""The number of symbols of a vocabulary in a draft."""
 
 
 class TextToTextTask(AbstractTask[TextToTextConfig]):
@@ -91,7 +91,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return train, dev
 
     def continued(self, config: TextToTextConfig, material: PairTrainingData, base: TextToText) -> PairTrainingData:
-        """The pairs with the symbols that the model knows, too, and its pieces unless a file of pieces is named."""
+        """The pairs, with the symbols of the model added, and its pieces unless the configuration names a file."""
 
         def extended(side: SideConfig, field: Field, saved: Field) -> Field:
             return field if side.sentencepiece_model is not None else saved.extended(field)
@@ -117,7 +117,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
 
 
 def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
-    """Refuses attention that would keep its random initial values."""
+    """Refuses attention that training would leave at its random initial values."""
     decoder = module.decoder.core if isinstance(module.decoder, PointerDecoder) else module.decoder
     for name, side in (("encoder", module.encoder), ("decoder", decoder)):
         if isinstance(side, TransformerEncoder | TransformerDecoder):
@@ -174,7 +174,7 @@ def _check_direction(config: TextToTextConfig) -> None:
     for name in ("guided_attention", "forward_sum"):
         if config.data.is_reversed and getattr(losses, name):
             raise ConfigError(
-                f"{name} wants the input to be read from left to right, but outputs are written from right to left "
+                f"{name} needs inputs that are read from left to right, but outputs are written from right to left "
                 "(data.target.direction); leave out one of them",
                 ("training", "alignment_losses", name),
             )

@@ -20,7 +20,7 @@ from regard.tasks.text_to_text.model import TextToText
 
 
 class EncodedPairs:
-    """The ids of both sides of many pairs, and of what a pointer copies."""
+    """The ids of both sides of many pairs, and the extended ids of a pointer."""
 
     def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
         self.source = EncodedTexts((pair.source for pair in pairs), model.source)
