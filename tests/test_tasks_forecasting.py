@@ -341,7 +341,7 @@ def test_steps_and_rows_that_are_held_back(series: Path) -> None:
     np.testing.assert_allclose(forecast.truth, wave()[114:116], rtol=1e-9)
     assert forecast.times[0] == HOURS[114]
     assert len(forecast.values) == 2
-    with pytest.raises(ConfigError, match=r"the linear path has 4 steps \(data.horizon\), and 5 are asked for"):
+    with pytest.raises(ConfigError, match=r"decoding.steps is 5, but the linear path has 4 steps \(data.horizon\)"):
         told(model, steps=5).predict([series])
     free, _ = untrained(series, "model.adds_to=previous")
     assert len(told(free, steps=9).predict([series])[0].forecasts[0].values) == 9
@@ -532,7 +532,7 @@ def test_the_plan_has_the_baselines(series: Path) -> None:
     [
         (["model.quantiles=[0.1, 0.9]"], r"model\.quantiles=.*: levels=\(0\.1, 0\.9\) must increase.* 0\.5"),
         (["training.loss=pinball_loss"], r"training\.loss=pinball_loss: .*: set model\.quantiles"),
-        ([*QUANTILES, "training.loss=squared_error"], r"training\.loss=squared_error: .* squared_error forgets them"),
+        ([*QUANTILES, "training.loss=squared_error"], r"training\.loss=squared_error: .* squared_error ignores them"),
         (["decoding.steps=9"], r"decoding\.steps=9: the linear path has 4 steps"),
         (["model.decoder.tied_weights=true"], r"model\.decoder\.tied_weights.*expected False; got true"),
         (["data.split.counts=[100,20,20]"], r"data\.split\.counts.*has 120 rows"),

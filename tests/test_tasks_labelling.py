@@ -190,7 +190,7 @@ def test_a_mistake_in_conllu_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no token has a label \(columns .* labels in xpos\); name the column"):
         read(tmp_path, "1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n", "a.conllu", label_column="xpos")
     with pytest.raises(
-        ConfigError, match=r"tagged.txt is read as conll, whose columns have numbers, not names as 'upos'"
+        ConfigError, match=r"tagged.txt is read as conll, whose columns have numbers and no names such as 'upos'"
     ):
         read(tmp_path, "a X\n", label_column="upos")
 

@@ -418,7 +418,7 @@ def test_what_each_token_looked_back_at_is_drawn(tmp_path: Path, suffix: str) ->
     predictions = model.predict(["the cat", "a"])
     files = model.plot(predictions, tmp_path / f"a.{suffix}", title="the cat", heads=True, data="json")
     assert [file.name for file in files] == [f"a.{suffix}", "a.json"]
-    looked = model.looked_back(predictions[0])
+    looked = model.aligned(predictions[0])
     assert looked.tokens == (*"he cat", *predictions[0].tokens)
     assert looked.source_tokens == (*"the cat", *predictions[0].tokens[:-1])
     assert (looked.sides, looked.prompt) == (("text before", "next token"), (7, 6))

@@ -45,7 +45,13 @@ from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
 from regard.tasks.text_to_speech.config import FrontEndName, TextToSpeechConfig
-from regard.tasks.text_to_speech.evaluation import heard, log_magnitudes, read_joined, step_times, validation_scores
+from regard.tasks.text_to_speech.evaluation import (
+    log_magnitudes,
+    read_joined,
+    step_times,
+    units_to_read,
+    validation_scores,
+)
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
 from regard.training import Milestone
 from regard.training.diagnosis import Diagnosis
@@ -973,7 +979,7 @@ def test_a_metric_of_labels_needs_them_for_the_sentences_that_validations_read(c
 
 
 def test_marks_blanks_and_pauses_are_not_heard() -> None:
-    assert heard(["a", "é", "7", ",", " ", "'", "pau", "</s>"]).tolist() == [True] * 3 + [False] * 5
+    assert units_to_read(["a", "é", "7", ",", " ", "'", "pau", "</s>"]).tolist() == [True] * 3 + [False] * 5
 
 
 # what is written

@@ -61,6 +61,12 @@ class DataFile:
     path: Path
     members: tuple[Path, ...] | None = None
 
+    @classmethod
+    def numbered(cls, name: str, paths: Sequence[Path]) -> list[DataFile]:
+        """The files of the key `data.<name>`, with numbers in their names if there are several."""
+        several = len(paths) > 1
+        return [cls(f"data.{name}", f"{name}.{i}" if several else name, path) for i, path in enumerate(paths)]
+
 
 class AnyPrediction(Protocol):
     """The result of `predict` for an input."""

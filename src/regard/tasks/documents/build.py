@@ -1,4 +1,4 @@
-"""The network that a configuration describes."""
+"""Builds the classifier of a configuration."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ def _level(config: LevelConfig, input_size: int, dropout: float, path: KeyPath) 
 
 
 def _check_unused(config: LevelConfig, path: KeyPath) -> None:
-    """Refuses what would have no effect."""
-    if config.cell == "none":
-        if config.pooling == "last_state":
-            raise ConfigError("last_state is the state of an encoder, and cell: none is none", (*path, "pooling"))
-        for key in ENCODER:
-            if getattr(config, key) != getattr(DEFAULT, key):
-                raise ConfigError(f"{key} has no effect with cell: none; leave it out", (*path, key))
-    used = {"attention_size": ("attention", "multi_head"), "heads": ("multi_head",)}
-    for key, kinds in used.items():
-        if config.pooling not in kinds and getattr(config, key) != getattr(DEFAULT, key):
-            raise ConfigError(f"{key} has no effect with pooling: {config.pooling}; leave it out", (*path, key))
+    """Refuses settings without effect."""
+    if config.cell == "none" and config.pooling == "last_state":
+        raise ConfigError(
+            "pooling: last_state needs an encoder, and there is none with cell: none; choose another of them",
+            (*path, "pooling"),
+        )
+    unused = [(key, "cell: none") for key in ENCODER if config.cell == "none"]
+    for key, kinds in (("attention_size", ("attention", "multi_head")), ("heads", ("multi_head",))):
+        unused += [(key, f"pooling: {config.pooling}")] * (config.pooling not in kinds)
+    for key, setting in unused:
+        if getattr(config, key) != getattr(DEFAULT, key):
+            raise ConfigError(f"{key} has no effect with {setting}; leave it out", (*path, key))

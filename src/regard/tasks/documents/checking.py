@@ -1,4 +1,4 @@
-"""What looks wrong with labelled documents."""
+"""Checks of labelled documents."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 
 from regard.data import Finding, Findings
 from regard.data.documents import Document, Documents, document_findings
-from regard.data.finding import NUM_EXAMPLES, Severity, by_severity
-from regard.errors import counted
+from regard.data.finding import NUM_EXAMPLES, Severity, by_severity, too_few
+from regard.errors import counted, first_of
 from regard.tasks.documents.encoded import SplitDocuments
 from regard.tasks.documents.reading import DocumentTrainingData
 
 FEW_DOCUMENTS, FEW_HELD_OUT, FEW_OF_A_LABEL = 100, 20, 5
 SHOWN = 5
-"""The most labels that a finding names."""
+"""The most labels in a finding."""
 
 
 def check_documents(data: DocumentTrainingData) -> Findings:
-    """Looks at training and held-out documents."""
+    """Checks training and held-out documents."""
     findings = [*_sizes("train", data.train, data.train_words), *_sizes("dev", data.dev, data.dev_words)]
-    findings += _few(data)
+    counts = len(data.train), len(data.dev)
+    findings += too_few(*counts, "document|documents", least=(FEW_DOCUMENTS, FEW_HELD_OUT))
     findings += _labels(data)
     for name, documents, words in (("train", data.train, data.train_words), ("dev", data.dev, data.dev_words)):
         findings += [
-            Finding(found.severity, f"{name}: {found.text}", found.count, found.examples)
-            for found in document_findings(documents, words.extents)
+            Finding(each.severity, f"{name}: {each.text}", each.count, each.examples)
+            for each in document_findings(documents, words.extents)
         ]
         findings += _repeated(name, documents)
     findings += _unknown(data)
@@ -49,17 +50,8 @@ def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[F
         yield Finding("error", f"no document of {name} has words", count)
 
 
-def _few(data: DocumentTrainingData) -> Iterator[Finding]:
-    if (count := len(data.train)) < FEW_DOCUMENTS:
-        yield Finding("warning", counted(count, "training document|documents is|are too few to learn much from"), count)
-    if (count := len(data.dev)) < FEW_HELD_OUT:
-        yield Finding(
-            "warning", counted(count, "held-out document|documents is|are too few for reliable metrics"), count
-        )
-
-
 def _labels(data: DocumentTrainingData) -> Iterator[Finding]:
-    """Findings about how often labels occur, and where."""
+    """Findings about the frequencies of labels, and about unknown labels."""
     frequencies = Counter(name for item in data.train for name in item.labels)
     names = data.labels.names
     if len(names) == 1 and not data.labels.several:
@@ -80,21 +72,14 @@ def _labels(data: DocumentTrainingData) -> Iterator[Finding]:
             f"{mean:.2g} labels per document; {counted(none, 'training document|documents has|have')} none",
             none,
         )
-    rare = [name for name in names if frequencies[name] < FEW_OF_A_LABEL]
-    if rare:
-        text = (
-            f"{counted(len(rare), 'label|labels has|have')} fewer than {FEW_OF_A_LABEL} training documents: "
-            f"{_listed(rare)}"
-        )
-        yield Finding("warning", text, len(rare))
-    unknown = [item for item in data.dev if any(name not in data.labels for name in item.labels)]
-    if unknown:
+    if rare := [name for name in names if frequencies[name] < FEW_OF_A_LABEL]:
+        text = counted(len(rare), f"label|labels has|have fewer than {FEW_OF_A_LABEL} training documents: ")
+        yield Finding("warning", text + _listed(rare), len(rare))
+    if unknown := [item for item in data.dev if any(name not in data.labels for name in item.labels)]:
         missing = sorted({name for item in unknown for name in item.labels if name not in data.labels})
-        text = counted(
-            len(unknown), "document|documents of dev has|have labels that no training document has: "
-        ) + _listed(missing)
+        text = counted(len(unknown), "document|documents of dev has|have labels that no training document has: ")
         severity: Severity = "error" if len(unknown) == len(data.dev) else "warning"
-        yield Finding(severity, text, len(unknown), _places(unknown))
+        yield Finding(severity, text + _listed(missing), len(unknown), _places(unknown))
 
 
 def _repeated(name: str, documents: Documents) -> Iterator[Finding]:
@@ -125,4 +110,4 @@ def _places(items: list[Document]) -> tuple[str, ...]:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:SHOWN])) + ", …" * (len(names) > SHOWN)
+    return first_of(list(map(repr, names)), SHOWN)

@@ -1,10 +1,10 @@
 """Defaults that follow from the size of the data: batches, steps and dropout.
 
-Let n be the number of words of the training documents. Relative to a collection of some 5,000 short reports,
+Let n be the number of words of the training documents. With a collection of some 5,000 short reports as the reference,
 
     batch_words = 3,000 · (n / 500,000)^½        steps = max(1,000, 1,600 · (n / 500,000)^0.4)
 
-so that 300 short texts make 1,000 steps, and 100,000 documents of 200 words 7,000. Warm-up and validations follow from
+so that 300 short texts give 1,000 steps, and 100,000 documents of 200 words 7,000. Warm-up and validations follow from
 the steps. Dropout falls by 0.1 for ten times as many words. `docs/log.md` has the experiments behind the numbers.
 """
 
@@ -23,12 +23,12 @@ from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.documents.config import DocumentsConfig
 
 REFERENCE = 500_000
-"""Words of the collection that the numbers were tuned on, called the reference."""
+"""Words of the collection on which the numbers were tuned, the reference."""
 BATCH_WORDS, BATCH_GROWTH = 3_000, 0.5
 BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 1_000
 VALIDATIONS = 20
 VALIDATED = 0.5
-"""The time in which a document is validated in that in which it is trained on (measured: 0.48)."""
+"""The time of a document's validation relative to its training (measured: 0.48)."""
 DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.2, 0.5
 """Dropout at the reference, its decrease for ten times as many words, and its range."""
 

@@ -16,7 +16,7 @@ from regard.data.text import PAD, Vocabulary
 
 
 class EncodedDocuments:
-    """The ids of many documents, end to end in the smallest type that holds them.
+    """The ids of many documents, concatenated in the smallest type.
 
     Args:
         flat: the ids of all words.
@@ -36,7 +36,7 @@ class EncodedDocuments:
 
     @classmethod
     def of(cls, documents: Sequence[EncodedDocument]) -> EncodedDocuments:
-        """Documents that were encoded one by one."""
+        """The ids of encoded documents."""
         sentences = [ids for item in documents for ids in item.sentences]
         return cls(
             np.concatenate(sentences) if sentences else np.empty(0, np.int64),
@@ -52,7 +52,7 @@ class EncodedDocuments:
         return EncodedDocuments(self.flat, self.words, np.ones_like(self.counts))
 
     def pad(self, indices: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Ids (B, S, W) of some documents and their mask, True at words."""
+        """Ids (B, S, W) of the documents with these indices and their mask, True at words."""
         chosen = np.asarray(indices, dtype=np.int64)
         counts = self.counts[chosen]
         is_sentence = np.arange(counts.max(initial=0)) < counts[:, None]
@@ -65,7 +65,7 @@ class EncodedDocuments:
 
 
 class SplitDocuments:
-    """The words of many documents, each distinct word kept once.
+    """The words of many documents, each distinct word stored once.
 
     Args:
         texts: raw texts; read once.
@@ -115,6 +115,6 @@ class SplitDocuments:
 
 
 def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from each start on, as many as its length, one after the other."""
+    """The ranges of these lengths from each start on, concatenated."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -1,4 +1,4 @@
-"""The labels that a model finds for documents, and its metrics on labelled ones."""
+"""Predicted labels of documents, and their metrics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class DocumentPrediction:
-    """The labels of a document, with the weights by which it was read.
+    """The labels of a document, with the weights of its words and sentences.
 
     Args:
         labels: one; none or several if documents may have several, the most probable first.
         probabilities: of every label by name, the most probable first; they sum to 1 if documents have one label.
         sentences: the words of each sentence, as the model read them.
         alignments: by level, as in `regard.models.DocumentOutput` without the batch: `word` (H, S, W) and `sentence`
-            (H, S); empty if they were not asked for, and a level is absent if it pools without weights.
+            (H, S); empty for predictions without alignments; a level that pools without weights is absent.
         warnings: why the text could not be handled as it is; empty for most.
     """
 
@@ -56,7 +56,7 @@ class DocumentPrediction:
         return self.alignments["sentence"].mean(0) if "sentence" in self.alignments else None
 
     def record(self) -> dict[str, Any]:
-        """The prediction as a JSON object; it has words and weights if the prediction has them."""
+        """The prediction as a JSON object, with words and weights if the prediction has them."""
         result: dict[str, Any] = {
             "labels": list(self.labels),
             "probabilities": {name: round(p, DECIMALS) for name, p in self.probabilities.items()},
@@ -79,11 +79,11 @@ def _rounded(weights: Tensor) -> list[float]:
 
 
 MOST_SHOWN = 20
-"""The most labels whose confusion matrix is shown as text."""
+"""The most labels of a confusion matrix as text."""
 LONGEST_NAME, WIDEST = 24, 90
 """The most characters of a name, and of all names in a row."""
 TINY = 1e-30
-"""The least probability whose logarithm is taken."""
+"""The lower bound of probabilities in logarithms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +95,21 @@ class ScoredDocument:
 
     @property
     def is_right(self) -> bool:
-        """Whether all its labels, and no others, were found."""
+        """Whether the predicted labels are those of the document."""
         return set(self.document.labels) == set(self.prediction.labels)
 
     @property
     def confidence(self) -> float:
-        """How sure the model is of its largest mistake: the probability of a wrong label, or that a right one lacks."""
-        right, given = set(self.document.labels), set(self.prediction.labels)
+        """The confidence in the largest mistake: the probability of a wrong label, or that a missing one is absent."""
+        right, predicted = set(self.document.labels), set(self.prediction.labels)
         probabilities = self.prediction.probabilities
-        wrong = [probabilities[name] for name in given - right]
-        return max([*wrong, *(1 - probabilities.get(name, 0.0) for name in right - given if not wrong)], default=0.0)
+        wrong = [probabilities[name] for name in predicted - right]
+        missing = [1 - probabilities.get(name, 0.0) for name in right - predicted]
+        return max(wrong or missing, default=0.0)
 
     @property
     def place(self) -> str:
-        """Where the document is from."""
+        """File and line of the document."""
         return self.document.place
 
     def record(self) -> dict[str, Any]:
@@ -122,9 +123,9 @@ class ScoredDocument:
         }
 
     def __str__(self) -> str:
-        right, given = (" and ".join(names) or "none" for names in (self.document.labels, self.prediction.labels))
+        right, predicted = (" and ".join(names) or "none" for names in (self.document.labels, self.prediction.labels))
         shown = shorten(" ".join(self.document.text.split()))
-        return f"{self.place}  {right}, predicted {given} ({self.confidence:.2f})\n  {shown}"
+        return f"{self.place}  {right}, predicted {predicted} ({self.confidence:.2f})\n  {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class DocumentEvaluation:
     """Predictions against the labels of documents.
 
     Args:
-        names: the labels of the model, and after them those of the documents that it does not know.
+        names: the labels of the model, followed by unknown labels of the documents.
         scores: counts of right and wrong labels.
         loss: mean negative log-likelihood in nats of the documents whose labels the model knows; None if there are
             none.
@@ -149,8 +150,8 @@ class DocumentEvaluation:
     def metrics(self) -> dict[str, float]:
         """Shares from 0 to 1 and the loss, by name, and the number of documents.
 
-        accuracy: the share of documents whose labels are all right, and no label too many (exact match);
-        error_rate: the others; macro_f1, micro_f1: `LabelScores`.
+        accuracy: the share of documents with exactly the right labels (exact match); error_rate: of the others;
+        macro_f1, micro_f1: `LabelScores`.
         """
         return {
             "error_rate": 1 - self.scores.accuracy,
@@ -163,7 +164,7 @@ class DocumentEvaluation:
 
     @property
     def worst(self) -> list[ScoredDocument]:
-        """The documents with mistakes, those of which the model is most sure first."""
+        """The documents with mistakes, those with the highest confidence first."""
         return sorted((entry for entry in self.scored if not entry.is_right), key=lambda entry: -entry.confidence)
 
     @property
@@ -194,7 +195,7 @@ class DocumentEvaluation:
         return "\n".join([line, "", *(self._by_label() if self.scores.several else self._confusion())])
 
     def _confusion(self) -> Iterator[str]:
-        """A row for each true label, a column for each predicted one; numbers replace names that take too much room."""
+        """A row for each true label, a column for each predicted one; numbers replace names that are too long."""
         names, columns = [_name(name) for name in self.names], [_name(name) for name in self.names]
         if sum(len(name) + 2 for name in columns) > WIDEST:
             columns = [str(number) for number in range(1, len(columns) + 1)]
@@ -221,23 +222,22 @@ def evaluation(
     """Compares predictions with the labels of the documents.
 
     Args:
-        labels: those of the model; a document with another one can only be wrong.
+        labels: those of the model; a document with another label counts as wrong.
     """
     unknown = SymbolTally()
     for item in documents:
         unknown.add(item.place, (name for name in item.labels if name not in labels))
     every = Labels([*labels.names, *sorted(unknown.names)], several=labels.several)
-    given = [
-        Document("", prediction.labels, item.file) for item, prediction in zip(documents, predictions, strict=True)
-    ]
-    arrays = [every.indicators(items) if labels.several else every.ids(items) for items in (given, documents)]
+    scored = [ScoredDocument(*entry) for entry in zip(documents, predictions, strict=True)]
+    predicted = [Document("", entry.prediction.labels, entry.document.file) for entry in scored]
+    arrays = [every.indicators(items) if labels.several else every.ids(items) for items in (predicted, documents)]
     losses = [
-        _loss(item.labels, prediction.probabilities, several=labels.several)
-        for item, prediction in zip(documents, predictions, strict=True)
-        if all(name in labels for name in item.labels)
+        _loss(entry.document.labels, entry.prediction.probabilities, several=labels.several)
+        for entry in scored
+        if all(name in labels for name in entry.document.labels)
     ]
     return DocumentEvaluation(
-        [ScoredDocument(*entry) for entry in zip(documents, predictions, strict=True)],
+        scored,
         every.names,
         score_labels(*arrays, num_labels=len(every)),
         float(np.mean(losses)) if losses else None,

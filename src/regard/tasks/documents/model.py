@@ -20,7 +20,7 @@ from regard.data.text import Vocabulary
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
 from regard.models import DocumentClassifier
-from regard.runs.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
@@ -30,7 +30,7 @@ from regard.tasks.documents.reading import data_item, read_file
 from regard.viz import WeightedDocument, plot_document, save_documents
 
 LONGEST_TITLE = 60
-"""A longer title is the text itself, and left out."""
+"""The most characters of a title; a longer one is the text itself, and left out."""
 FIELD, LABELS = "words", "labels.json"
 
 
@@ -97,25 +97,25 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         return separated_table(head, TAB, fields, fields)
 
     def folder_inputs(self, folder: Path) -> Iterator[InputRow]:
-        """The documents of a folder, at any depth; the names of their files are written beside the labels."""
+        """The documents of a folder, at any depth, with the names of their files."""
         for document in read_documents(folder, format="folder", labelled=False):
             yield InputRow(str(document.file), document.text, [str(document.file)])
 
     def predict(
         self, inputs: Sequence[str], *, alignment: bool = True, strict: bool = False
     ) -> list[DocumentPrediction]:
-        """The labels of texts, in order; batching never changes a result, except by rounding.
+        """The labels of texts, in order; batching changes results by rounding only.
 
-        A text that cannot be handled as it is (without words, or without a word that training had) does not affect the
-        others; its prediction has a warning. A text without words gets the labels that the network gives to nothing.
+        A text that cannot be handled as it is (without words, or without a word of the training) does not affect the
+        others; its prediction has a warning. A text without words has the labels of an empty document.
 
         Args:
             inputs: texts; where training joined several fields, these are separated by tabs.
             alignment: whether predictions have the weights of words and sentences.
-            strict: raises an error for a text that cannot be handled, in place of a warning.
+            strict: raises an error for a text with a warning.
 
         Raises:
-            DataError: for the first text that cannot be handled, if `strict`.
+            DataError: for the first text with a warning, if `strict`.
         """
         check_texts(inputs)
         joined = len(self.input_fields) - 1
@@ -125,13 +125,11 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     def predict_documents(
         self, texts: Sequence[str], *, alignment: bool = True, strict: bool = False
     ) -> list[DocumentPrediction]:
-        """As `predict`, of texts as `regard.data.documents.Document` has them: several fields are joined already."""
+        """As `predict`, of the texts of `regard.data.documents.Document`, in which several fields are joined."""
         encoded = [self.field.encode(text) for text in texts]
         warnings = [self._warnings(item) for item in encoded]
         if strict:
-            for number, (text, reasons) in enumerate(zip(texts, warnings, strict=True), start=1):
-                if reasons:
-                    raise DataError(f"input {number} ({text!r:.100}): {'; '.join(reasons)}")
+            check_strict(texts, warnings)
         documents = EncodedDocuments.of(encoded)
         results: list[DocumentPrediction | None] = [None] * len(texts)
         for i, probabilities, alignments in self.classify(documents, alignment=alignment):
@@ -145,8 +143,8 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         """The index of each document with the probabilities (C,) of its labels, float64, and its alignments.
 
         Args:
-            indices: which documents; all if None.
-            alignment: whether there are alignments, as `DocumentPrediction` has them.
+            indices: of the documents; all if None.
+            alignment: whether there are alignments, in the form of `DocumentPrediction`.
         """
         chosen = np.arange(len(documents)) if indices is None else np.asarray(indices, dtype=np.int64)
         words, sentences = documents.words[chosen], documents.counts[chosen]
@@ -186,7 +184,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         """Compares predictions for the documents of a file or folder with their labels.
 
         Args:
-            path: as the training documents are.
+            path: in the form of the training documents.
             source_field, target_field: columns or fields of the text and of the label; those of training if None.
 
         Raises:
@@ -232,7 +230,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         heads: bool = False,
         highest: Literal["largest"] | float = "largest",
     ) -> Sequence[Path]:
-        """Draws documents, their words coloured by their weights and those of their sentences (`plot_document`)."""
+        """Draws documents with words coloured by the weights of words and sentences (`plot_document`)."""
         documents = [drawn for each in predictions for drawn in self.weighted(each, heads=heads)]
         shown = title if len(title) <= LONGEST_TITLE else ""
         files = [plot_document(documents, path, title=shown or None, highest=highest)]
@@ -243,7 +241,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     def weighted(
         self, prediction: DocumentPrediction, *, heads: bool = False, label: str | None = None
     ) -> list[WeightedDocument]:
-        """A prediction as it is drawn: once, with the mean of the heads, or once for every head of its words."""
+        """A prediction in the form in which it is drawn: the mean of the heads, or every head of its words."""
         words = prediction.alignments["word"]
         shown = ", ".join(prediction.labels) or "no label"
         least = min((prediction.probabilities[name] for name in prediction.labels), default=None)

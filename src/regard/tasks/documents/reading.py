@@ -1,4 +1,4 @@
-"""The documents of a configuration, and the words and labels that are learned from them."""
+"""Reads the documents of a configuration, and learns their words and labels."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def read_file(
     text_field: Any = None,
     label_field: str | int | None = None,
 ) -> Documents:
-    """Reads a file or folder as the configuration says; the format of another file than those of training is that of
-    its suffix, if it has one that says it.
+    """Reads a file or folder with the settings of the configuration, but files other than those of training in the
+    format of their suffix, if it is a known one.
 
     Args:
-        text_field, label_field: other fields than those of the configuration.
+        text_field, label_field: in place of those of the configuration.
     """
     is_training = str(path) in (str(data.train), str(data.dev))
     known = Path(path).is_dir() or Path(path).suffix.lower() in SUFFIXES
@@ -110,7 +110,7 @@ def read_file(
 
 
 def data_item(document: Document) -> DataItem:
-    """A document by which it is found again: its words and its labels."""
+    """A document as an item of the record of trained items: its words and its labels."""
     return DataItem(document.place, " ".join(document.text.split()), ("\n".join(sorted(document.labels)),))
 
 

@@ -1,4 +1,4 @@
-"""The task of finding the labels of documents."""
+"""The task of classifying documents."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from regard.tasks.documents.reading import DocumentTrainingData, data_item, empt
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 
 DRAFT_SIZE = 8
-"""Words and labels before there are any."""
+"""The number of words and of labels in a draft."""
 
 
 class DocumentsTask(AbstractTask[DocumentsConfig]):
-    """Labelled documents, and a model that finds their labels."""
+    """Labelled documents, and a classifier of them."""
 
     summary = "labels of documents: topics, ratings, senders; attention over words and sentences"
     metrics = (
@@ -41,8 +41,8 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     def draft(self, config: DocumentsConfig) -> DocumentClassifier:
         if config.training.compile:
             raise ConfigError(
-                "the number of sentences that are computed depends on the documents, so there is no graph to compile; "
-                "leave compile out",
+                "the number of sentences of a batch depends on its documents, so there is no graph to compile; leave "
+                "compile out",
                 ("training", "compile"),
             )
         check_weights(config.data.label_separator is not None, config.training.class_weights)
@@ -61,7 +61,7 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
     def continued(
         self, config: DocumentsConfig, material: DocumentTrainingData, base: DocumentModel
     ) -> DocumentTrainingData:
-        """The documents with the words and labels that the model knows, too."""
+        """The documents, with the words and labels of the model added."""
         words = base.field.words.extended(material.field.words)
         names = dict.fromkeys((*base.labels.names, *material.labels.names))
         labels = Labels(names, several=material.labels.several)

@@ -43,7 +43,7 @@ class DocumentTrainee(AbstractArrayTrainee):
         self.documents = data.dev
         vocabulary = data.field.words.vocabulary
         self.train, self.dev = data.train_words.encoded(vocabulary), data.dev_words.encoded(vocabulary)
-        # a flat network reads the words of a document, whatever their sentences are
+        # a flat network reads the words of a document as one sentence
         self.inputs = self.train if model.module.sentence is not None else self.train.undivided()
         self.kept = np.flatnonzero(self.train.words > 0)
         labels = model.labels
@@ -63,14 +63,15 @@ class DocumentTrainee(AbstractArrayTrainee):
     def batch(self, description: Any) -> dict[str, Tensor]:
         ids, mask = self.inputs.pad(description)
         targets = self.targets[torch.from_numpy(np.asarray(description, dtype=np.int64))]
-        return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
+        weights = torch.ones(len(targets)) if self.weights is None else self.weights[targets]
+        return {"ids": ids, "mask": mask, "targets": targets, "weights": weights}
 
     def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A batch with sizes on a grid; documents that are added weigh nothing."""
+        """A batch with sizes on a grid; added documents have the weight 0."""
         return padded(batch, {"ids": "BSW", "mask": "BSW"}, is_coarse=True)
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""
+        """Smoothed cross-entropy of the labels; of several labels, summed over the labels of a document."""
         training = self.config.training
         ids = without_words(batch["ids"], batch["mask"], training.word_dropout, generator)
         logits = self.module(ids, batch["mask"], in_place=is_trusted()).logits.float()
@@ -105,10 +106,10 @@ class DocumentTrainee(AbstractArrayTrainee):
         return (item.text for item in self.documents if len(self.model.input_fields) == 1)
 
     def _evaluate(self) -> DocumentEvaluation:
-        """Predictions of the held-out documents, each made by one of the processes."""
+        """The evaluation of the held-out documents, each predicted by one of the processes."""
         local = processes.local_part(range(len(self.dev)))
-        found = {i: self.model.prediction(p) for i, p, _ in self.model.classify(self.dev, local)}
-        predictions = processes.merged(processes.gathered([found[i] for i in local]))
+        own = {i: self.model.prediction(p) for i, p, _ in self.model.classify(self.dev, local)}
+        predictions = processes.merged(processes.gathered([own[i] for i in local]))
         return evaluation(self.documents, predictions, self.model.labels)
 
     def _draw(self, number: int, path: Path) -> None:
@@ -117,15 +118,11 @@ class DocumentTrainee(AbstractArrayTrainee):
         plot_document(self.model.weighted(prediction, label=", ".join(item.labels) or "no label"), path)
 
     def _weights(self) -> Tensor | None:
-        """(C,) weights with which all labels count the same; None if all documents do."""
+        """(C,) the weights that balance the labels; None if all documents have the weight 1."""
         if self.config.training.class_weights == "none":
             return None
         counts = torch.bincount(self.targets[self.kept], minlength=len(self.model.labels)).clamp(min=1)
         return len(self.kept) / (len(counts) * counts.float())
-
-    def _of_documents(self, targets: Tensor) -> Tensor:
-        """(B,) how much each document counts."""
-        return torch.ones(len(targets)) if self.weights is None else self.weights[targets]
 
 
 def check_weights(several: bool, class_weights: str) -> None:
@@ -138,7 +135,7 @@ def check_weights(several: bool, class_weights: str) -> None:
 
 
 def focus(predictions: Sequence[DocumentPrediction]) -> Mapping[str, float]:
-    """The mean of the largest weight in a sentence (in a flat network in a document) and among sentences."""
+    """The mean of the largest weight among the words of a sentence (or of a flat document), and among sentences."""
     measured: dict[str, list[float]] = {}
     for prediction in predictions:
         words, sentences = prediction.word_weights, prediction.sentence_weights
@@ -151,16 +148,16 @@ def focus(predictions: Sequence[DocumentPrediction]) -> Mapping[str, float]:
 
 
 def concern(result: DocumentEvaluation) -> str | None:
-    """A sentence, if all held-out documents are given the same labels and should not be; else None."""
-    given = {entry.prediction.labels for entry in result.scored}
-    if len(result.scored) < 2 or len(given) > 1 or all(entry.is_right for entry in result.scored):
+    """A warning if all held-out documents have the same labels although not all are right; else None."""
+    predicted = {entry.prediction.labels for entry in result.scored}
+    if len(result.scored) < 2 or len(predicted) > 1 or all(entry.is_right for entry in result.scored):
         return None
-    shown = " and ".join(map(repr, next(iter(given)))) or "no label"
+    shown = " and ".join(map(repr, next(iter(predicted)))) or "no label"
     return f"The saved model gives all {len(result.scored):,} held-out documents {shown}."
 
 
 def sample_line(entry: ScoredDocument) -> str:
-    """One line about a document: its beginning, its labels, and the right ones if they are others."""
-    right, given = (", ".join(names) or "no label" for names in (entry.document.labels, entry.prediction.labels))
+    """One line about a document: its beginning, its labels, and the right ones if these are wrong."""
+    right, predicted = (", ".join(names) or "no label" for names in (entry.document.labels, entry.prediction.labels))
     expected = "" if entry.is_right else f"   (expected {right})"
-    return f"{shorten(' '.join(entry.document.text.split()))} → {given}{expected}"
+    return f"{shorten(' '.join(entry.document.text.split()))} → {predicted}{expected}"

@@ -1,4 +1,4 @@
-"""The forecasts that every figure of a model is shown beside."""
+"""Forecasts without a network, with which those of a model are compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.tasks.forecasting.reading import SeriesData
 
 @dataclass(frozen=True, eq=False)
 class Baselines:
-    """Repeating the last value, repeating the last season if there is one, and the linear map of the history."""
+    """The last value, the last season if there is one, and the linear map of the history."""
 
     by_name: Mapping[str, AbstractBaseline]
 
@@ -39,11 +39,7 @@ class Baselines:
 
 
 class BaselineTally:
-    """Errors of the baselines, batch by batch.
-
-    Args:
-        baselines: those that are compared; the linear one only where the horizon is its own.
-    """
+    """Errors of the baselines, batch by batch; the linear one only up to its own horizon."""
 
     def __init__(self, baselines: Baselines) -> None:
         self.baselines = baselines
@@ -53,12 +49,11 @@ class BaselineTally:
         """Adds the forecasts of a batch."""
         steps = batch.targets.shape[1]
         for name, baseline in self.baselines.by_name.items():
-            used = baseline
             if isinstance(baseline, LinearForecast):
                 if baseline.weights.shape[2] < steps:
                     continue
-                used = LinearForecast(baseline.weights[..., :steps])
-            self.tallies.setdefault(name, ForecastTally()).add(batch, used.predict(batch))
+                baseline = LinearForecast(baseline.weights[..., :steps])
+            self.tallies.setdefault(name, ForecastTally()).add(batch, baseline.predict(batch))
 
     def overall(self) -> dict[str, ForecastErrors]:
         """The errors of each over all batches."""

@@ -1,12 +1,12 @@
 """Defaults that follow from the data: windows, batches, steps, sizes of the model, dropout.
 
-Let n be the number of training windows times the targets that are forecast one at a time: the sequences of an epoch.
-Relative to n = 60,000,
+Let n be the number of sequences of an epoch: training windows times the targets that are forecast one at a time. With
+n = 60,000 as the reference,
 
     sequences of a batch = 128 · (n / 60,000)^½        steps = max(300, 1,000 · (n / 60,000)^0.3)
 
-Points are teacher-forced, and quantiles run freely. Epochs, warm-up and validations follow from the
-steps; validations have about 400 windows, evenly distributed.
+Points are teacher-forced, and quantiles run freely. Epochs, warm-up and validations follow from the steps; validations
+have about 400 windows, evenly distributed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BATCH, BATCH_GROWTH, SMALLEST_BATCH, LARGEST_BATCH = 128, 0.5, 4, 256
 BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_000, 0.3, 300
 SIZE, LARGE, LARGE_SIZE = 64, 1_000_000, 128
 DROPOUT, SMALL, SMALL_DROPOUT = 0.1, 10_000, 0.2
-"""Dropout, the number of rows below which there is more of it, and how much."""
+"""Dropout, the number of sequences below which it is larger, and the larger value."""
 VALIDATION_WINDOWS = 400
 VALIDATIONS = 20
 VALIDATED = 0.6
-"""The time in which a window is validated in that in which it is trained on (measured: 0.62)."""
+"""The time of a window's validation relative to its training (measured: 0.62)."""
 
 
 def with_sizes(config: ForecastingConfig, material: SeriesData) -> AutomaticSettings[ForecastingConfig]:
@@ -51,25 +51,22 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[Forecasting
     choose, data = open_.choose, open_.config.data
     windows = len(material.training_windows(data))
     held_out = len(material.validation_windows(data, stride=1))
-    choose("data.dev_stride", math.ceil(held_out / VALIDATION_WINDOWS))
+    stride = choose("data.dev_stride", math.ceil(held_out / VALIDATION_WINDOWS))
     channels = len(material.table.target_names) if config.model.channels == "separate" else 1
-    size = windows * channels / REFERENCE
+    sequences = windows * channels
+    size = sequences / REFERENCE
     for part in ("encoder", "decoder"):
-        choose(f"model.{part}.size", SIZE if windows * channels < LARGE else LARGE_SIZE)
-        choose(f"model.{part}.dropout", DROPOUT if windows * channels >= SMALL else SMALL_DROPOUT)
-    sequences = BATCH * size**BATCH_GROWTH
-    batch = two_digits(min(max(sequences / channels, SMALLEST_BATCH), LARGEST_BATCH))
-    batch = choose("training.batch_windows", batch)
+        choose(f"model.{part}.size", SIZE if sequences < LARGE else LARGE_SIZE)
+        choose(f"model.{part}.dropout", DROPOUT if sequences >= SMALL else SMALL_DROPOUT)
+    rows = min(max(BATCH * size**BATCH_GROWTH / channels, SMALLEST_BATCH), LARGEST_BATCH)
+    batch = choose("training.batch_windows", two_digits(rows))
     choose("training.sequence_teacher_forcing", 1.0 if config.model.quantiles is None else 0.0)
-    goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    batches = math.ceil(windows / batch)
-    validated = held_out / (open_.config.data.dev_stride or 1)
-    cost = VALIDATED * validated / max(windows, 1)
+    goal, batches = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS), math.ceil(windows / batch)
+    cost = VALIDATED * held_out / (stride or 1) / max(windows, 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     resolved = open_.config
     baselines = Baselines.fit(resolved, material).errors(material.validation_windows(resolved.data))
-    history, horizon = resolved.data.history, resolved.data.horizon
-    steps = f"{counted(history, 'step|steps')} of history and {horizon:,} of the horizon"
+    steps = f"{counted(resolved.data.history, 'step|steps')} of history and {resolved.data.horizon:,} of the horizon"
     amount = f"{counted(windows, 'window|windows')} of {steps}"
     return Plan(
         open_,

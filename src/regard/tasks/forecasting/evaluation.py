@@ -1,4 +1,4 @@
-"""Forecasts from rolling origins against what came, beside forecasts without a network."""
+"""Forecasts of files, and errors of forecasts from rolling origins, compared with those without a network."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ScoredSeries:
 
 @dataclass(frozen=True, slots=True)
 class ForecastEvaluation:
-    """Errors of free-running forecasts that begin at all steps of a time, on the scale of the training rows.
+    """Errors of free-running forecasts that begin at every step of a period, on the scale of the training rows.
 
     mean_squared_error, mean_absolute_error: over all observed values.
     pinball_loss, coverage_τ: of models of quantiles; the share of values at or below the quantile of level τ.
@@ -59,12 +59,12 @@ class ForecastEvaluation:
     Args:
         num_forecasts: the number of windows.
         steps: T.
-        first, last: the first and the last time that was forecast.
+        first, last: the first and the last time of the forecasts.
         errors: of all forecasts.
         by_target: of each target.
         baselines: errors of the forecasts without a network, by name.
-        notes: what was left out.
-        warnings: series and targets of which there are no errors.
+        notes: about rows that were left out.
+        warnings: series and targets without errors.
     """
 
     num_forecasts: int
@@ -98,7 +98,7 @@ class ForecastEvaluation:
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """The errors of each target, and what was left out."""
+        """The errors of each target, and the notes."""
         targets = {name: _plain(errors) for name, errors in self.by_target.items()}
         return {"targets": targets, **({"notes": list(self.notes)} if self.notes else {})}
 
@@ -129,7 +129,7 @@ def figures(errors: ForecastErrors) -> dict[str, float]:
 
 
 def _plain(errors: ForecastErrors) -> dict[str, Any]:
-    """The errors as JSON; what is unknown is left out."""
+    """The errors as JSON, without missing ones."""
     plain: dict[str, Any] = {}
     for name, value in asdict(errors).items():
         if isinstance(value, Mapping) and value:

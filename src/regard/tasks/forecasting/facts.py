@@ -1,4 +1,4 @@
-"""What a model has to know of the series that it was trained on."""
+"""Facts about the training series that a model needs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FORMAT = "regard.series.1"
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """Names, step and calendar of the training series, and which of their rows training saw.
+    """Names, step and calendar of the training series, and the rows that training used.
 
     Args:
         target_names, known_names: F and K names.
-        seen: by the name of a series the time from which on training saw no row, and the end of its test part.
+        seen: by the name of a series the beginning and the end of its test part; training used no rows from there on.
         zones: by the name of a series the zone of its calendar, if it has one.
     """
 
@@ -54,7 +54,7 @@ class SeriesFacts:
 
     @property
     def num_known(self) -> int:
-        """The known inputs with sine and cosine of the time features."""
+        """The number of known inputs, with sine and cosine of the time features."""
         return len(self.known_names) + 2 * len(self.features)
 
     def save(self, path: Path) -> None:
@@ -96,9 +96,8 @@ class SeriesFacts:
         except OSError as error:
             raise DataError(f"{path}: {reason(path, error)}") from None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise DataError(
-                f"{path}: not the facts of series ({type(error).__name__}: {error!s:.99}).\n  {DAMAGED}"
-            ) from None
+            reasons = f"{type(error).__name__}: {error!s:.99}"
+            raise DataError(f"{path}: not the facts of series ({reasons}).\n  {DAMAGED}") from None
 
 
 def _step(content: Mapping[str, Any]) -> Step:

@@ -47,7 +47,7 @@ from regard.viz.files import numbered_files
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
 LARGEST = 1e6
-"""Scaled values are cut off here, so that no number of an input can overflow within the network."""
+"""The limit at which scaled values are clipped, so that no input overflows in the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,36 +144,36 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def predict(
         self, inputs: Sequence[SeriesFile | str | Path], *, alignment: bool = True, strict: bool = False
     ) -> list[FileForecasts]:
-        """Forecasts what follows the last observed row of every series (`decoding` says how much of it).
+        """Forecasts the steps (`decoding`) after the last observed row of every series.
 
         A series that cannot be forecast, or not as it is, does not affect the others; there is a warning.
 
         Args:
-            inputs: files, or what `read` made of them.
+            inputs: files, or results of `read`.
             alignment: whether forecasts have their weights over the history.
-            strict: raises an error for a series that cannot be handled.
+            strict: raises an error for a file with a warning.
 
         Raises:
             ConfigError: for steps or quantiles that the network does not have.
-            DataError: for the first series that cannot be handled, if `strict`.
+            DataError: for the first file with a warning, if `strict`.
         """
         if isinstance(inputs, str | Path | SeriesFile):
             raise TypeError(f"predict takes a list of files, as in predict([file]); got {type(inputs).__name__}.")
         self._check_decoding()
         results = []
         for each in inputs:
-            given = each if isinstance(each, SeriesFile) else self.read(str(each))
-            result = self._forecast(given, alignment=alignment)
+            file = each if isinstance(each, SeriesFile) else self.read(str(each))
+            result = self._forecast(file, alignment=alignment)
             if strict and result.warnings:
-                raise DataError(f"{given.name}: {'; '.join(result.warnings)}")
+                raise DataError(f"{file.name}: {'; '.join(result.warnings)}")
             results.append(result)
         return results
 
     def evaluate(self, path: Path | str) -> ForecastEvaluation:
-        """Compares forecasts that begin at every step with what came.
+        """Compares forecasts that begin at every step with the observed values.
 
-        Of the training file only the test part is forecast; of any other file what follows the rows that training and
-        validation saw of the series of the same name.
+        Of the training file only the test part is forecast; of any other file the rows after those that training and
+        validation used of the series of the same name.
 
         Raises:
             DataError: for a file without such rows.
@@ -183,7 +183,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         is_trained = fingerprint(path) == self.fingerprints.get("train")
         split, notes = self._unseen(table, is_trained=is_trained)
         if is_trained and not any(end > start for _, _, start, end in split.bounds):
-            raise DataError(f"{path}: {self.name} was trained on this file, of which `data.split` leaves no test part.")
+            raise DataError(f"{path}: {self.name} was trained on this file, and `data.split` leaves no test part.")
         scale, unknown = scale_of(table, self.scale)
         if unknown:
             notes.append(f"not in the training data, scaled by their own values: {listed(unknown)}")
@@ -223,11 +223,11 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def forecast_batch(
         self, batch: SeriesBatch, *, alignment: bool = False
     ) -> tuple[Values, Values | None, Values | None]:
-        """Free-running forecasts of windows, scaled as the batch.
+        """Free-running forecasts of windows, on the scale of the batch.
 
         Returns:
-            values (B, T, F); quantiles (B, T, F, Q) of a network that has them; and the weights (B, T, S), means over
-            heads and over targets that are forecast one at a time, of one that attends, if `alignment`.
+            values (B, T, F); quantiles (B, T, F, Q) of a network that has them; and with `alignment` the weights
+            (B, T, S) of a network with attention, means over heads and over targets that are forecast one at a time.
         """
         network, device = self.module, self.device
         conditions = network.prepare({name: tensor.to(device) for name, tensor in network_inputs(batch).items()})
@@ -286,7 +286,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             UnsupportedError: for weights of a model without attention.
         """
         if scores:
-            raise UnsupportedError("Forecasts have no scores; a model of quantiles says how certain it is.")
+            raise UnsupportedError("Forecasts have no scores; quantiles (model.quantiles) express their uncertainty.")
         header: list[str] | None = None
         for prediction in predictions:
             for row in self._table(prediction, alignments=alignments):
@@ -325,7 +325,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return Baselines.of(self.linear, self.facts.step, self.config.data.history)
 
     def _floor(self, batch: SeriesBatch) -> Values:
-        """(B, 1, F) the least forecasts of a batch, scaled as it."""
+        """(B, 1, F), the minima of forecasts (`data.minimum`) on the scale of a batch."""
         least = np.full(len(batch.target_names), -np.inf)
         for name, value in minimum_of(self.config.data, batch.target_names).items():
             least[batch.target_names.index(name)] = value
@@ -352,28 +352,28 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             **options,
         )
 
-    def _forecast(self, given: SeriesFile, *, alignment: bool) -> FileForecasts:
+    def _forecast(self, file: SeriesFile, *, alignment: bool) -> FileForecasts:
         """The forecasts of the series of a file."""
-        table, decoding = given.table, self.config.decoding
+        table, decoding = file.table, self.config.decoding
         scale, unknown = scale_of(table, self.scale)
         warnings = [f"series {name!r} was not in the training data; it is scaled by its own values" for name in unknown]
         try:
             windows = self._windows(table, scale, in_future=True, shortest_history=1, hold_back=decoding.hold_back)
         except DataError:
-            return FileForecasts(given.name, (), (*warnings, "there is no observed value to begin with"))
+            return FileForecasts(file.name, (), (*warnings, "there is no observed value to begin with"))
         forecasts: list[Forecast] = []
         for batch in windows.batches(decoding.batch_windows):
             values, quantiles, weights = self.forecast_batch(batch, alignment=alignment)
             forecasts += forecasts_of(batch, values, levels=self.levels, quantiles=quantiles, alignment=weights)
             warnings += self._warnings(batch)
-        drawn = {table.series[index].name for index in windows.places[:, 0]}
-        ended = (series.title for series in table.series if series.name not in drawn)
-        warnings += [f"{title} has no observed value to begin with" for title in ended]
+        names = {table.series[index].name for index in windows.places[:, 0]}
+        empty = (series.title for series in table.series if series.name not in names)
+        warnings += [f"{title} has no observed value to begin with" for title in empty]
         warnings += self._unknown_futures(table, windows)
-        return FileForecasts(given.name, tuple(forecasts), tuple(warnings))
+        return FileForecasts(file.name, tuple(forecasts), tuple(warnings))
 
     def _warnings(self, batch: SeriesBatch) -> Iterator[str]:
-        """Why the windows of a batch are not as those of the training."""
+        """Warnings about windows that differ from those of the training."""
         size = self.config.data.history
         for number, title in enumerate(map(title_of, batch.names)):
             steps = int(batch.history_mask[number].sum())
@@ -383,7 +383,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 yield f"{title} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
 
     def _unknown_futures(self, table: SeriesTable, windows: SeriesWindows) -> Iterator[str]:
-        """Known inputs that are missing in the horizon."""
+        """Warnings about known inputs that are missing in the horizon."""
         for index, start in windows.places:
             series = table.series[index]
             ahead = series.known[start : start + windows.horizon]
@@ -396,7 +396,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                     )
 
     def _unseen(self, table: SeriesTable, *, is_trained: bool) -> tuple[TimeSplit, list[str]]:
-        """The rows of each series that training did not see, as the test part of a split, and what to say of it."""
+        """The rows of each series that training did not use, as the test part of a split, and a note about the rest."""
         bounds, hidden = [], []
         for series in table.series:
             start, end = 0, series.end
@@ -413,16 +413,16 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return TimeSplit(tuple(bounds)), notes
 
     def _shown(self, prediction: FileForecasts) -> tuple[Forecast, ...]:
-        """The forecasts with the quantiles that are asked for."""
-        asked = self.config.decoding.quantiles
-        if asked is None:
+        """The forecasts with the quantiles that `decoding.quantiles` chooses."""
+        levels = self.config.decoding.quantiles
+        if levels is None:
             return prediction.forecasts
         shown = []
         for forecast in prediction.forecasts:
             assert forecast.quantiles is not None
-            at = [forecast.levels.index(level) for level in asked]
+            at = [forecast.levels.index(level) for level in levels]
             quantiles = forecast.quantiles[..., at] if at else None
-            shown.append(replace(forecast, levels=asked, quantiles=quantiles))
+            shown.append(replace(forecast, levels=levels, quantiles=quantiles))
         return tuple(shown)
 
     def _table(self, prediction: FileForecasts, *, alignments: bool) -> Iterable[dict[str, str | int | float]]:
@@ -434,18 +434,18 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
 
 def check_steps(config: ForecastingConfig) -> None:
-    """Refuses more steps than the linear path has."""
+    """Refuses more steps than those of the linear path."""
     steps, horizon = config.decoding.steps, config.data.horizon
     if steps is not None and steps > horizon and config.model.adds_to == "linear":
         raise ConfigError(
-            f"the linear path has {horizon:,} steps (data.horizon), and {steps:,} are asked for; train with a longer "
-            "horizon, or with model.adds_to previous or nothing",
+            f"decoding.steps is {steps:,}, but the linear path has {horizon:,} steps (data.horizon); train with a "
+            "longer horizon, or with model.adds_to previous or nothing",
             ("decoding", "steps"),
         )
 
 
 def network_inputs(batch: SeriesBatch) -> dict[str, Tensor]:
-    """The tensors of a batch that the network reads; without a mask if there is no padding."""
+    """The inputs of the network for a batch, without a mask if there is no padding."""
     arrays = {name: getattr(batch, name) for name in ("history", "history_known", "future_known")}
     inputs = {name: torch.from_numpy(np.clip(array, -LARGEST, LARGEST)).float() for name, array in arrays.items()}
     inputs["history_observed"] = torch.from_numpy(batch.history_observed)
@@ -455,7 +455,7 @@ def network_inputs(batch: SeriesBatch) -> dict[str, Tensor]:
 
 
 def _usual_step(series: Series, step: Step) -> Step:
-    """The step of most rows of a file, which has gaps where there are none."""
+    """The step between most rows of a file, of which others are gaps."""
     rows = np.flatnonzero(np.ones(len(series)) if series.lines is None else series.lines)
     apart = np.diff(rows)
     if len(apart) and np.bincount(apart).argmax() != 1:

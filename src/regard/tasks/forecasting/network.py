@@ -1,4 +1,4 @@
-"""The network: an encoder of the history, a decoder of the horizon, and what the decoder's outputs are added to."""
+"""The network: an encoder of the history, a decoder of the horizon, and the base to which its outputs are added."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Batch = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a forecast follows from, R sequences: windows, or windows times targets.
+    """The conditions of the forecasts of R sequences: windows, or windows times targets.
 
     Args:
         last: (R, F) the last observation, which is the first input.
-        base: (R, T, F) what the outputs are added to, or None.
-        known: (R, T, K) known futures.
+        base: (R, T, F), to which the outputs are added, or None.
+        known: (R, T, K) known inputs of the horizon.
     """
 
     memory: Any
@@ -54,7 +54,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Futures:
-    """What is put beside the values of a step, as of `Conditions`."""
+    """The inputs of steps besides the values, from `Conditions`."""
 
     base: Tensor | None
     known: Tensor
@@ -86,11 +86,11 @@ class LinearPath(nn.Module):
 class ForecastNetwork(nn.Module):
     """A network that forecasts F targets from their history and K known inputs.
 
-    The encoder reads the values of a step, 1 for each that is missing, and the known inputs. The decoder's inputs are
-    what its output is added to, if that is the linear path, the values of the previous step, and the known inputs.
+    The encoder reads the values of a step, a flag for each missing one, and the known inputs. The decoder's inputs are
+    the value of the linear path, if there is one, the values of the previous step, and the known inputs.
 
     Args:
-        linear: the path that the decoder's outputs are added to, or None.
+        linear: the path to which the decoder's outputs are added, or None.
         is_separate: whether every target is a sequence of its own.
     """
 
@@ -193,7 +193,7 @@ def _last(history: Float[Tensor, "B S F"], mask: Bool[Tensor, "B S"] | None) -> 
 def _to_the_right(
     history: Float[Tensor, "B S F"], observed: Bool[Tensor, "B S F"], mask: Bool[Tensor, "B S"] | None
 ) -> Tensor:
-    """(B, S, F) the histories with their ends at the right; what is missing before is the first observed value."""
+    """(B, S, F) the histories aligned at the right; missing values before them are the first observed value."""
     steps = torch.arange(history.shape[1], device=history.device)
     first = observed.to(torch.uint8).argmax(1, keepdim=True)  # (B, 1, F)
     shift = 0 if mask is None else (history.shape[1] - mask.sum(1))[:, None]

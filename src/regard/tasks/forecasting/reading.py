@@ -1,4 +1,4 @@
-"""The series of a configuration, their parts in time and their scales, and what looks wrong with them."""
+"""Reads and checks the series of a configuration, splits them in time, and fits their scales."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from regard.data import Finding, Findings
-from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.finding import NUM_EXAMPLES, by_severity, too_few
 from regard.data.series import (
     LinearForecast,
+    Series,
     SeriesTable,
     SeriesWindows,
     StandardScale,
@@ -37,25 +38,25 @@ WINDOW_SCALES = {
     "standard": WindowScale("mean", divide=True),
 }
 FIT_WINDOWS = 50_000
-"""About the most windows that the ridge regression is fitted to; of more, every n-th."""
+"""The approximate number of windows from which on the ridge regression is fitted to every n-th."""
 COLUMNS = ("file", "series", "step", "time")
-"""The columns of a table of forecasts beside the targets."""
+"""The columns of a table of forecasts before the targets."""
 FEW_WINDOWS = 50
 LONGEST_SEASON, NO_SEASON = 48, 12
-"""The most steps of a horizon that follows from the data, and the steps if there is no season."""
+"""The most steps of a horizon that follows from the data, and the steps without a season."""
 HISTORY_SEASONS, HORIZON_SHARE, HISTORY_SHARE = 4, 20, 4
-"""A history that follows from the data has four horizons, if that is at most a quarter of the training rows; a horizon
-has at most a twentieth of all rows."""
+"""A history that follows from the data has four seasons, but at most a quarter of the training rows; a horizon has at
+most a twentieth of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesData:
-    """The series that a model is trained on.
+    """The series of a training.
 
     Args:
         table, split, scale: the series, their parts in time, and the scale of their training rows.
-        held_out, held_out_split, held_out_scale: those of validations; without a file of their own the same series.
-        findings: what was found when the series were read and divided.
+        held_out, held_out_split, held_out_scale: those of validations; without a held-out file the same series.
+        findings: about the reading and splitting of the series.
     """
 
     path: Path
@@ -72,7 +73,7 @@ class SeriesData:
         """The windows of the training part.
 
         Args:
-            data: the configuration; its sizes are resolved.
+            data: the configuration with resolved sizes.
             stride: that of the configuration if None.
         """
         return _windows(data, self.table, self.split, "train", self.scale, data.stride if stride is None else stride)
@@ -92,10 +93,10 @@ class SeriesData:
         return self._fitted[key]
 
     def check(self, data: SeriesDataConfig) -> Findings:
-        """What looks wrong.
+        """Checks the series.
 
         Args:
-            data: the configuration; its sizes are resolved.
+            data: the configuration with resolved sizes.
         """
         findings = [Finding("info", f"train has {self.table}", sum(map(len, self.table.series)))]
         if self.held_out is not self.table:
@@ -112,31 +113,21 @@ class SeriesData:
     def _sizes(self, data: SeriesDataConfig) -> Iterator[Finding]:
         """Findings about series that are too short for the windows."""
         steps = f"{data.history:,} steps of history and {data.horizon:,} of the horizon"
-        for part, split, table in (
+        parts: tuple[tuple[Subset, TimeSplit, SeriesTable], ...] = (
             ("train", self.split, self.table),
             ("validation", self.held_out_split, self.held_out),
-        ):
-            subset: Subset = "train" if part == "train" else "validation"
-            counts = [_count(split.rows(i, subset), data) for i in range(len(table.series))]
+        )
+        for part, split, table in parts:
+            counts = [_count(split.rows(i, part), data) for i in range(len(table.series))]
             total = sum(counts)
             if not total:
                 yield Finding("error", f"no window of {steps} fits into the {part} part; lower data.horizon", 0)
                 continue
-            if part == "train" and total < FEW_WINDOWS:
-                yield Finding(
-                    "warning",
-                    counted(total, f"training window|windows of {steps} is|are too few to learn much from"),
-                    total,
-                )
+            if part == "train":
+                yield from too_few(total, 0, f"window|windows of {steps}", least=(FEW_WINDOWS, 0))
             if short := [series.name for series, count in zip(table.series, counts, strict=True) if not count]:
-                yield Finding(
-                    "warning",
-                    counted(
-                        len(short), f"series is|are too short for a window in the {part} part and is|are left out there"
-                    ),
-                    len(short),
-                    tuple(map(repr, short[:3])),
-                )
+                text = f"series is|are too short for a window in the {part} part and is|are left out there"
+                yield Finding("warning", counted(len(short), text), len(short), tuple(map(repr, short[:3])))
 
 
 def read_material(data: SeriesDataConfig) -> SeriesData:
@@ -180,7 +171,7 @@ def minimum_of(data: SeriesDataConfig, targets: Sequence[str]) -> dict[str, floa
 
 
 def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTable, TimeSplit, list[Finding]]:
-    """The series with a value in their training rows, and what is said of the others."""
+    """The series with a value in their training rows, and findings about the others."""
     parts = [series.observed[first:second] for series, (first, second, *_) in zip(table.series, split.bounds)]
     observed = np.stack([part.any(axis=0) for part in parts])
     for number, target in enumerate(table.target_names):
@@ -191,20 +182,22 @@ def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTab
                 f"{table.path}: the target {target!r}{of} has no value in the training rows (of the longest series, "
                 f"the first {rows:,}); see data.split, or leave it out of data.targets."
             )
-    kept = [i for i, each in enumerate(observed) if each.any()]
-    findings = []
+
+    def finding(text: str, series: Sequence[Series]) -> Finding:
+        places = tuple(f"{each.title} of {table.place(each, 0)}" for each in series[:NUM_EXAMPLES])
+        return Finding("warning", f"train: {text}", len(series), places)
+
+    kept, findings = [i for i, each in enumerate(observed) if each.any()], []
     if out := [series for i, series in enumerate(table.series) if not observed[i].any()]:
-        text = f"train: {counted(len(out), 'series has|have no value in its|their training rows and is|are left out')}"
-        places = tuple(f"{series.title} of {table.place(series, 0)}" for series in out[:NUM_EXAMPLES])
-        findings.append(Finding("warning", text, len(out), places))
+        text = counted(len(out), "series has|have no value in its|their training rows and is|are left out")
+        findings.append(finding(text, out))
     for number, target in enumerate(table.target_names):
-        if lacking := [table.series[i] for i in kept if not observed[i][number]]:
+        if missing := [table.series[i] for i in kept if not observed[i][number]]:
             text = (
-                f"train: the target {target!r} of {len(lacking):,} series has no value in the training rows; it is not "
+                f"the target {target!r} of {len(missing):,} series has no value in the training rows; it is not "
                 "trained there, and is scaled by its later values"
             )
-            places = tuple(f"{series.title} of {table.place(series, 0)}" for series in lacking[:NUM_EXAMPLES])
-            findings.append(Finding("warning", text, len(lacking), places))
+            findings.append(finding(text, missing))
     split = TimeSplit(tuple(split.bounds[i] for i in kept))
     return replace(table, series=tuple(table.series[i] for i in kept)), split, findings
 
@@ -221,11 +214,11 @@ def rows_of(table: SeriesTable, split: TimeSplit, part: Subset) -> Iterator[Data
 def read_table(
     data: SeriesDataConfig, path: Path | str, *, step: Step | None = None, zones: Mapping[str, str] | str | None = None
 ) -> SeriesTable:
-    """The series of a file, as the configuration reads them.
+    """The series of a file, read by a configuration.
 
     Args:
         step: the time between rows, if it is known.
-        zones: that of earlier rows, or those of series by name, if they are known.
+        zones: the zone of earlier rows, or the zones of series by name, if they are known.
     """
     table = read_series(
         path,
@@ -249,9 +242,9 @@ def read_table(
 
 
 def scale_of(table: SeriesTable, scale: StandardScale) -> tuple[StandardScale, tuple[str, ...]]:
-    """The scales of a table's series, and the names of those that have no trained one.
+    """The scales of a table's series, and the names of the series that training did not have.
 
-    A series that was not there in training is scaled by all of its own values; a target without any by 0 and 1.
+    A series that training did not have is scaled by all of its own values; a target without values by 0 and 1.
     """
     unknown = tuple(name for name in table.names if name not in scale.names)
     if not unknown:
@@ -265,14 +258,16 @@ def scale_of(table: SeriesTable, scale: StandardScale) -> tuple[StandardScale, t
 
 
 def _fitted(table: SeriesTable, split: TimeSplit | None = None) -> StandardScale:
-    """The scale of series of which targets may have no value in the training rows: all values of the series scale
-    these, and 0 and 1 if there are none."""
+    """The scale of the training rows of series.
+
+    A target without values in these rows is scaled by all values of its series, and without any by 0 and 1.
+    """
 
     def filled(rows: Sequence[slice]) -> SeriesTable:
         series = []
         for each, part in zip(table.series, rows, strict=True):
-            lacks = np.isnan(each.targets[part]).all(axis=0)
-            series.append(replace(each, targets=np.where(lacks, 0.0, each.targets)))
+            is_empty = np.isnan(each.targets[part]).all(axis=0)
+            series.append(replace(each, targets=np.where(is_empty, 0.0, each.targets)))
         return replace(table, series=tuple(series))
 
     own = StandardScale.fit(filled([slice(series.end) for series in table.series]))
@@ -280,8 +275,8 @@ def _fitted(table: SeriesTable, split: TimeSplit | None = None) -> StandardScale
         return own
     rows = [slice(first, second) for first, second, *_ in split.bounds]
     scale = StandardScale.fit(filled(rows), split)
-    lacks = np.stack([np.isnan(s.targets[part]).all(axis=0) for s, part in zip(table.series, rows, strict=True)])
-    mean, deviation = np.where(lacks, own.mean, scale.mean), np.where(lacks, own.deviation, scale.deviation)
+    is_empty = np.stack([np.isnan(s.targets[part]).all(axis=0) for s, part in zip(table.series, rows, strict=True)])
+    mean, deviation = np.where(is_empty, own.mean, scale.mean), np.where(is_empty, own.deviation, scale.deviation)
     return replace(scale, mean=mean, deviation=deviation)
 
 
@@ -325,7 +320,7 @@ def _windows(
 
 
 def _count(rows: range, data: SeriesDataConfig) -> int:
-    """How many windows a part has room for."""
+    """The number of windows that fit into a part."""
     return max(0, rows.stop - data.horizon - max(rows.start, data.history) + 1)
 
 

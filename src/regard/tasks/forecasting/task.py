@@ -42,10 +42,10 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
     def draft(self, config: ForecastingConfig) -> ForecastNetwork:
         has_quantiles, loss = config.model.quantiles is not None, config.training.loss
         if config.select == PINBALL and not has_quantiles:
-            raise ConfigError("pinball_loss is of models of quantiles; set model.quantiles", ("select",))
+            raise ConfigError("pinball_loss needs a model of quantiles; set model.quantiles", ("select",))
         if loss is not None and has_quantiles != (loss == PINBALL):
-            what = f"the model has them, and {loss} forgets them" if has_quantiles else "set model.quantiles"
-            raise ConfigError(f"quantiles and pinball_loss belong together: {what}", ("training", "loss"))
+            advice = f"the model has quantiles, and {loss} ignores them" if has_quantiles else "set model.quantiles"
+            raise ConfigError(f"quantiles and pinball_loss belong together: {advice}", ("training", "loss"))
         check_steps(config)
         features = config.data.time_features or TIME_FEATURES
         module = build_network(
@@ -67,12 +67,11 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         return material.check(with_sizes(config, material).config.data)
 
     def items(self, material: SeriesData) -> tuple[Iterable[DataItem], Iterable[DataItem]]:
-        """The rows that are trained on and those of a held-out file, each of a series at a time with its values."""
+        """The training rows and those of a held-out file; none without such a file."""
         if material.held_out is material.table:
             return (), ()
-        return rows_of(material.table, material.split, "train"), rows_of(
-            material.held_out, material.held_out_split, "validation"
-        )
+        train = rows_of(material.table, material.split, "train")
+        return train, rows_of(material.held_out, material.held_out_split, "validation")
 
     def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
         return resolve(config, material)

@@ -50,13 +50,13 @@ class ForecastTrainee(AbstractArrayTrainee):
         return training_batch(self.windows.batch(description))
 
     def item_ids(self, description: Any) -> Tensor:
-        """The windows, or their targets if each is a sequence of its own."""
+        """The indices of the windows, or of their targets if each is a sequence of its own."""
         indices = np.asarray(description, dtype=np.int64)
         count = len(self.windows.table.target_names) if self.module.is_separate else 1
         return torch.from_numpy((indices[:, None] * count + np.arange(count)).ravel())
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """The error of the observed values; the configuration decides where the decoder gets its own output."""
+        """The error of the observed values, teacher-forced or fed the decoder's own outputs as configured."""
         if self._compiled_loss is not None:
             total, count = self._compiled_loss(batch)
         else:
@@ -103,9 +103,8 @@ class ForecastTrainee(AbstractArrayTrainee):
     @property
     def examples(self) -> Iterator[str]:
         """The training file, which ends where its forecast begins."""
-        path = self.path
-        working = Path.cwd()
-        return iter([str(path.relative_to(working) if path.is_relative_to(working) else path)])
+        folder = Path.cwd()
+        return iter([str(self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path)])
 
     def _held_out(self, part: range) -> tuple[Any, Any, float, float]:
         """Free-running forecasts of held-out windows, and the sum and count of their teacher-forced loss."""
@@ -148,7 +147,7 @@ def training_batch(batch: SeriesBatch) -> dict[str, Tensor]:
 
 
 def _concern(error: float, repeated: float) -> str | None:
-    """A sentence if the forecasts are worse than the last value."""
+    """A warning if the forecasts are worse than the last value repeated."""
     if error <= repeated:
         return None
     return f"The saved model's forecasts are worse than the last value repeated: MSE {error:.4g}, {repeated:.4g}."

@@ -1,4 +1,4 @@
-"""Files with a token per line: how their columns are separated, and which lines are tokens."""
+"""Files with a token per line: the separation of their columns, and the lines that are tokens."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BLANKS = re.compile("[ \t]+")
 INVISIBLE = f"\u200b\u200c\u200d\u200e\u200f\u2060{BYTE_ORDER_MARK}"
 """Characters without width."""
 DOCUMENT = "-DOCSTART-"
-"""The token of lines that begin a document; no sentence has it."""
+"""The token of lines that begin a document, which belong to no sentence."""
 CONLLU: tuple[str, ...] = get_args(ConlluColumn)
 UNANNOTATED = "_"
 VALUED = ("form", "feats", "deps", "misc")
-"""Columns of CoNLL-U in which `_` is a value; in the others it says that there is none."""
+"""Columns of CoNLL-U in which `_` is a value; in the others it stands for no value."""
 EXAMINED = 1_000
-"""The lines by which a file's form is recognised."""
+"""The number of lines from which a file's form is recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Sentence:
         tokens: S strings.
         labels: S strings, empty where the file has no label.
         place: file and line of the first token.
-        lines: the lines of the file, from the end of the sentence before, if they are kept.
+        lines: the lines of the file from the end of the previous sentence, if they are read for output.
         rows: the index in `lines` of each token.
     """
 
@@ -49,7 +49,7 @@ class Sentence:
 
 
 class TokenText(str):
-    """The text of tokens, with a space between them; `tokens` has them as they are, with the spaces in them."""
+    """Tokens joined by spaces; `tokens` has the originals, which may contain spaces."""
 
     tokens: tuple[str, ...]
 
@@ -65,7 +65,7 @@ class Columns:
 
     Args:
         format: conll (columns between spaces or tabs), tsv (between tabs) or conllu.
-        token, label: columns, counted from 0, or from the last if they are negative.
+        token, label: columns, counted from 0, or from the end if they are negative.
         width: the number of columns of most lines.
     """
 
@@ -84,10 +84,10 @@ class Columns:
         token_column: int | str | None = None,
         label_column: int | str | None = None,
     ) -> Columns:
-        """The form of a file, by its first lines."""
+        """The form of a file, recognised from its first lines."""
         examined = [line for line in islice(lines, EXAMINED) if not is_blank(line)]
         if format == "auto":
-            format = recognised(examined, path)
+            format = recognised_format(examined, path)
         defaults: tuple[int | str, int | str] = ("form", "upos") if format == "conllu" else (0, -1)
         numbers: list[int] = []
         for key, column, default in zip(
@@ -96,7 +96,7 @@ class Columns:
             column = default if column is None else column
             if isinstance(column, str) and format != "conllu":
                 raise ConfigError(
-                    f"{path} is read as {format}, whose columns have numbers, not names as {column!r}; give the "
+                    f"{path} is read as {format}, whose columns have numbers and no names such as {column!r}; give the "
                     "number, or data.format=conllu",
                     ("data", key),
                 )
@@ -117,16 +117,16 @@ class Columns:
     def read(
         self, lines: Iterable[str | None], name: str, *, labelled: bool = True, keep: bool = False
     ) -> Iterator[Sentence]:
-        """The sentences of lines; one with a line that cannot be read is a defect (`regard.data.defects`).
+        """The sentences of lines; one with an unreadable line is a defect (`regard.data.defects`).
 
         Args:
-            lines: None for one that is a defect already.
+            lines: None for a line that is already a defect.
             name: the beginning of places.
             labelled: whether every token needs a label.
-            keep: whether sentences have their lines; the last one has those after it, too.
+            keep: whether sentences have their lines; the last one also has the lines after it.
 
         Raises:
-            DataError: for a line without these columns, with file, line and what it has.
+            DataError: for a line without these columns, with file, line and the columns that it has.
         """
         tokens: list[tuple[str, str]] = []
         kept: list[str] = []
@@ -145,7 +145,7 @@ class Columns:
                 tokens, kept, rows, size = [], [], [], 0
             if keep and line is not None:
                 kept.append(line)
-            if ends or (cells is not None and self._is_no_token(cells, begins=not size)):
+            if ends or (cells is not None and self._is_skipped(cells, begins=not size)):
                 continue
             first = first if size else number
             size += 1
@@ -162,15 +162,15 @@ class Columns:
     def token_rows(self, lines: Iterable[str]) -> list[list[str]]:
         """The columns of the lines that are tokens."""
         rows = (self._cells(line) for line in lines)
-        return [cells for cells in rows if cells and not self._is_no_token(cells, begins=True)]
+        return [cells for cells in rows if cells and not self._is_skipped(cells, begins=True)]
 
     def label_of(self, cells: Sequence[str]) -> str:
-        """What stands in the column of the label; nothing if there is none."""
+        """The content of the column of the label; empty without such a column."""
         column = self._label(len(cells))
         return "" if column is None else cells[column]
 
     def filled(self, sentence: Sentence, labels: Sequence[str]) -> list[str]:
-        """The lines of a sentence, each token's with its label in place of the one that it had."""
+        """The lines of a sentence with new labels for its tokens."""
         lines = list(sentence.lines)
         for row, label in zip(sentence.rows, labels, strict=True):
             lines[row] = self._filled(lines[row], label)
@@ -187,15 +187,14 @@ class Columns:
         return "".join(pieces)
 
     def _label(self, count: int) -> int | None:
-        """The column of the label of a line with so many columns; None if it has none."""
+        """The column of the label in a line with this number of columns; None if it has none."""
         is_there = -count <= self.label < count and (count > 1 or self.token == self.label)
         return self.label if is_there else None
 
-    def _is_no_token(self, cells: Sequence[str], *, begins: bool) -> bool:
-        """Whether a line is a comment, or of CoNLL-U the text of several tokens (1-2) or an empty node (8.1).
+    def _is_skipped(self, cells: Sequence[str], *, begins: bool) -> bool:
+        """Whether a line is a comment, or in CoNLL-U a multiword token (1-2) or an empty node (8.1).
 
-        In other forms a token may begin with #: a comment stands before a sentence, and has = or another number of
-        columns.
+        In other forms a token may begin with #: a comment precedes a sentence, and has = or another number of columns.
         """
         is_marked = cells[0].startswith("#")
         if self.format == "conllu":
@@ -227,19 +226,19 @@ class Columns:
 
 
 def tokens_of(sentence: str | Sequence[str]) -> tuple[str, ...]:
-    """The tokens of a sentence: of a text those between spaces, tabs and line ends."""
+    """The tokens of a sentence; a text is split at spaces, tabs and line ends."""
     if isinstance(sentence, TokenText):
         return sentence.tokens
     return tuple(re.findall("[^ \t\r\n]+", sentence) if isinstance(sentence, str) else sentence)
 
 
 def is_blank(line: str) -> bool:
-    """Whether nothing of a line is seen."""
+    """Whether a line has no visible character."""
     return not line.strip().strip(INVISIBLE).strip()
 
 
-def recognised(lines: Sequence[str], path: Path) -> str:
-    """The form of lines that are not blank: conllu, tsv or conll; that of most of them."""
+def recognised_format(lines: Sequence[str], path: Path) -> str:
+    """The form of most lines, none of which is blank: conllu, tsv or conll."""
     if path.suffix.lower() == ".conllu":
         return "conllu"
     rows = [line.split(TAB) for line in lines if not line.startswith("#")]
@@ -250,5 +249,5 @@ def recognised(lines: Sequence[str], path: Path) -> str:
 
 
 def _split(line: str, format: str) -> list[str]:
-    """The columns of a line; other spaces than U+0020 belong to them."""
+    """The columns of a line, which may contain spaces other than U+0020."""
     return BLANKS.split(line.strip(" \t")) if format == "conll" else line.split(TAB)

@@ -24,8 +24,8 @@ class Labelling:
         tokens: S strings.
         labels: S strings.
         probabilities: S numbers, of the labels.
-        alignment: (H, S, S) of what each token attended to, or None.
-        warnings: what the user should know about the sentence.
+        alignment: (H, S, S), the weights of each token's attention, or None.
+        warnings: why the sentence could not be labelled as it is.
     """
 
     tokens: tuple[str, ...]
@@ -49,8 +49,8 @@ class ScoredSentence:
 
     @property
     def errors(self) -> int:
-        """How many tokens have another label than the one of the file."""
-        return sum(label not in ("", given) for label, given in zip(self.sentence.labels, self.prediction.labels))
+        """The number of tokens with another label than the file's."""
+        return sum(right not in ("", label) for right, label in zip(self.sentence.labels, self.prediction.labels))
 
     def record(self) -> dict[str, Any]:
         """The sentence as a JSON object."""
@@ -76,14 +76,14 @@ class ScoredSentence:
 class LabellingEvaluation:
     """Labels of sentences against references; tokens without a reference do not count.
 
-    token_error_rate: the share of tokens with another label. sentence_error_rate: of sentences with any such token.
-    macro_f1: the mean of the labels' F1. span_f1: F1 of whole spans of all types together, as entities are scored
-    (conlleval, and seqeval as it is by default); span_f1_strict: of the spans that the scheme can write
-    (`SpanScheme.spans`). The two are there if the labels mark spans.
+    token_error_rate: the share of tokens with a wrong label. sentence_error_rate: of sentences with such a token.
+    macro_f1: the mean of the labels' F1. If the labels mark spans, span_f1: F1 of whole spans of all types together, as
+    entities are scored (conlleval, and seqeval by default); span_f1_strict: of the spans that the scheme can write
+    (`SpanScheme.spans`).
 
     Args:
-        scheme: how the labels mark spans; None: they mark none.
-        known: the labels that the model can give; None: all.
+        scheme: of the labels that mark spans; None if they mark none.
+        known: the labels of the model; None: all.
     """
 
     scored: Sequence[ScoredSentence]
@@ -99,9 +99,9 @@ class LabellingEvaluation:
     def _pairs(self) -> list[tuple[str, str]]:
         """The label of each token with a reference, and the reference."""
         return [
-            (given, right)
+            (label, right)
             for each in self.scored
-            for given, right in zip(each.prediction.labels, each.sentence.labels)
+            for label, right in zip(each.prediction.labels, each.sentence.labels)
             if right
         ]
 
@@ -119,7 +119,7 @@ class LabellingEvaluation:
             return None
         references = [each.sentence.labels for each in self.scored]
         outputs = [
-            [given if right else "" for given, right in zip(each.prediction.labels, each.sentence.labels)]
+            [label if right else "" for label, right in zip(each.prediction.labels, each.sentence.labels)]
             for each in self.scored
         ]
         return score_spans(
@@ -145,24 +145,21 @@ class LabellingEvaluation:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """Labels of the references that the model cannot give, and tokens without a reference."""
-        lines = []
-        if self.known is not None:
-            unknown = SymbolTally()
-            for each in self.scored:
-                unknown.add(each.place, (label for label in each.sentence.labels if label and label not in self.known))
-            lines += unknown.lines(
-                "sentence|sentences has|have labels that the training lacks; the model cannot be right there"
-            )
-        missing = sum(label == "" for each in self.scored for label in each.sentence.labels)
-        return [
-            *lines,
-            *[counted(missing, "token|tokens has|have no label in the file and is|are not scored")] * (missing > 0),
-        ]
+        """Labels of the references that the model does not have, and tokens without a reference."""
+        unknown, known = SymbolTally(), self.known
+        for each in self.scored:
+            labels = (label for label in each.sentence.labels if label and known is not None and label not in known)
+            unknown.add(each.place, labels)
+        lines = unknown.lines(
+            "sentence|sentences has|have labels that the training lacks; the model cannot be right there"
+        )
+        if missing := sum(label == "" for each in self.scored for label in each.sentence.labels):
+            lines.append(counted(missing, "token|tokens has|have no label in the file and is|are not scored"))
+        return lines
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """The labels and the tokens by reference (row) and label (column); precision, recall and F1 of spans."""
+        """The labels, the confusion matrix (rows are references), and precision, recall and F1 of spans."""
         details: dict[str, Any] = {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
         if self.scheme is not None:
             details["spans"] = {"scheme": str(self.scheme)}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.input_rows import InputTable
@@ -18,7 +19,7 @@ from regard.errors import DataError
 from regard.metrics import SpanScheme
 from regard.runs.contract import AbstractModel
 from regard.runs.trained_items import DataItem
-from regard.tasks.encoded import pad
+from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
 from regard.tasks.labelling.columns import Sentence, tokens_of
 from regard.tasks.labelling.config import LabellingConfig
@@ -66,7 +67,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         }
 
     def batch(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        """The arguments of `Labeller.forward`, on the CPU; a token's row of `spelling` is 0 at padding."""
+        """The arguments of `Labeller.forward`, on the CPU."""
         case = self.config.data.case
         tokens, mask = pad([self.tokens.ids([cased(token, case) for token in each]) for each in sentences])
         rows = {token: row for row, token in enumerate(dict.fromkeys(t for each in sentences for t in each), start=1)}
@@ -77,11 +78,11 @@ class Tagger(AbstractModel[LabellingConfig]):
     def predict(
         self, inputs: Sequence[str | Sequence[str]], *, alignment: bool = True, strict: bool = False
     ) -> list[Labelling]:
-        """The labels of sentences, in order; batching changes no result but by rounding.
+        """The labels of sentences, in order; batching changes results by rounding only.
 
         Args:
-            inputs: sentences, as lists of tokens or as texts with tokens between spaces; spaces other than U+0020
-                belong to tokens, as in files.
+            inputs: sentences, as lists of tokens or as texts with tokens between spaces; tokens may contain spaces
+                other than U+0020, as in files.
             alignment: whether predictions have their alignments.
             strict: raises an error for an empty sentence.
 
@@ -111,16 +112,10 @@ class Tagger(AbstractModel[LabellingConfig]):
             labels = tuple(self.labels.tokens(ids[row, :length].tolist()))
             yield Labelling(tokens, labels, tuple(log_probabilities[row, :length].exp().tolist()), weights)
 
-    def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
-        order = sorted((i for i, each in enumerate(sentences) if each), key=lambda i: len(sentences[i]))
-        batch: list[int] = []
-        for i in order:
-            if batch and (len(batch) + 1) * len(sentences[i]) > self.config.decoding.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(i)
-        if batch:
-            yield batch
+    def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[NDArray[np.int64]]:
+        lengths, most = np.array([len(each) for each in sentences], np.int64), self.config.decoding.batch_tokens
+        order = np.argsort(lengths, kind="stable")
+        return batches_within(order[lengths[order] > 0], lengths[:, None], lambda rows, longest: rows * longest <= most)
 
     def evaluate(self, path: Path | str) -> LabellingEvaluation:
         """Compares labels with those of a file like that of the training.
@@ -132,7 +127,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         return self.score(read_sentences(path, **form_options(self.config.data)))
 
     def score(self, sentences: Sequence[Sentence]) -> LabellingEvaluation:
-        """As `evaluate`, for sentences that have been read already."""
+        """As `evaluate`, for sentences instead of a file."""
         predictions = self.predict([each.tokens for each in sentences], alignment=False)
         return LabellingEvaluation(
             list(map(ScoredSentence, sentences, predictions)), self.span_scheme, frozenset(self.labels.symbols)
@@ -140,11 +135,11 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     @cached_property
     def span_scheme(self) -> SpanScheme | None:
-        """How the labels mark spans; None if they mark none."""
+        """The scheme of the labels that mark spans; None if they mark none."""
         return scheme_of([[label] for label in self.labels.symbols], self.config.data.span_scheme).scheme
 
     def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
-        """Files with a token per line, by their suffix, their labels or their columns."""
+        """Files with a token per line, recognised by their suffix, labels or columns."""
         return tables.input_table(name, head, self.config.data, self.labels, is_table=is_table)
 
     def formatted(self, prediction: Labelling, kept: Any, format: str, *, scores: bool = False) -> str:
@@ -155,12 +150,12 @@ class Tagger(AbstractModel[LabellingConfig]):
         return (data_item(each.sentence) for each in evaluation.scored)
 
     def rows(self, prediction: Labelling, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """One row: the labels, with blanks between them, and their probabilities if asked for."""
+        """One row: the labels, with blanks between them, and with `scores` their probabilities."""
         probabilities = " ".join(f"{each:.4f}" for each in prediction.probabilities)
         return [[" ".join(prediction.labels), *([probabilities] if scores else [])]]
 
     def record(self, prediction: Labelling) -> dict[str, Any]:
-        """Tokens, labels, probabilities and, if it has one, the alignment, the mean of the heads."""
+        """Tokens, labels, probabilities and, if there is attention, the alignment as the mean of the heads."""
         record: dict[str, Any] = {
             "tokens": list(prediction.tokens),
             "labels": list(prediction.labels),
@@ -185,7 +180,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         heads: bool = False,
         highest: Literal["largest"] | float = 1.0,
     ) -> Sequence[Path]:
-        """Draws what each token of a sentence, with its label, attended to: the mean of the heads, or each head."""
+        """Draws the attention of each token of a sentence, with its label: the mean of the heads, or each head."""
         if len(predictions) > 1:
             raise DataError("One picture shows one sentence; add --separate for a file of each.")
         (shown,) = predictions

@@ -1,4 +1,4 @@
-"""The network of sequence labelling: characters and tokens, a recurrent encoder, self-attention, a label each."""
+"""The network of sequence labelling: characters and tokens, a recurrent encoder, self-attention, a label per token."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from regard.tasks.labelling.config import LabellingModel
 CHARACTER_SIZE = 32
 """The size of the vector of a character."""
 BASE = 1_000_003
-"""b of the numbers of words: odd, so that every character counts in the lower 32 bits."""
+"""b of `_numbers`: odd, so that every character affects the lower 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """The features of tokens (B, S, D), and what each attended to, (B, H, S, S), or None."""
+    """The features of tokens (B, S, D), and the weights of their attention, (B, H, S, S), or None."""
 
     features: Tensor
     alignment: Tensor | None = None
 
 
 class CharacterReader(nn.Module):
-    """The vector of a token from its characters: a bidirectional GRU, whose states attention pools.
+    """The vector of a token from its characters: a bidirectional GRU, whose states are pooled by attention.
 
     Args:
         num_characters: N, the number of characters.
-        size: state size of one direction; 0: nothing is read, and the vectors have no features.
+        size: state size of one direction; 0: vectors without features.
         dropout: on the embeddings of characters.
     """
 
@@ -54,7 +54,7 @@ class CharacterReader(nn.Module):
 
         Args:
             words: the row of `spelling` of each token; row 0 is padding.
-            spelling: the characters of the distinct tokens of the batch, so that each is read once.
+            spelling: the characters of the distinct tokens of the batch.
         """
         if self.reader is None or self.pooling is None:
             return spelling.new_zeros((*words.shape, 0), dtype=torch.get_default_dtype())
@@ -65,7 +65,7 @@ class CharacterReader(nn.Module):
 
 
 def _numbers(spelling: Int[Tensor, "N W"]) -> Int[Tensor, " N"]:
-    """A number of each word, Σ_w id_w b^w modulo 2^64: its draws are the same in any batch, with any padding."""
+    """For each word the number Σ_w id_w b^w modulo 2^64, which seeds its draws in any batch, with any padding."""
     powers = torch.full_like(spelling[0], BASE).cumprod(0)
     return (spelling * powers).sum(1)
 

@@ -1,4 +1,4 @@
-"""Labelled sentences: files with a token and its label per line, and what is learned from them."""
+"""Reads and checks labelled sentences, a token with its label per line, and learns their vocabularies."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def read_sentences(path: Path | str, **options: Any) -> list[Sentence]:
         options: `format`, `token_column` and `label_column`, as in the configuration's `data`.
 
     Raises:
-        ConfigError: for a column with a name, of a file that is not CoNLL-U.
-        DataError: for a line without these columns, with file, line and what it has; for a file without sentences, or
-            without labels.
+        ConfigError: for the name of a column in a file that is not CoNLL-U.
+        DataError: for a line without these columns, with file, line and the columns that it has; for a file without
+            sentences or labels.
     """
     return _read(path, options)[1]
 
 
 def form_options(data: LabellingData) -> dict[str, Any]:
-    """What a configuration says of the form of files."""
+    """The keys of a configuration that describe the form of files."""
     return data.model_dump(include={"format", "token_column", "label_column"})
 
 
@@ -60,11 +60,11 @@ def _read(path: Path | str, options: Mapping[str, Any]) -> tuple[Columns, list[S
 
 @dataclass(frozen=True, slots=True)
 class LabellingMaterial:
-    """Sentences, and what is learned from those of the training: tokens, characters and labels.
+    """Sentences, and the vocabularies of the training sentences: tokens, characters and labels.
 
     Args:
         spans: the scheme of the labels that mark spans.
-        form: how the file of the training is read.
+        form: the form of the training file, in words.
     """
 
     train: Sequence[Sentence]
@@ -78,7 +78,7 @@ class LabellingMaterial:
 
 
 def read_material(data: LabellingData) -> LabellingMaterial:
-    """Reads the sentences; without a file of held-out ones a hash of the text chooses them."""
+    """Reads the sentences; without a held-out file a hash of the text chooses the held-out sentences."""
     options = form_options(data)
     columns, train = _read(data.train, options)
     every = train
@@ -108,7 +108,7 @@ def scheme_of(sentences: Sequence[Sequence[str]], name: str | None) -> Recognise
 
 
 def data_item(sentence: Sentence) -> DataItem:
-    """A sentence by which it is found again: its tokens and its labels."""
+    """A sentence as an item of the record of trained items: its tokens and its labels."""
     return DataItem(sentence.place, "\t".join(sentence.tokens), ("\t".join(sentence.labels),))
 
 
@@ -118,7 +118,7 @@ def cased(token: str, case: str) -> str:
 
 
 def check(material: LabellingMaterial, max_length: int) -> Findings:
-    """Checks the sentences: their number, labels, lengths, and what is on both sides."""
+    """Checks the sentences: their number, labels and lengths."""
     return Findings(tuple(_findings(material, max_length)))
 
 
@@ -160,7 +160,7 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
 
 
 def _span_findings(spans: RecognisedScheme, name: str | None) -> Iterator[Finding]:
-    """What the labels say of spans, for a configuration that names a scheme, none, or leaves it open."""
+    """Findings about spans, for a configuration that names a scheme, `none`, or leaves it open."""
     scheme, others = spans.scheme, first_of(spans.others)
     if name == "none":
         return

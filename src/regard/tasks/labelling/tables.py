@@ -10,7 +10,15 @@ from pathlib import Path
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
-from regard.tasks.labelling.columns import CONLLU, UNANNOTATED, Columns, Sentence, TokenText, is_blank, recognised
+from regard.tasks.labelling.columns import (
+    CONLLU,
+    UNANNOTATED,
+    Columns,
+    Sentence,
+    TokenText,
+    is_blank,
+    recognised_format,
+)
 from regard.tasks.labelling.config import LabellingData
 from regard.tasks.labelling.evaluation import Labelling
 
@@ -18,24 +26,24 @@ FORMATS = ("conll", "conllu")
 SUFFIXES = (
     ".conll", ".conllu", ".conll03", ".conll2003", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes",
 )  # fmt: skip
-"""Files that have a token per line, whatever is in them."""
+"""Files that have a token per line, whatever their content."""
 OTHER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
-"""Files that have something else."""
+"""Files of another form."""
 PLACEHOLDERS = frozenset({UNANNOTATED, "-", "?", "O"})
-"""What stands in the column of the label where it is not known."""
+"""Contents of the column of the label for an unknown label."""
 
 
 def input_table(
     name: str, head: Sequence[str], data: LabellingData, labels: Vocabulary, *, is_table: bool
 ) -> InputTable | None:
-    """How a file is read that has a token per line; None if it does not look like one.
+    """The reader of a file with a token per line; None for a file of another form.
 
-    It does by its suffix, as CoNLL-U, if half of its labels or more are those of the model, or if its lines stand in
-    blocks and have the same number of columns. Where labels of the model are not to be found, there is no column of
-    labels, and predictions add one.
+    The form is recognised by the suffix, as CoNLL-U, by labels at least half of which the model knows, or by lines in
+    blocks with the same number of columns. A file without labels of the model has no column of labels, and predictions
+    add one.
     """
     path, filled = Path(name), [line for line in head if not is_blank(line)]
-    format = recognised(filled, path)
+    format = recognised_format(filled, path)
     if data.format != "auto" and (is_table or (format != "conllu" and data.format != "conllu")):
         format = data.format
     columns = Columns.of(
@@ -65,7 +73,7 @@ def input_table(
 
 
 def _are_tokens(columns: Columns, rows: Sequence[Sequence[str]], lines: Sequence[str]) -> bool:
-    """Whether lines without known labels are tokens and not sentences: in blocks, all with as many columns."""
+    """Whether lines without known labels are tokens rather than sentences: blocks with a constant number of columns."""
     blank = [is_blank(line) for line in lines]
     ends = sum(is_end and not after for is_end, after in pairwise(blank))
     with_spaces = sum(" " in row[columns.token] for row in rows if -len(row) <= columns.token < len(row))
@@ -75,10 +83,10 @@ def _are_tokens(columns: Columns, rows: Sequence[Sequence[str]], lines: Sequence
 def formatted(
     prediction: Labelling, kept: tuple[Columns, Sentence] | None, format: str, data: LabellingData, *, scores: bool
 ) -> str:
-    """A sentence in the lines of `conll` or `conllu`: those that came in with other labels, or new ones.
+    """A sentence in the lines of `conll` or `conllu`: the lines of the input with new labels, or new lines.
 
     Args:
-        kept: what came in, if it had a token per line.
+        kept: the form and the sentence of an input with a token per line.
         scores: whether each token has the probability of its label: in a further column, or in `misc` of CoNLL-U.
     """
     columns, sentence = kept if kept is not None else (None, None)
@@ -95,7 +103,7 @@ def formatted(
 
 
 def _conllu(pairs: Sequence[tuple[str, str]], data: LabellingData) -> list[str]:
-    """Lines of CoNLL-U in which only the tokens and their labels are known."""
+    """Lines of CoNLL-U with only tokens and their labels."""
     column = data.label_column if isinstance(data.label_column, str) else "upos"
     lines = [f"# text = {' '.join(token for token, _ in pairs)}"]
     for number, (token, label) in enumerate(pairs, start=1):

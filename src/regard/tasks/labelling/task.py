@@ -23,15 +23,15 @@ from regard.tasks.labelling.trainee import LabellingTrainee
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000
-"""Tokens of a small corpus, the tokens of its batches and its steps; both grow with the root of the tokens."""
+"""Tokens of a small corpus, the tokens of its batches and its steps; both grow with the square root of the tokens."""
 VALIDATIONS = 20
 VALIDATED = 0.9
-"""The time in which a sentence is validated in that in which it is trained on (measured: 0.87)."""
+"""The time of a sentence's validation relative to its training (measured: 0.87)."""
 SPAN_METRICS = ("span_f1", "span_f1_strict")
 
 
 class LabellingTask(AbstractTask[LabellingConfig]):
-    """Sentences, and a model that gives each token a label."""
+    """Sentences, and a model that predicts a label for each token."""
 
     summary = "a label for each token: parts of speech, names, chunks"
     metrics = (
@@ -56,7 +56,7 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         return map(data_item, material.train), map(data_item, material.dev)
 
     def continued(self, config: LabellingConfig, material: LabellingMaterial, base: Tagger) -> LabellingMaterial:
-        """The sentences with the tokens, characters and labels that the model knows, too."""
+        """The sentences, with the tokens, characters and labels of the model added."""
         return replace(
             material,
             tokens=base.tokens.extended(material.tokens),

@@ -21,7 +21,7 @@ from regard.tasks.labelling.reading import LabellingMaterial
 from regard.training import Loss, Validation
 
 HELD_OUT_ROWS = 64
-"""Held-out sentences whose loss is computed at once."""
+"""Held-out sentences in a batch of the validation loss."""
 
 
 class LabellingTrainee(AbstractArrayTrainee):
@@ -57,14 +57,14 @@ class LabellingTrainee(AbstractArrayTrainee):
         return {**self.model.batch([each.tokens for each in sentences]), "targets": targets}
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """Smoothed cross-entropy of the labels; some tokens are read as unknown ones."""
+        """Smoothed cross-entropy of the labels, with word dropout."""
         training = self.config.training
         tokens = without_words(batch["tokens"], batch["mask"], training.word_dropout, generator)
         total, likelihood, count = self._sums({**batch, "tokens": tokens}, training.label_smoothing)
         return Loss(total, count.clamp(min=1), {"negative_log_likelihood": likelihood})
 
     def _sums(self, batch: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss and likelihood, summed over the tokens whose labels are known, and how many these are."""
+        """Loss and likelihood, summed over the tokens with known labels, and the number of these tokens."""
         inputs = {name: batch[name] for name in ("tokens", "words", "spelling", "mask")}
         features = self.module(**inputs).features
         counted = batch["mask"] & (batch["targets"] != UNKNOWN)

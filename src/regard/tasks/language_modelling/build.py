@@ -18,14 +18,14 @@ from regard.tasks.language_modelling.config import (
 NEVER = (PAD, BOS, EOS)
 """Ids that are never predicted: a running text has no end."""
 PARTS = {"key_value": 2, "key_value_predict": 3}
-"""Into how many parts an output is divided, by `past`."""
+"""The number of parts of an output, by `past`."""
 
 
 def build_model(config: LanguageModellingConfig, *, num_tokens: int) -> AbstractLanguageModel:
     """The language model of a configuration, freshly initialised.
 
     Args:
-        config: the whole configuration: without a `reach`, a Transformer's is the window of the training.
+        config: the whole configuration; the default reach of a Transformer is the window of the training.
     """
     if isinstance(config.model, RecurrentLanguageConfig):
         return _recurrent(config.model, num_tokens)
@@ -33,7 +33,7 @@ def build_model(config: LanguageModellingConfig, *, num_tokens: int) -> Abstract
 
 
 def parts_of(config: RecurrentLanguageConfig) -> int:
-    """What the size of a recurrent model must be a multiple of: its parts, or its heads in each of them."""
+    """The number that divides the size of a recurrent model: of its parts, or of the heads in all of them."""
     parts = config.order - 1 if config.past == "ngram" else PARTS.get(config.past, 1)
     return parts * (config.heads if has_attention(config) else 1)
 

@@ -1,4 +1,4 @@
-"""How well a model predicts a text, and which stretches of it worst."""
+"""The likelihood of a text, and of its stretches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.errors import counted
 from regard.metrics import Likelihood
 
 STRETCH = 64
-"""Characters, about, of a stretch, of which the worst are shown."""
+"""The approximate number of characters of a stretch, of which the worst are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Stretch:
 
     @property
     def prediction(self) -> Stretch:
-        """The stretch itself: there is no other prediction of it than its likelihood."""
+        """The stretch itself, whose likelihood is its prediction."""
         return self
 
     @property
@@ -53,7 +53,7 @@ class Stretch:
 
 
 class Stretches(Sequence[Stretch]):
-    """The stretches of a text, made when they are asked for.
+    """The stretches of a text, made on access.
 
     Args:
         text: all of it is in `text.train`.
@@ -107,9 +107,9 @@ class LikelihoodEvaluation:
 
     perplexity: of a token, exp of the nats per token (`loss`).
     bits_per_character: over the characters of the text as it was read, line ends included, whatever the units.
-    perplexity_per_word: exp of the nats per word, where words are what white space separates.
+    perplexity_per_word: exp of the nats per word, with words separated by white space.
 
-    An unknown token counts with the probability of `<unk>`, which is that of all unknown symbols together; so with many
+    An unknown token counts with the probability of `<unk>`, which is that of all unknown symbols together. So with many
     of them (`unknown`, their share) figures look better than they are, and those of different vocabularies cannot be
     compared.
 
@@ -145,7 +145,6 @@ class LikelihoodEvaluation:
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Nothing else."""
         return {}
 
     @property
@@ -167,7 +166,7 @@ class LikelihoodEvaluation:
 
 
 def metrics(likelihood: Likelihood) -> dict[str, float]:
-    """The metrics that validations log and `select` may name."""
+    """The metrics of validations, for `select`."""
     return {
         "perplexity": likelihood.perplexity,
         "bits_per_character": likelihood.bits_per_character,

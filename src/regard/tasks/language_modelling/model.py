@@ -20,10 +20,10 @@ from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, T
 from regard.data.text.running_text import decode, line_end, split_text
 from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.metrics import Likelihood
 from regard.models import AbstractLanguageModel, Encoded
-from regard.runs.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.tasks.encoded import item_numbers, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import (
@@ -37,11 +37,11 @@ from regard.viz import Aligned, plot_alignment
 
 LINE_END = "⏎"
 DRAWN = 16
-"""The most tokens of a continuation that are drawn after the text itself."""
+"""The most tokens of a continuation in a picture."""
 MOST_LOGITS = 1 << 22
-"""Log-probabilities that are computed at once in an evaluation."""
+"""The most log-probabilities of a batch of an evaluation."""
 MOST_PROMPTS = 64
-"""Texts that are continued at once."""
+"""The most texts of a batch of continuations."""
 
 
 @dataclass(eq=False, repr=False)
@@ -83,10 +83,10 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         alignment: bool = True,
         strict: bool = False,
     ) -> list[Prediction]:
-        """The continuations of texts, in order; what is continued together never changes a result.
+        """The continuations of texts, in order; batching never changes a result.
 
-        A text without tokens is continued as if it were at the beginning of a line. Symbols that training did not have
-        are read as `<unk>`, with a warning; none is ever said.
+        A text without tokens is continued as the beginning of a line. Symbols that training did not have are read as
+        `<unk>`, with a warning; outputs never have it.
 
         Args:
             inputs: texts; their lines are normalised as in training.
@@ -100,14 +100,16 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             ConfigError: for options out of their range, or that contradict each other.
             DataError: for the first text with a warning, if `strict`.
         """
-        prompts, warnings = self._asked(inputs, strict)
+        prompts, warnings = self._prompts(inputs, strict)
         decoding = with_search(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
         items = torch.from_numpy(item_numbers(ids))
-        for batch in _batches(np.array([len(symbols) for symbols in prompts])):
-            continued = self._continued([ids[i] for i in batch], items[batch], decoding, alignment)
-            for i, hypotheses in zip(batch, continued, strict=True):
+        order = np.argsort([len(symbols) for symbols in prompts], kind="stable").tolist()
+        for start in range(0, len(order), MOST_PROMPTS):
+            batch = order[start : start + MOST_PROMPTS]
+            arguments = self._arguments([ids[i] for i in batch], items[batch], decoding, alignment)
+            for i, hypotheses in zip(batch, run_search(**arguments, text=partial(decode, self.text)), strict=True):
                 ranked = [self._prediction(prompts[i], hypothesis, warnings[i]) for hypothesis in hypotheses]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
@@ -122,13 +124,13 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     ) -> Iterator[Streamed]:
         """The continuation of every text, piece by piece, as soon as its tokens are certain (`regard.decoding.stream`).
 
-        Args and Raises: as in `predict`; also a ConfigError for a search whose outputs are not certain before they are
-            whole.
+        Args and Raises: as in `predict`; also a ConfigError for a search whose outputs are uncertain until they are
+            complete.
         """
         decoding = with_search(self.config.decoding, search)
         if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
             raise ConfigError(refused[1], ("decoding", refused[0]))
-        return self._streamed(*self._asked(inputs, strict), decoding, alignment)
+        return self._streamed(*self._prompts(inputs, strict), decoding, alignment)
 
     def _streamed(
         self,
@@ -144,19 +146,19 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             pieces = Pieces([partial(decode, self.text)] * len(batch))
             chosen = items[start : start + len(batch)]
             for increment in stream(**self._arguments([ids[i] for i in batch], chosen, decoding, alignment)):
-                i, whole = batch[increment.sentence], increment.hypothesis
-                prediction = None if whole is None else self._prediction(prompts[i], whole, warnings[i])
+                i, hypothesis = batch[increment.sentence], increment.hypothesis
+                prediction = None if hypothesis is None else self._prediction(prompts[i], hypothesis, warnings[i])
                 yield pieces.piece(i, increment, prediction)
 
-    def _asked(self, inputs: Sequence[str], strict: bool) -> tuple[list[list[str]], list[tuple[str, ...]]]:
+    def _prompts(self, inputs: Sequence[str], strict: bool) -> tuple[list[list[str]], list[tuple[str, ...]]]:
         """The symbols of texts, and their warnings."""
         check_texts(inputs)
         prompts = [self._symbols(text) for text in inputs]
-        warnings = [self._warnings(symbols) for symbols in prompts]
+        unknown = [self.text.vocabulary.unknown(symbols) for symbols in prompts]
+        subject = "not in the training data, read as <unk>"
+        warnings: list[tuple[str, ...]] = [(unknown_symbols(each, subject),) if each else () for each in unknown]
         if strict:
-            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
-                if reasons:
-                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
+            check_strict(inputs, warnings)
         return prompts, warnings
 
     def evaluate(self, path: Path | str) -> LikelihoodEvaluation:
@@ -185,7 +187,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
 
     @property
     def window(self) -> int:
-        """Tokens that an evaluation reads at once."""
+        """The tokens of a window of an evaluation."""
         return self.config.decoding.window or self.config.training.window
 
     def windows(self, text: RunningText, part: TextSpan) -> TextWindows:
@@ -196,7 +198,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return TextWindows(text, part, length=self.window + 1 - context, context=context)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A row for each continuation, the best first: its text with ⏎ for line ends, and its score if asked for or if
+        """A row for each continuation, the best first: its text with ⏎ for line ends, and its score if `scores` or if
         there are several."""
         outputs = (prediction, *prediction.alternatives)
         scores = scores or self.config.decoding.num_best > 1
@@ -220,15 +222,15 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         heads: bool = False,
         highest: Literal["largest"] | float = 1.0,
     ) -> Sequence[Path]:
-        """Draws what each token of the texts looked back at, and those of the beginning of what follows."""
-        drawn = [self.looked_back(prediction) for prediction in predictions]
+        """Draws the attention of the tokens of the texts, and of the first tokens of their continuations."""
+        drawn = [self.aligned(prediction) for prediction in predictions]
         return plot_alignment(drawn, path, title=title, data=data, heads=heads, highest=highest)
 
     @torch.inference_mode()
-    def looked_back(self, prediction: Prediction) -> Aligned:
-        """What a prediction attended to: a row for every token of its text but the first, and at most 16 that follow.
+    def aligned(self, prediction: Prediction) -> Aligned:
+        """The weights of a teacher-forced pass over the text and at most 16 tokens of its continuation.
 
-        Rows are the tokens that are predicted, columns those before them.
+        Rows are the predicted tokens, all but the first, and columns the tokens before them.
         """
         following = prediction.tokens[:DRAWN]
         columns = len(prediction.source_tokens) - max(len(prediction.tokens) - 1, 0)
@@ -237,7 +239,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         output = self.module(ids, alignment=True)
         alignments = {name: weights[0].cpu() for name, weights in output.alignments.items()}
         main = main_alignment(alignments, self.module)
-        assert main is not None  # only what has an alignment is drawn
+        assert main is not None  # only predictions with alignments are drawn
         return Aligned(
             main.numpy(),
             tuple(tokens[:-1]),
@@ -249,34 +251,17 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         )
 
     def description(self) -> dict[str, Any]:
-        return {
-            "text": f"{len(self.text.vocabulary):,} {self.config.data.units} symbols",
-        }
+        return {"text": f"{len(self.text.vocabulary):,} {self.config.data.units} symbols"}
 
     def _symbols(self, text: str) -> list[str]:
-        """The symbols of a prompt, as many as can have an effect; a line's end if it has none."""
-        symbols = split_text(self.text, text) or self._line_end
-        model = self.config.model
+        """The last symbols of a prompt, all that can have an effect; of an empty prompt the end of a line."""
+        symbols, end, model = split_text(self.text, text), line_end(self.text), self.config.model
+        if not symbols and end is not None:
+            symbols = self.text.vocabulary.tokens([end])
         if not isinstance(model, TransformerLanguageConfig):
             return symbols
         reach = model.reach or self.config.training.window
         return symbols[-(model.layers * (reach - 1) + 1) :]
-
-    @property
-    def _line_end(self) -> list[str]:
-        end = line_end(self.text)
-        return [] if end is None else self.text.vocabulary.tokens([end])
-
-    def _warnings(self, symbols: list[str]) -> tuple[str, ...]:
-        if not (unknown := self.text.vocabulary.unknown(symbols)):
-            return ()
-        return (unknown_symbols(unknown, "not in the training data, read as <unk>"),)
-
-    def _continued(
-        self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
-    ) -> list[list[Hypothesis]]:
-        arguments = self._arguments(prompts, items, decoding, alignment)
-        return run_search(**arguments, text=partial(decode, self.text))
 
     def _arguments(
         self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
@@ -326,14 +311,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
 
 
 def _known(log_probabilities: Tensor, state: SearchState) -> Tensor:
-    """No token is unknown."""
+    """The log-probabilities without the unknown symbol."""
     result = log_probabilities.clone()
     result[:, UNKNOWN] = float("-inf")
     return result
-
-
-def _batches(lengths: NDArray[np.int64]) -> Iterator[list[int]]:
-    """Indices of texts of similar length."""
-    order = np.argsort(lengths, kind="stable").tolist()
-    for start in range(0, len(order), MOST_PROMPTS):
-        yield order[start : start + MOST_PROMPTS]

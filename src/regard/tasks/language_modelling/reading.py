@@ -1,4 +1,4 @@
-"""The text of a configuration, its field, and what a check of it finds."""
+"""Reads and checks the text of a configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import Finding, Findings
-from regard.data.finding import Severity, by_severity
+from regard.data.finding import Severity, by_severity, too_few
 from regard.data.text import Normalisation, RunningText, TextSpan, Units
 from regard.data.text.field import PLAIN_UNITS
 from regard.data.text.running_text import line_end, suggested_share
@@ -19,10 +19,10 @@ from regard.tasks.language_modelling.config import Files, RunningTextConfig
 
 FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000
 MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05
-"""Shares from which on the data check warns: of unknown tokens, of held-out lines that are also in the training text,
-and of symbols per token of the training text."""
+"""Shares from which on the check warns: of unknown tokens, of held-out lines that are also in the training text, and of
+symbols per token of the training text."""
 LONG_LINE = 30
-"""Characters, about, from which on a line is hardly repeated by chance."""
+"""The approximate number of characters from which on lines hardly repeat by chance."""
 
 
 def paths(files: Files | None) -> list[Path]:
@@ -54,7 +54,7 @@ def chosen(config: RunningTextConfig, text: RunningText) -> dict[str, float]:
 
 
 def check(text: RunningText) -> Findings:
-    """Looks for what makes a training fail, or its metrics misleading."""
+    """Checks for problems that make a training fail or its metrics misleading."""
     return Findings(by_severity([*_sizes(text), *_unknown(text), *_symbols(text), *_repeated(text)]))
 
 
@@ -69,15 +69,10 @@ def _sizes(text: RunningText) -> Iterator[Finding]:
         described = f"{part.num_tokens:,} tokens, {part.num_characters:,} characters, {part.num_words:,} words"
         yield Finding("info", f"{name} has {described}", part.num_tokens)
     yield Finding("info", f"the vocabulary has {len(text.field.vocabulary.symbols):,} symbols", 0)
-    if text.train.num_tokens < 2:
+    train, held_out = text.train.num_tokens, text.held_out.num_tokens
+    if train < 2:
         yield Finding("error", "a text of one token has nothing to predict", 1)
-    elif text.train.num_tokens < FEW_TOKENS:
-        yield Finding(
-            "warning", counted(text.train.num_tokens, "training token|tokens is|are too few to learn much from"), 1
-        )
-    if text.held_out.num_tokens < FEW_HELD_OUT:
-        count = text.held_out.num_tokens
-        yield Finding("warning", counted(count, "held-out token|tokens is|are too few for reliable metrics"), count)
+    yield from too_few(train if train > 1 else 0, held_out, "token|tokens", least=(FEW_TOKENS, FEW_HELD_OUT))
 
 
 def _unknown(text: RunningText) -> Iterator[Finding]:
@@ -99,26 +94,20 @@ def _symbols(text: RunningText) -> Iterator[Finding]:
     count = len(counts)
     if count > MANY_SYMBOLS * text.train.num_tokens > 0 and text.field.units.inventory is None:
         once = int((counts == 1).sum())
-        yield Finding(
-            "warning",
+        advice = (
             f"the vocabulary has {count:,} symbols for {text.train.num_tokens:,} tokens, and {once:,} of them occur "
-            "once; raise data.min_count, or choose smaller units",
-            count,
+            "once; raise data.min_count, or choose smaller units"
         )
+        yield Finding("warning", advice, count)
 
 
 def _repeated(text: RunningText) -> Iterator[Finding]:
     """Held-out lines that are also lines of the training text."""
-    train = set(_lines(text, text.train))
-    lines = list(_lines(text, text.held_out))
-    repeated = sum(line in train for line in lines)
-    if repeated:
+    train, lines = set(_lines(text, text.train)), list(_lines(text, text.held_out))
+    if repeated := sum(line in train for line in lines):
         share = repeated / len(lines)
-        yield Finding(
-            "warning" if share >= MANY_REPEATED else "info",
-            counted(repeated, f"of dev's {len(lines):,} long lines ({share:.1%}) is|are also in train"),
-            repeated,
-        )
+        shown = counted(repeated, f"of dev's {len(lines):,} long lines ({share:.1%}) is|are also in train")
+        yield Finding("warning" if share >= MANY_REPEATED else "info", shown, repeated)
 
 
 def _lines(text: RunningText, part: TextSpan) -> Iterator[int]:

@@ -1,7 +1,8 @@
-"""The task of predicting what follows in running text."""
+"""The task of predicting the next token of running text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,21 +12,34 @@ import numpy as np
 from regard.data import Findings
 from regard.data.text import RunningText
 from regard.data.text.vocabulary import SPECIALS
+from regard.errors import counted
 from regard.models import AbstractLanguageModel
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.contract import AbstractTask, DataFile, Metric
-from regard.runs.plan import Plan
+from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.compilation import check_compilable
-from regard.tasks.language_modelling.build import build_model
-from regard.tasks.language_modelling.config import LanguageModellingConfig
-from regard.tasks.language_modelling.defaults import resolve
+from regard.tasks.language_modelling.build import build_model, parts_of
+from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import LanguageTrainee
 from regard.tasks.text_generation.checks import load_field
 
+REFERENCE = 100_000
+"""Tokens of the reference text."""
+BATCH_SIZE, BATCH_GROWTH, MOST_BATCH = 8, 0.5, 256
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_500, 0.37, 1_000
+VALIDATIONS = 15
+VALIDATED = 0.5
+"""The time of a token's validation relative to its training (measured: 0.47)."""
+DROPOUT, DROPOUT_DECAY, MOST_DROPOUT = 0.2, 0.1, 0.4
+"""Dropout at the reference, its decrease for ten times as many tokens, and its upper end."""
+SIZES = ((0, 128), (2_000_000, 256), (20_000_000, 512))
+"""The size of a Transformer from a number of tokens on; that of a recurrent model is twice as large."""
+
 
 class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
-    """Running text, and a model that says what follows."""
+    """Running text, and a model that predicts its next token."""
 
     summary = "running text: what follows, character by character or word by word"
     metrics = (
@@ -40,12 +54,8 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         return module
 
     def files(self, config: LanguageModellingConfig) -> Sequence[DataFile]:
-        files = []
-        for name, value in (("train", config.data.train), ("dev", config.data.dev)):
-            listed = paths(value)
-            for number, path in enumerate(listed):
-                files.append(DataFile(f"data.{name}", f"{name}.{number}" if len(listed) > 1 else name, path))
-        return files
+        data = config.data
+        return [*DataFile.numbered("train", paths(data.train)), *DataFile.numbered("dev", paths(data.dev))]
 
     def read(self, config: LanguageModellingConfig) -> RunningText:
         return read_text(config.data)
@@ -54,7 +64,7 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         return check(material)
 
     def continued(self, config: LanguageModellingConfig, material: RunningText, base: LanguageModel) -> RunningText:
-        """The text with the symbols that the model knows, too."""
+        """The text, with the symbols of the model added."""
         field, known = base.text.extended(material.field), material.field.vocabulary
         if field.units.inventory is not None or field is material.field:
             return material
@@ -64,8 +74,35 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     def resolve(
         self, config: LanguageModellingConfig, material: RunningText, report: Findings
     ) -> Plan[LanguageModellingConfig]:
-        train, held_out = material.train.num_tokens, material.held_out.num_tokens
-        return resolve(config, train, held_out=held_out, chosen=chosen(config.data, material))
+        """Chooses batches, steps, sizes and dropout by the number n of tokens of the training text.
+
+        With a text of 100,000 tokens as the reference,
+
+            batch_size = 8 · (n / 100,000)^½        steps = max(1,000, 1,500 · (n / 100,000)^0.37)
+
+        Epochs, warm-up and validations follow from the steps. Dropout falls by 0.1 for ten times as many tokens, and
+        models of large texts are wider. The exponents are those of text to text; the numbers have not been tuned.
+        """
+        num_tokens, held_out = material.train.num_tokens, material.held_out.num_tokens
+        growth = max(num_tokens, 1) / REFERENCE
+        keys = OpenKeys(config, dict(chosen(config.data, material)))
+        size = next(size for least, size in reversed(SIZES) if num_tokens >= least)
+        if isinstance(config.model, RecurrentLanguageConfig):
+            size = 2 * size // (parts := parts_of(config.model)) * parts
+        else:
+            size = size // (2 * config.model.heads) * 2 * config.model.heads
+        keys.choose("model.size", max(size, 1))
+        dropout = falling_dropout(growth, at_one=DROPOUT, decay=DROPOUT_DECAY, least=0.0, most=MOST_DROPOUT)
+        keys.choose("model.dropout", dropout)
+        rows = min(max(two_digits(BATCH_SIZE * growth**BATCH_GROWTH), 4), MOST_BATCH)
+        batch_size, training = keys.choose("training.batch_size", rows), config.training
+        windows = math.ceil(num_tokens / (training.window + 1 - training.context))
+        goal, batches = max(BASE_STEPS * growth**STEPS_GROWTH, LEAST_STEPS), math.ceil(windows / batch_size)
+        cost = VALIDATED * held_out / max(num_tokens, 1)
+        steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
+        batch = f"of up to {counted(batch_size, 'window|windows')} of {counted(training.window, 'token|tokens')}"
+        amount = counted(num_tokens, "token|tokens")
+        return Plan(keys, amount, batch, "training.batch_size", steps_per_epoch, validation_cost=cost)
 
     def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
         return LanguageModel.build(config, material.field, name=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,17 @@ from regard.training import Loss, Validation, processes
 from regard.viz import plot_alignment
 
 PROMPT_WORDS = 5
-"""Words of a held-out line that is continued at a validation."""
+"""The words of a held-out line that a validation continues."""
 SHOWN_LENGTH = 80
 """The most tokens of such a continuation."""
 MOST_TOKENS = 1 << 13
-"""Tokens that a validation reads at once."""
+"""The most tokens of a batch of a validation."""
 
 
 class LanguageTrainee(AbstractArrayTrainee):
     """A `LanguageModel` with the text that it is trained on.
 
-    Batches are windows of the text with their left context; nothing is carried from one to the next.
+    Batches are windows of the text with their left context; no state passes from one to the next.
     """
 
     model: LanguageModel
@@ -62,12 +63,12 @@ class LanguageTrainee(AbstractArrayTrainee):
 
     @torch.no_grad()
     def validate(self) -> Validation:
-        """The likelihood of the held-out text, with continuations of some of its lines and what they looked back at."""
+        """The likelihood of the held-out text, with continuations of some of its lines and their attention."""
         likelihood = self._likelihood()
         prompts = [text for text, _ in zip(self.examples, range(self.config.training.samples))]
         predictions = self._continued(prompts)
         pictures = [
-            (f"{number:02d}.png", partial(plot_alignment, self.model.looked_back(prediction)))
+            (f"{number:02d}.png", partial(plot_alignment, self.model.aligned(prediction)))
             for number, prediction in enumerate(predictions)
             if prediction.alignment is not None
         ]
@@ -82,17 +83,18 @@ class LanguageTrainee(AbstractArrayTrainee):
                 yield " ".join(words)
 
     def _continued(self, prompts: Sequence[str]) -> Sequence[Any]:
-        """Continuations by the configured search, but short and drawn by a seed."""
+        """Continuations by the configured search, with a short length and a fixed seed."""
         decoding = self.config.decoding
         seed = 1 if decoding.seed is None else decoding.seed
-        short = decoding.model_copy(update={"max_length": min(SHOWN_LENGTH, decoding.max_length), "seed": seed})
-        config = self.config.model_copy(update={"decoding": short.model_copy(update={"num_best": 1})})
+        short = {"max_length": min(SHOWN_LENGTH, decoding.max_length), "seed": seed, "num_best": 1}
+        config = self.config.model_copy(update={"decoding": decoding.model_copy(update=short)})
         return replace(self.model, config=config).predict(prompts)
 
     def _likelihood(self) -> Likelihood:
-        """That of the held-out text, each batch computed by one of the processes."""
+        """The likelihood of the held-out text, each batch computed by one of the processes."""
         batches = self.dev.in_order(max(1, MOST_TOKENS // self.model.window))
-        sums = processes.merged(processes.gathered([self._sum(batch) for batch in _local(batches)]))
+        local = islice(batches, processes.rank(), None, processes.size())
+        sums = processes.merged(processes.gathered([self._sum(batch) for batch in local]))
         return Likelihood.of(sum(nats for nats, _ in sums), sum(count for _, count in sums), self.text.held_out)
 
     def _sum(self, batch: TextBatch) -> tuple[float, int]:
@@ -100,7 +102,7 @@ class LanguageTrainee(AbstractArrayTrainee):
         return float(total), int(count)
 
     def _concern(self, likelihood: Likelihood) -> str | None:
-        """A sentence, if the model predicts no better than the frequencies of symbols; else None."""
+        """A warning if the model predicts no better than the frequencies of symbols; else None."""
         counts = frequencies(self.text) + 1.0
         part = self.text.held_out
         nats = -float(np.log(counts / counts.sum())[self.text.ids[part.start : part.stop]].mean())
@@ -120,8 +122,3 @@ class LanguageTrainee(AbstractArrayTrainee):
 def _tensors(batch: TextBatch) -> dict[str, Tensor]:
     inputs, targets, scored = map(torch.from_numpy, batch)
     return {"inputs": inputs.long(), "targets": targets.long(), "scored": scored}
-
-
-def _local(batches: Iterator[TextBatch]) -> Iterator[TextBatch]:
-    """Those of this process."""
-    return (batch for number, batch in enumerate(batches) if number % processes.size() == processes.rank())

@@ -1,4 +1,4 @@
-"""Whether an alignment of speech has formed, and what to try if it has not."""
+"""Whether an alignment of speech has formed, and advice if it has not."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.training import Milestone
 
 MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5
-"""Without labels an alignment counts as formed with at most so many reading errors per 100 units, free-running, and at
+"""Without labels an alignment has formed with at most this number of reading errors per 100 units, free-running, and at
 least this focus rate, teacher-forced."""
 COARSE, FINE = 4, 2
-"""r with which alignments form soon; and for recipes that compare nothing with the symbols."""
+"""r with which alignments form soon, in general and for location-relative recipes."""
 CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
-"""Recipes that may attend to any position at any step."""
+"""Recipes that can attend to any position at any step."""
 LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
-"""Recipes that compare nothing with the symbols: the guided loss holds them at a constant speed."""
+"""Recipes without comparison with the symbols, which the guided loss holds at a constant speed."""
 GUIDED_STEPS = 200
-"""Steps of the guided loss that these want."""
+"""Steps of the guided loss for location-relative recipes."""
 
 
 def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Milestone:
-    """What a validation shows of the alignment.
+    """Whether the alignment has formed, by the scores of a validation.
 
     With labels it has formed if its centres and its boundaries are nearer to them than those of all baselines; a delay
-    counts (`TimingErrors`). The focus rate alone does not tell: an alignment may be sharp and read the wrong units.
+    counts (`TimingErrors`). The focus rate is not enough: a sharp alignment may read the wrong units.
 
     Args:
-        step: by which it should have formed.
+        step: by which the alignment should have formed.
     """
     timing, reading, health = scores.timing, scores.reading, scores.alignment
     assert reading is not None
@@ -49,7 +49,7 @@ def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Mi
 
 
 def advice(config: TextToSpeechConfig) -> str:
-    """What to try, without what the configuration has already."""
+    """Settings to try that the configuration does not have."""
     decoder, data, training = config.model.decoder, config.data, config.training
     remedies = []
     if not data.trim_silence:
@@ -76,6 +76,5 @@ def advice(config: TextToSpeechConfig) -> str:
         remedies.append("attention that moves forward only (model.attention.recipe: forward_attention)")
     if data.units == "characters":
         remedies.append("phones in place of characters (data.units: phones)")
-    remedies.append("more or cleaner recordings whose texts say exactly what is heard (regard data check)")
-    listed = "; ".join(remedies)
-    return f"Look at the pictures, and try: {listed}."
+    remedies.append("more or cleaner recordings with exact texts (regard data check)")
+    return f"Look at the pictures, and try: {'; '.join(remedies)}."

@@ -1,4 +1,4 @@
-"""The network that a configuration describes."""
+"""Builds the network of a configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.interface import AbstractAttention
-from regard.audio import FRONT_ENDS, FrontEnd
+from regard.audio import FrontEnd
 from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2
 from regard.tasks.build import build_mechanism
@@ -18,10 +18,7 @@ from regard.tasks.text_to_speech.forms import form_of
 
 
 class SpeechNetwork(nn.Module):
-    """A Tacotron, and the r that it was last trained with.
-
-    `reduction` is r, a number in a tensor, so that it is saved with the weights.
-    """
+    """A Tacotron, and `reduction`, the r of its last training step, in a tensor that is saved with the weights."""
 
     reduction: Tensor
 
@@ -31,7 +28,7 @@ class SpeechNetwork(nn.Module):
         self.register_buffer("reduction", torch.tensor(tacotron.decoder.num_frames))
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """As the Tacotron, with the r that it was last trained with."""
+        """The Tacotron's output with the r of its last training step."""
         return self.tacotron(*args, num_frames=int(self.reduction), **options)
 
 
@@ -59,18 +56,11 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
 
 
 def _decoder(config: TacotronConfig) -> dict[str, Any]:
-    """The options of a decoder whose parts are chosen one by one."""
-    names = ("size", "prenet_sizes", "prenet_drops", "num_frames", "num_fed_frames", "query", "zoneout", "stops")
-    return {
-        "coarse_frames": config.decoder.coarse_frames,
-        **{name: getattr(config.decoder, name) for name in names},
-        **_dropout(config),
-    }
-
-
-def _dropout(config: TacotronConfig) -> dict[str, Any]:
-    """The dropout of cells; that of the architecture if there is none."""
-    return {} if config.decoder.dropout is None else {"dropout": config.decoder.dropout}
+    """The options of a decoder; without `dropout` the cells have that of the architecture."""
+    options = config.decoder.model_dump(exclude={"reductions"})
+    if config.decoder.dropout is None:
+        del options["dropout"]
+    return options
 
 
 def _tacotron1(config: TacotronConfig) -> dict[str, Any]:
@@ -100,18 +90,18 @@ def _tacotron2(config: TacotronConfig) -> dict[str, Any]:
 
 BUILD: dict[str, Callable[..., Tacotron]] = {"tacotron1": tacotron1, "tacotron2": tacotron2}
 OPTIONS: dict[str, Callable[[TacotronConfig], dict[str, Any]]] = {"tacotron1": _tacotron1, "tacotron2": _tacotron2}
-"""By architecture, what makes the options of its function from a configuration without `like`."""
+"""For each architecture, the options of its function from a configuration without `like`."""
 
 
 def _check(config: TacotronConfig) -> None:
-    """Refuses sizes that do not fit together, by the key."""
+    """Refuses sizes that contradict each other."""
     halves = [("encoder", config.encoder.size)]
     if config.architecture == "tacotron1":
         halves.append(("postnet", config.postnet.size))
     for section, size in halves:
         if size % 2:
             raise ConfigError(
-                f"{size} is that of two directions together: give an even number", ("model", section, "size")
+                f"size {size} is divided between two directions: give an even number", ("model", section, "size")
             )
     decoder = config.decoder
     if not decoder.prenet_sizes:
@@ -129,12 +119,7 @@ def _check(config: TacotronConfig) -> None:
 
 
 def has_linear(config: TacotronConfig) -> bool:
-    """Whether the postnet makes linear spectrograms, of which sound is then made."""
+    """Whether the postnet makes linear spectrograms, from which sounds are computed."""
     form = None if config.like is None else form_of(config.like, config.architecture)
     is_linear = config.architecture == "tacotron1" or (form is not None and form.linear_postnet)
     return config.postnet.layers > 0 and is_linear
-
-
-def front_end_of(name: str) -> FrontEnd:
-    """The front end of a configuration."""
-    return FRONT_ENDS[name]

@@ -1,4 +1,4 @@
-"""Texts that were read aloud, and speech beside recordings: alignment, reading, distortion, pitch and durations."""
+"""Synthetic speech, and its comparison with recordings: alignment, reading, distortion, pitch and durations."""
 
 from __future__ import annotations
 
@@ -39,37 +39,36 @@ from regard.metrics.speech import (
 )
 from regard.shapes import Float
 from regard.tasks.encoded import pad
-from regard.tasks.text_to_speech.reading import RecordedSentence, changes, linear_spectrogram, read_sentences
+from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences, sound_findings
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Speech:
-    """A text that was read aloud, in N = T / r steps.
+    """The speech of a text, in N = T / r steps.
 
     Args:
-        text: what was read.
         tokens: S units, the end symbol last.
-        mel: (T, M), the spectrogram, as the front end has it (not standardised).
+        mel: (T, M), the spectrogram of the front end, not standardised.
         linear: (T, ·), a spectrogram without mel filters, of models that make one; else None.
-        alignment: (N, S), the mean of heads; None if it was not asked for.
+        alignment: (N, S), the mean of heads; None without alignments.
         stop: (N, r) probabilities of stopping, or (N, 1); None of a model that ends with silence.
-        samples: (samples,) in [-1, 1]; None if no sound was asked for.
+        samples: (samples,) in [-1, 1]; None without sound.
         sample_rate, hop_length: of the front end.
         num_frames: r.
-        stop_reason: `stop` if the model ended the sentence, `length` if it became too long; empty if nothing was said.
+        stop_reason: `stop` if the model ended the sentence, `length` if it became too long; empty without speech.
         warnings: why the text could not be handled as it is, or was cut; empty for most.
     """
 
-    text: str
-    tokens: tuple[str, ...]
+    text: str = ""
+    tokens: tuple[str, ...] = ()
     mel: Float[Tensor, "T M"]
-    linear: Float[Tensor, "T bins"] | None
-    alignment: Float[Tensor, "N S"] | None
-    stop: Float[Tensor, "N r"] | None
-    samples: Float[Tensor, " samples"] | None
+    linear: Float[Tensor, "T bins"] | None = None
+    alignment: Float[Tensor, "N S"] | None = None
+    stop: Float[Tensor, "N r"] | None = None
+    samples: Float[Tensor, " samples"] | None = None
     sample_rate: int
     hop_length: int
     num_frames: int
@@ -78,14 +77,14 @@ class Speech:
 
     @property
     def seconds(self) -> float:
-        """How long the spectrogram is."""
+        """The duration of the spectrogram."""
         return len(self.mel) * self.hop_length / self.sample_rate
 
 
 PAUSES = ("pau", "sil", "sp", "SIL")
-"""What phones of silence are called."""
+"""The names of phones of silence."""
 Synthesis = Callable[[Sequence[Tensor], Sequence[Tensor | None]], list[Tensor]]
-"""From spectrograms (T, M), and the linear ones (T, ·) or None that go with them, to their sounds."""
+"""From spectrograms (T, M) and their linear spectrograms (T, ·) or None to sounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,14 @@ class SpokenAndRecorded:
 
 @dataclass(frozen=True, slots=True)
 class SpeechEvaluation:
-    """The speech of a table of sentences beside their recordings.
+    """The speech of a table of sentences, compared with their recordings.
 
     Args:
         scores: of all sentences.
         sentences: each with its speech.
-        joined: the reading errors of long sentences, each several neighbours; None if there are too few sentences.
-        num_joined: of how many sentences a long one is made.
-        notes: what was changed in sounds.
+        joined: the reading errors of long sentences, each of several neighbours; None if there are too few sentences.
+        num_joined: the number of sentences in a long one.
+        notes: changes to the sounds.
         warnings: units that the model does not know.
     """
 
@@ -131,12 +130,8 @@ class SpeechEvaluation:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """All figures by name, those of baselines with theirs, and the number of sentences."""
-        figures = {**self.scores.figures()}
-        for name, errors in self.scores.baselines.items():
-            figures[f"{name.replace(' ', '_')}_centre_ms"] = errors.centre_ms
-            figures[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
-            figures[f"{name.replace(' ', '_')}_near_share"] = errors.near_share
+        """All figures by name, with those of baselines, and the number of sentences."""
+        figures = {**self.scores.figures(), **_baseline_figures(self.scores, "centre_ms", "boundary_ms", "near_share")}
         if self.joined is not None:
             figures["joined_reading_errors"] = self.joined.per_hundred()
             figures["joined_clean_share"] = self.joined.clean_share
@@ -154,7 +149,7 @@ class SpeechEvaluation:
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What was changed in sounds."""
+        """The changes to the sounds."""
         return {"notes": list(self.notes)} if self.notes else {}
 
     def __str__(self) -> str:
@@ -162,6 +157,15 @@ class SpeechEvaluation:
         if self.joined is not None:
             lines.append(f"{self.num_joined} sentences joined: {self.joined}")
         return "\n".join([*lines, *self.notes])
+
+
+def _baseline_figures(scores: SpeechScores, *names: str) -> dict[str, float]:
+    """Figures of the timing errors of baselines, by the names of both."""
+    return {
+        f"{baseline.replace(' ', '_')}_{name}": getattr(errors, name)
+        for baseline, errors in scores.baselines.items()
+        for name in names
+    }
 
 
 def evaluate(
@@ -173,20 +177,18 @@ def evaluate(
     table: Path | None,
 ) -> SpeechEvaluation:
     """As `SpeechModel.evaluate`."""
+    if joined < 0:
+        raise ConfigError(f"joined={joined}: give the number of sentences of a long one, or 0 for none.")
     data = model.config.data.model_copy(update={"cache": None})
-    notes: list[str] = []
     folders = [table.resolve().parent for table in (data.train, data.dev) if table is not None]
     if path.resolve().parent not in folders:
         data = data.model_copy(update={"phones": None, "letters": None})
-    changed: list[str] = []
-    sentences = read_sentences(data, read_ljspeech(path), path, changed)
-    if changed:
-        notes += map(str, changes(changed))
+    messages: list[str] = []
+    sentences = read_sentences(data, read_ljspeech(path), path, messages)
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
-    if joined < 0:
-        raise ConfigError(f"joined={joined}: give a number of sentences that make a long one, or 0 for none.")
-    spoken = speak(model, [item.text for item in sentences])
+    notes = list(map(str, sound_findings(messages)))
+    spoken = read_aloud(model, [item.text for item in sentences])
     measured = measure(model, sentences, spoken, synthesise)
     scores = SpeechScores(measured, baselines(model.front_end, sentences, model.durations))
     long = None
@@ -210,14 +212,14 @@ def evaluate(
 
 
 def validation_scores(model: SpeechModel, sentences: Sequence[RecordedSentence]) -> tuple[SpeechScores, list[Speech]]:
-    """What validations measure, and the speech that it is of; no sound is made."""
-    spoken = speak(model, [item.text for item in sentences])
+    """The scores of a validation, which makes no sounds, and the speech."""
+    spoken = read_aloud(model, [item.text for item in sentences])
     measured = measure(model, sentences, spoken, None)
     return SpeechScores(measured, baselines(model.front_end, sentences, model.durations)), spoken
 
 
 def validation_metrics(scores: SpeechScores) -> dict[str, float]:
-    """The figures of a validation by name; those of alignments only if there are labels."""
+    """The figures of a validation by name, with labels those of timing."""
     reading, timing, health = scores.reading, scores.timing, scores.alignment
     assert reading is not None
     metrics = {
@@ -231,20 +233,18 @@ def validation_metrics(scores: SpeechScores) -> dict[str, float]:
             metrics["pauses_kept"] = scores.clarity.pauses_kept
     if timing is not None:
         metrics |= {"centre_ms": timing.centre_ms, "boundary_ms": timing.boundary_ms, "lag_ms": timing.lag_ms}
-        for name, errors in scores.baselines.items():
-            metrics[f"{name.replace(' ', '_')}_centre_ms"] = errors.centre_ms
-            metrics[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
+        metrics |= _baseline_figures(scores, "centre_ms", "boundary_ms")
     if health is not None:
         metrics["focus_rate"] = float(health.focus_rate)
     return metrics
 
 
-def speak(model: SpeechModel, texts: Sequence[str]) -> list[Speech]:
-    """Texts read aloud, with alignments, without sound; those of like length together."""
+def read_aloud(model: SpeechModel, texts: Sequence[str]) -> list[Speech]:
+    """The speech of texts with alignments, without sound, in batches of similar length."""
     ids = [model.field.encode(text).ids for text in texts]
     results: dict[int, Speech] = {}
     for part in _parts(model, [len(item) for item in ids]):
-        results |= zip(part, model.say([ids[i] for i in part], alignment=True), strict=True)
+        results |= zip(part, model.speak([ids[i] for i in part], alignment=True), strict=True)
     return [results[i] for i in range(len(ids))]
 
 
@@ -274,10 +274,10 @@ def measure(
     spoken: Sequence[Speech],
     synthesise: Synthesis | None,
 ) -> list[SpokenSentence]:
-    """What can be measured of each sentence.
+    """The measurements of each sentence.
 
     Args:
-        synthesise: makes sounds, for the distortion of the way to sound and for pitch; None: both are left out.
+        synthesise: makes sounds, for the distortion of resynthesis and for pitch; None: both are left out.
     """
     front_end = model.front_end
     steps = step_times(front_end, int(model.module.reduction))
@@ -290,14 +290,14 @@ def measure(
     ]
     if synthesise is not None:
         recorded = [item.mel for item in sentences]
-        # of what the model's own sounds are made
+        # from spectrograms of the kind from which the model's own sounds are made
         linear = [
             None if speech.linear is None else linear_spectrogram(model.config.data, item.utterance)
             for item, speech in zip(sentences, spoken, strict=True)
         ]
         sounds = synthesise(recorded, linear)
-        again = [front_end.mel(sound) for sound in sounds]
-        resynthesis = [float(each.decibels) for each in _distortions(model, again, recorded)]
+        mels = [front_end.mel(sound) for sound in sounds]
+        resynthesis = [float(each.decibels) for each in _distortions(model, mels, recorded)]
         synthetic = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
         pitches = [
             _pitch_errors(front_end, ours, theirs, distortion.path)
@@ -310,7 +310,7 @@ def measure(
         assert speech.alignment is not None
         units = model.units_of(item.text)
         timing = durations = None
-        is_read = heard(units, phones=model.config.data.units == "phones")
+        is_read = units_to_read(units, phones=model.config.data.units == "phones")
         seconds = len(item.mel) * front_end.hop_length / front_end.sample_rate
         if item.labels is not None:
             labels = item.labels.for_units(units)
@@ -352,15 +352,15 @@ def step_times(front_end: FrontEnd, reduction: int) -> StepTimes:
     return StepTimes(front_end.sample_rate, front_end.hop_length, reduction, float(front_end.frame_time(0)))
 
 
-def heard(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
-    """(S,) which units of a text without labels have to be read: no blanks, punctuation, pauses or end symbol.
+def units_to_read(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
+    """(S,) True at units of a text without labels that have to be read: no blanks, punctuation, pauses, end symbol.
 
     Args:
         phones: whether units are phones, some of which are written as marks: `@` and `{` are vowels of X-SAMPA.
 
-    >>> heard(["a", ",", " ", "pau", "</s>"]).tolist()
+    >>> units_to_read(["a", ",", " ", "pau", "</s>"]).tolist()
     [True, False, False, False, False]
-    >>> heard(["@", "pau", "</s>"], phones=True).tolist()
+    >>> units_to_read(["@", "pau", "</s>"], phones=True).tolist()
     [True, False, False]
     """
     silent = {*PAUSES, "</s>"}
@@ -372,27 +372,22 @@ def heard(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
 def baselines(
     front_end: FrontEnd, sentences: Sequence[RecordedSentence], durations: MeanDurations | None
 ) -> dict[str, TimingErrors]:
-    """The timing errors without any attention: equally long units, and mean durations of the training sentences."""
-    labelled = [(item, item.labels) for item in sentences if item.labels is not None]
+    """The timing errors of units of equal length, and of the mean durations of the training sentences."""
+    frame = front_end.hop_length / front_end.sample_rate
+    labelled = [(item.labels, len(item.mel) * frame) for item in sentences if item.labels is not None]
     if not labelled:
         return {}
-    seconds = [len(item.mel) * front_end.hop_length / front_end.sample_rate for item, _ in labelled]
-    result = {
-        "diagonal": timing_errors(
-            timing_differences(diagonal_times(len(labels), long), labels)
-            for (_, labels), long in zip(labelled, seconds, strict=True)
-        )
-    }
+    times = {"diagonal": [diagonal_times(len(labels), seconds) for labels, seconds in labelled]}
     if durations is not None:
-        result["mean durations"] = timing_errors(
-            timing_differences(durations.times(labels.units, long), labels)
-            for (_, labels), long in zip(labelled, seconds, strict=True)
-        )
-    return result
+        times["mean durations"] = [durations.times(labels.units, seconds) for labels, seconds in labelled]
+    return {
+        name: timing_errors(timing_differences(own, labels) for own, (labels, _) in zip(each, labelled, strict=True))
+        for name, each in times.items()
+    }
 
 
 def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> ReadingErrors:
-    """The reading errors of every `count` neighbours as one sentence."""
+    """The reading errors of long sentences, each of `count` neighbours."""
     symbols, phones = frozenset(model.field.vocabulary.symbols), model.config.data.units == "phones"
     if phones:
         sentences = [text.split() for text in texts]
@@ -407,15 +402,15 @@ def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> Reading
         comma, end = (mark if mark in symbols else "" for mark in ",.")
         long = join_texts(texts, count, separator=f"{comma} ", end=end)
     results = []
-    for text, speech in zip(long, speak(model, long), strict=True):
+    for text, speech in zip(long, read_aloud(model, long), strict=True):
         assert speech.alignment is not None
-        is_read = heard(model.units_of(text), phones=phones)
+        is_read = units_to_read(model.units_of(text), phones=phones)
         results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
     return ReadingErrors.joined(results)
 
 
 def _parts(model: SpeechModel, lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of items, those of like length together, as many as are read at once."""
+    """Indices of items in batches of similar length."""
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     size = model.config.decoding.batch_sentences
     yield from (order[start : start + size] for start in range(0, len(order), size))
@@ -440,7 +435,7 @@ def _distortions(model: SpeechModel, mels: Sequence[Tensor], references: Sequenc
 
 
 def log_magnitudes(front_end: FrontEnd, mel: Tensor) -> Tensor:
-    """The natural logarithms of the mel magnitudes of a spectrogram (T, M), whatever its compression and power are."""
+    """The natural logarithms of the mel magnitudes of a spectrogram (T, M), of any compression and power."""
     return front_end.compression.inverse(mel.double()).log() / front_end.power
 
 

@@ -1,4 +1,4 @@
-"""What other programs' Tacotrons are (`model.like`): their published sizes, and what their forms fix."""
+"""The Tacotrons of other programs (`model.like`): their published sizes, and the keys that their forms fix."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from regard.interop.variants import FORMS
 
 @dataclass(frozen=True)
 class TacotronForm:
-    """A Tacotron as another program has it.
+    """The form of a Tacotron of another program.
 
     Args:
-        published: the value of every key of `model`, by its dotted name, as published.
+        published: the published value of every key of `model`, by its dotted name.
         fixed: the keys that have no other value in this form; all others may be set.
         options: makes the options of the function that builds the network from the section `model`.
-        equal: pairs of keys that are the same number in this form: of a pair in which one is set, the other follows.
+        equal: pairs of keys with the same number in this form; if one is set, the other follows.
         uniform: whether all layers of the prenet have the same size.
         linear_postnet: whether a Tacotron 2 has a postnet of linear spectrograms, as Tacotron 1.
     """
@@ -41,22 +41,20 @@ def form_of(like: str, architecture: object = None) -> TacotronForm:
 
 
 def completed(values: dict[str, Any], like: str) -> dict[str, Any]:
-    """The keys of `model` as they were given, and what the form of an implementation has for all others.
+    """The keys of `model` that are set, completed by the published values of an implementation.
 
-    Sections may be mappings or sections; of a section, what was set counts. Attention that is given with a recipe is
-    taken as it is.
+    Sections may be mappings or sections, of which only set keys count. Attention with a recipe is not completed.
     """
     form = form_of(like, values.get("architecture"))
-    given = {name: _as_given(value) for name, value in values.items()}
+    result: dict[str, Any] = {name: _set_values(value) for name, value in values.items()}
     published = dict(form.published)
     for follower, leader in form.equal:
         for one, other in ((follower, leader), (leader, follower)):
-            if _value(given, one) is None and (value := _value(given, other)) is not None:
+            if _value(result, one) is None and (value := _value(result, other)) is not None:
                 published[one] = value
-    attention = given.get("attention")
+    attention = result.get("attention")
     if isinstance(attention, dict) and "recipe" in attention:
         published = {key: value for key, value in published.items() if not key.startswith("attention.")}
-    result: dict[str, Any] = dict(given)
     for key, value in published.items():
         *sections, name = key.split(".")
         if not sections:
@@ -67,7 +65,7 @@ def completed(values: dict[str, Any], like: str) -> dict[str, Any]:
 
 
 def check_form(model: Any) -> None:
-    """Refuses a key of a `model` that its form does not have as it is set."""
+    """Refuses a key of a `model` with another value than its form fixes."""
     form, like = form_of(model.like, model.architecture), model.like
     expected = {key: form.published[key] for key in form.fixed}
     for follower, leader in form.equal:
@@ -76,9 +74,9 @@ def check_form(model: Any) -> None:
         actual = _value(model, key)
         if actual != value and (actual or None, value or None) != (None, None):
             equal = next((leader for follower, leader in form.equal if follower == key), None)
-            why = f"the same as {equal}" if equal else "fixed"
+            reason = f"the same as {equal}" if equal else "fixed"
             raise ConfigError(
-                f"like: {like} has {_shown(value)} here, {why}; got {_shown(actual)}. Leave {key} out, or leave "
+                f"like: {like} has {_shown(value)} here, {reason}; got {_shown(actual)}. Leave {key} out, or leave "
                 "`like` out for a network whose parts can be chosen",
                 _path(key),
             )
@@ -92,10 +90,10 @@ def check_form(model: Any) -> None:
         raise ConfigError(f"like: {like} has a postnet; got 0 layers", _path("postnet.layers"))
 
 
-def _as_given(value: Any) -> Any:
-    """What was set in a section; other values as they are."""
+def _set_values(value: Any) -> Any:
+    """The keys of a section that are set; other values unchanged."""
     if isinstance(value, Section):
-        return {name: _as_given(getattr(value, name)) for name in value.model_fields_set}
+        return {name: _set_values(getattr(value, name)) for name in value.model_fields_set}
     if hasattr(value, "model_extra") and hasattr(value, "recipe"):
         return value.model_dump(exclude_unset=True) | {"recipe": value.recipe}
     return value

@@ -1,4 +1,4 @@
-"""A voice: a trained model with everything that reading aloud needs."""
+"""Speech: a trained model with everything that synthesis needs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.audio import Standardisation, griffin_lim, write_wave
+from regard.audio import FRONT_ENDS, Standardisation, griffin_lim, write_wave
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
-from regard.data.text import EOS, Field, Vocabulary
+from regard.data.text import EOS, Encoding, Field, Vocabulary
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
-from regard.runs.contract import AbstractModel, check_texts
+from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
-from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation, Synthesis, evaluate
 from regard.tasks.text_to_speech.reading import data_item
@@ -47,7 +47,7 @@ SEED_BITS = 31
 
 @dataclass(eq=False, repr=False)
 class SpeechModel(AbstractModel[TextToSpeechConfig]):
-    """A voice: units, scale, network and configuration.
+    """A model of speech: units, scale, network and configuration.
 
     Args:
         field: turns texts into units.
@@ -70,7 +70,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.front_end = front_end_of(self.config.data.front_end)
+        self.front_end = FRONT_ENDS[self.config.data.front_end]
 
     @classmethod
     def build(
@@ -84,7 +84,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         name: str = "model",
     ) -> SpeechModel:
         """An untrained model; its weights are drawn from torch's global generator."""
-        front_end = front_end_of(config.data.front_end)
+        front_end = FRONT_ENDS[config.data.front_end]
         module = build_network(config.model, num_symbols=len(field.vocabulary), front_end=front_end)
         return cls(config, module, field, scale, linear_scale=linear_scale, durations=durations, name=name)
 
@@ -95,7 +95,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         Raises:
             DataError: for a damaged file.
         """
-        scales = {each: Standardisation(*numbers) for each, numbers in _numbers(folder / SCALE).items()}
+        scales = _scales(folder / SCALE)
         if "mel" not in scales:
             raise DataError(f"{folder / SCALE}: there is no scale of mel spectrograms.\n  {DAMAGED}")
         durations = _durations(folder / DURATIONS) if (folder / DURATIONS).exists() else None
@@ -117,8 +117,8 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return {"units": ("tacotron.encoder.embedding.", self.field.vocabulary)}
 
     def unlike(self, other: Any) -> Sequence[str]:
-        mine, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
-        return [f"data.front_end is {mine} here and {theirs} there"] if theirs not in (None, mine) else []
+        ours, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
+        return [f"data.front_end is {ours} here and {theirs} there"] if theirs not in (None, ours) else []
 
     def description(self) -> dict[str, Any]:
         front_end = self.front_end
@@ -156,53 +156,54 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         sound: bool = True,
         vocoder: Path | str | None = None,
     ) -> list[Speech]:
-        """Reads texts aloud, in order; batching never changes a result, except by rounding.
+        """The speech of texts, in order; batching changes results by rounding only.
 
         Args:
             inputs: texts, or phones with blanks between them for a model of phones.
             alignment: whether predictions have their alignments.
-            strict: raises an error for a text that cannot be handled, in place of a warning.
-            sound: whether sounds are made of the spectrograms, by Griffin-Lim if there is no vocoder.
+            strict: raises an error for a text with a warning.
+            sound: whether sounds are made from the spectrograms, by Griffin-Lim if there is no vocoder.
             vocoder: a folder of `regard data vocoder`, for models whose spectrograms have its form.
 
         Raises:
-            DataError: for a text that cannot be handled if `strict`.
+            DataError: for the first text with a warning, if `strict`.
             UnsupportedError: for a vocoder of other spectrograms.
         """
         check_texts(inputs)
         encoded = [self.field.encode(text) for text in inputs]
-        refusals = [
-            "" if len(item.ids) else item.refusal or "there are no units to read aloud: the text is empty"
-            for item in encoded
-        ]
-        for number, (text, item, refusal) in enumerate(zip(inputs, encoded, refusals, strict=True), start=1):
-            if strict and (refusal or item.unknown):
-                raise DataError(
-                    f"input {number} ({text!r:.60}): {refusal or _unknown(item.unknown, self.config.data.units)}"
-                )
+        problems = [self._warnings(item) for item in encoded]
+        if strict:
+            check_strict(inputs, problems)
         size, synthesise = self.config.decoding.batch_sentences, self.synthesis(vocoder) if sound else None
-        results = [self._nothing(text, refusal) for text, refusal in zip(inputs, refusals, strict=True)]
-        read = [i for i, refusal in enumerate(refusals) if not refusal]
-        for start in range(0, len(read), size):
-            part = read[start : start + size]
-            spoken = self.say([encoded[i].ids for i in part], alignment=alignment)
+        results = [self._unreadable(text, warnings) for text, warnings in zip(inputs, problems, strict=True)]
+        readable = [i for i, item in enumerate(encoded) if len(item.ids)]
+        for start in range(0, len(readable), size):
+            part = readable[start : start + size]
+            spoken = self.speak([encoded[i].ids for i in part], alignment=alignment)
             sounds: Sequence[Tensor | None] = [None] * len(part)
             if synthesise is not None:
                 sounds = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
             for i, speech, samples in zip(part, spoken, sounds, strict=True):
-                warnings = [_unknown(encoded[i].unknown, self.config.data.units)] if encoded[i].unknown else []
+                warnings = problems[i]
                 if speech.stop_reason == "length":
-                    warnings.append(f"the model did not stop; it was cut after {speech.seconds:.1f} seconds")
+                    warnings += (f"the model did not stop; it was cut after {speech.seconds:.1f} seconds",)
                 tokens = (*encoded[i].tokens, *self.end_units)
                 results[i] = dataclasses.replace(
-                    speech, text=inputs[i], tokens=tokens, samples=samples, warnings=tuple(warnings)
+                    speech, text=inputs[i], tokens=tokens, samples=samples, warnings=warnings
                 )
         return results
 
+    def _warnings(self, encoding: Encoding) -> tuple[str, ...]:
+        """Why a text cannot be handled as it is."""
+        if not len(encoding.ids):
+            return (encoding.refusal or "there are no units to read aloud: the text is empty",)
+        hint = " (the model reads phones with blanks between them)" if self.config.data.units == "phones" else ""
+        subject = f"units that the training did not have{hint}"
+        return (unknown_symbols(encoding.unknown, subject),) if encoding.unknown else ()
+
     @torch.no_grad()
-    def say(self, sequences: Sequence[NDArray[np.int64]], *, alignment: bool = False) -> list[Speech]:
-        """Reads sequences of ids aloud, all at once, without sound; the end symbol is added to each if the model has
-        learned with it."""
+    def speak(self, sequences: Sequence[NDArray[np.int64]], *, alignment: bool = False) -> list[Speech]:
+        """The speech of sequences of ids in one batch, without sound; end symbols, if the model has them, are added."""
         tacotron, reduction = self.module.tacotron, int(self.module.reduction)
         decoding, device = self.config.decoding, self.device
         ids, mask = (tensor.to(device) for tensor in pad(sequences, end=self.end))
@@ -235,48 +236,35 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 weights = weights[:, : len(item) + len(self.end_units)].clone()
             count = int(lengths[row])
             results.append(
-                Speech(
-                    text="",
-                    tokens=(),
+                self._speech(
                     mel=mels[row, :count].clone(),
                     linear=None if linear is None else linear[row, :count].clone(),
                     alignment=weights,
                     stop=None if logit is None else logit.sigmoid().clone(),
-                    samples=None,
-                    sample_rate=self.front_end.sample_rate,
-                    hop_length=self.front_end.hop_length,
-                    num_frames=reduction,
                     stop_reason=run.stop_reason,
                 )
             )
         return results
 
     def _end(self, reduction: int) -> Stop:
-        """What ends a sentence: its logits, or a step of silence if the network has none."""
+        """The criterion of the end of a sentence: its logits, or a step of silence if the network has none."""
         decoding = self.config.decoding
         if self.config.model.decoder.stops:
             return stop_at_logit(decoding.stop_threshold)
         silence = self.scale(self.front_end.silence).float().to(self.device)
         return stop_at_silence((silence + decoding.silence_threshold).repeat(reduction))
 
-    def _nothing(self, text: str, refusal: str) -> Speech:
-        """What is said for a text that cannot be read."""
-        reduction, front_end = int(self.module.reduction), self.front_end
-        empty = torch.zeros(0)
+    def _speech(self, **fields: Any) -> Speech:
+        front_end, reduction = self.front_end, int(self.module.reduction)
         return Speech(
-            text=text,
-            tokens=(),
-            mel=empty.new_zeros(0, front_end.num_mels),
-            linear=None,
-            alignment=None,
-            stop=empty.new_zeros(0, reduction) if self.config.model.decoder.stops else None,
-            samples=None,
-            sample_rate=front_end.sample_rate,
-            hop_length=front_end.hop_length,
-            num_frames=reduction,
-            stop_reason="",
-            warnings=(refusal,),
+            sample_rate=front_end.sample_rate, hop_length=front_end.hop_length, num_frames=reduction, **fields
         )
+
+    def _unreadable(self, text: str, warnings: tuple[str, ...]) -> Speech:
+        """The speech of a text that cannot be read."""
+        mel = torch.zeros(0, self.front_end.num_mels)
+        stop = torch.zeros(0, int(self.module.reduction)) if self.config.model.decoder.stops else None
+        return self._speech(text=text, mel=mel, stop=stop, stop_reason="", warnings=warnings)
 
     def evaluate(
         self,
@@ -291,9 +279,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
         Args:
             path: a table like that of the training.
-            sound: whether sounds are made, for the distortion of the way to sound and for pitch.
-            joined: how many neighbours are joined to a long sentence, on which attention has to prove itself; 0: none.
-            table: a file for a table with a row for each sentence.
+            sound: whether sounds are made, for the distortion of resynthesis and for pitch.
+            joined: the number of neighbours in a long sentence, which tests the attention; 0: no long sentences.
+            table: the file of a table with a row for each sentence.
             vocoder: as in `predict`.
 
         Raises:
@@ -308,7 +296,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return map(data_item, read_ljspeech(Path(path)))
 
     def synthesis(self, vocoder: Path | str | None = None) -> Synthesis:
-        """What makes sounds of spectrograms: a vocoder, or Griffin-Lim, of linear spectrograms where there are some.
+        """The function from spectrograms to sounds: a vocoder, or Griffin-Lim, of linear spectrograms where present.
 
         Raises:
             UnsupportedError: for a vocoder of other spectrograms.
@@ -334,7 +322,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return synthesise
 
     def _griffin_lim(self, mels: Sequence[Tensor], linear: Sequence[Tensor | None]) -> list[Tensor]:
-        """Sounds by Griffin-Lim, as many at once as are read at once."""
+        """Sounds by Griffin-Lim, in batches of sentences."""
         decoding, front_end, results = self.config.decoding, self.front_end, []
         for start in range(0, len(mels), decoding.batch_sentences):
             part = slice(start, start + decoding.batch_sentences)
@@ -352,13 +340,13 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             )
             counts = front_end.num_samples(lengths).tolist()
             results += [
-                sound[:count].clone() if count else sound.new_zeros(front_end.hop_length)  # of one frame there is none
+                sound[:count].clone() if count else sound.new_zeros(front_end.hop_length)  # one frame has no sound
                 for sound, count in zip(sounds, counts, strict=True)
             ]
         return results
 
     def input_table(self, name: str, head: Sequence[str], *, is_table: bool = False) -> InputTable | None:
-        """Tables `id|text|normalised`, of which the last column is read, as in training."""
+        """Tables `id|text|normalised`, whose last column is read, as in training."""
         lines = [line.split(BAR) for line in head if line.strip()]
         if not lines or (not is_table and not all(len(columns) in (2, 3) and is_id(columns[0]) for columns in lines)):
             return None
@@ -374,7 +362,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return InputTable("a table id|text|normalised; the last column is read aloud", rows)
 
     def rows(self, prediction: Speech, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """One row: seconds, why it ended, and with scores the mean of the largest weights."""
+        """One row: seconds, the reason of the end, and with `scores` the mean of the largest weights."""
         row = [f"{prediction.seconds:.2f}", prediction.stop_reason]
         if scores:
             row.append("" if prediction.alignment is None else f"{float(prediction.alignment.amax(1).mean()):.4f}")
@@ -402,7 +390,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     def write(self, prediction: Speech, stem: Path) -> Sequence[Path]:
         """Writes a sound (.wav), its spectrogram (.mel.npy, (M, T)) and its alignment (.alignment.npy, (N, S)).
 
-        The spectrogram has the form that vocoders take: channels first.
+        The spectrogram has the form of the inputs of vocoders: channels first.
         """
         written = []
         if prediction.samples is not None:
@@ -432,7 +420,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
 
 def as_picture(prediction: Speech) -> AlignedSpeech:
-    """What pictures show of a text that was read aloud."""
+    """Speech in the form in which it is drawn."""
     ended = [] if prediction.stop_reason == "stop" else ["did not stop"]
     return AlignedSpeech(
         prediction.mel,
@@ -448,8 +436,8 @@ def as_picture(prediction: Speech) -> AlignedSpeech:
     )
 
 
-def _numbers(path: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """The means and deviations of a file of scales."""
+def _scales(path: Path) -> dict[str, Standardisation]:
+    """The means and deviations of a file of scales, by the kind of spectrogram."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         result = {}
@@ -461,7 +449,7 @@ def _numbers(path: Path) -> dict[str, tuple[Tensor, Tensor]]:
                 wrong = ~tensor.float().isfinite() | (positive & (tensor <= 0))
                 if wrong.any():
                     raise ValueError(f"`{key}` of {name} has {float(tensor[wrong][0])}")
-            result[name] = (mean, deviation)
+            result[name] = Standardisation(mean, deviation)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not the scale of spectrograms ({error!s:.99}).\n  {DAMAGED}") from None
     return result
@@ -486,10 +474,5 @@ def _store(values: NDArray[Any], path: Path) -> None:
 
 
 def _number(ids: NDArray[np.int64]) -> int:
-    """A number below 2^31 that follows from a sequence, by which the prenet draws for it."""
+    """A number below 2^31 that follows from a sequence, which seeds the draws of its prenet."""
     return int.from_bytes(hashlib.sha256(ids.astype("<i8").tobytes()).digest()[:4], "little") >> (32 - SEED_BITS)
-
-
-def _unknown(units: Sequence[str], kind: str) -> str:
-    hint = " (the model reads phones with blanks between them)" if kind == "phones" else ""
-    return unknown_symbols(units, f"units that the training did not have{hint}")

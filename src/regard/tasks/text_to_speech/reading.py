@@ -1,4 +1,4 @@
-"""The recorded sentences of a configuration, their spectrograms, and what is learned from them."""
+"""Reads and checks the recorded sentences of a configuration, and learns units, scales and durations from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.audio import FrontEnd, Standardisation, read_wave, sounding
+from regard.audio import FRONT_ENDS, FrontEnd, Standardisation, read_wave, sounding
 from regard.data import Finding, Findings
 from regard.data.defects import is_collecting, item_or_defect
 from regard.data.finding import Severity, by_severity
@@ -26,35 +26,35 @@ from regard.errors import ConfigError, DataError, RegardError, counted
 from regard.files import read_array
 from regard.metrics.speech import MeanDurations
 from regard.runs.trained_items import DataItem, content
-from regard.tasks.text_to_speech.build import front_end_of, has_linear
+from regard.tasks.text_to_speech.build import has_linear
 from regard.tasks.text_to_speech.config import SpeechDataConfig, TextToSpeechConfig
 
 CACHE_VERSION = 2
-"""Is part of the names of kept spectrograms; another one when what they have changes."""
+"""A part of the names of cached spectrograms, which changes with their content."""
 UNITS = {"characters": "character", "phones": "whitespace"}
-"""How texts are split; phones stand between blanks."""
+"""The units of texts; phones are separated by blanks."""
 VARYING = re.compile(r"\d+\.\d+")
-"""Numbers in which messages of one kind differ; sample rates and channels make different kinds."""
+"""The numbers in which messages of one kind differ; sample rates and channels make different kinds."""
 DOUBTFUL = "doubtful"
-"""Stands in what is said of a sound that is read as it is."""
+"""A word of the messages about sounds that are read unchanged."""
 LARGEST_OFFSET = 0.05
 """The share of the peak from which on a constant offset is doubtful."""
 CLIPPED_PEAK, CLIPPED_RUN, CLIPPED_SHARE = 0.5, 4, 1e-4
-"""Peaks are cut off if they are high and, at more than a share of all places, so many samples in a row have them."""
+"""Peaks are clipped if they are at least this high and more than a share of all samples begin a run at the peak."""
 SCALED = 200
-"""From so many sentences at most follows the scale of linear spectrograms, which are not kept."""
+"""The most sentences from which the scale of linear spectrograms is computed; these are not cached."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RecordedSentence:
-    """A sentence that a model is trained on or compared with.
+    """A sentence of a training or an evaluation.
 
     Args:
         utterance: its id, text, sound and place.
-        text: as the model reads it: the text, or its phones with blanks between them.
+        text: the input of the model: the text, or its phones with blanks between them.
         mel: (T, M), not standardised.
         offset: seconds that were cut at its beginning.
-        labels: when its units are spoken, from the beginning of the spectrogram; None if nothing says so.
+        labels: the times of its units, from the beginning of the spectrogram, if they are known.
     """
 
     utterance: Utterance
@@ -66,7 +66,7 @@ class RecordedSentence:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SpeechMaterial:
-    """The sentences that a model is trained on.
+    """The sentences of a training.
 
     Args:
         field: units of the training texts.
@@ -74,7 +74,7 @@ class SpeechMaterial:
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
         durations: of the units in labelled training sentences; None without labels.
         chosen: values of open keys that follow from the sentences, by dotted key.
-        messages: what was changed in sounds.
+        messages: about changes to the sounds.
         left_out: places of training sentences that are too long.
     """
 
@@ -109,11 +109,10 @@ def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
         fraction = data.dev_fraction
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(utterances))
-        held = are_held_out((item.id for item in utterances), fraction)
-        if len(utterances) > 1 and fraction and not held.any():
-            held[-1] = True
-        held_out = [item for item, is_held in zip(utterances, held, strict=True) if is_held]
-        training = [item for item, is_held in zip(utterances, held, strict=True) if not is_held]
+        is_dev = are_held_out((item.id for item in utterances), fraction)
+        if len(utterances) > 1 and fraction and not is_dev.any():
+            is_dev[-1] = True
+        training, held_out = ([utterances[i] for i in np.flatnonzero(part).tolist()] for part in (~is_dev, is_dev))
         if not training or not held_out:
             raise DataError(
                 f"{data.train}: of {len(utterances):,} sentences {len(training):,} are for training and "
@@ -121,8 +120,8 @@ def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
             )
     messages: list[str] = []
     train = read_sentences(data, training, data.train, messages)
-    left_out = tuple(item.utterance.place for item in train if _seconds(data, item) > data.max_seconds)
-    train = [item for item in train if _seconds(data, item) <= data.max_seconds]
+    left_out = tuple(item.utterance.place for item in train if _seconds(data, item.mel) > data.max_seconds)
+    train = [item for item in train if _seconds(data, item.mel) <= data.max_seconds]
     if not train:
         raise DataError(f"{data.train}: no sentence is as short as data.max_seconds={data.max_seconds:g}.")
     dev = read_sentences(data, held_out, data.dev or data.train, messages)
@@ -149,10 +148,10 @@ def read_sentences(
     """The spectrograms, texts and labels of sentences.
 
     Args:
-        table: the file they are from, beside which tables of labels are.
-        messages: gets what was changed in sounds.
+        table: the file of the sentences, next to which tables of labels are.
+        messages: a list to which messages about changes to the sounds are added.
     """
-    front_end, labels, path = front_end_of(data.front_end), *_labels(data, table)
+    front_end, labels, path = FRONT_ENDS[data.front_end], *_labels(data, table)
     sentences, field = [], empty_field(data)
     for item in utterances:
         with item_or_defect:
@@ -174,8 +173,8 @@ def read_sentences(
                 raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
             if spoken is not None:
                 normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
-                # a pause that was cut ends with the sound
-                last = len(mel) * front_end.hop_length / front_end.sample_rate if data.trim_silence else np.inf
+                # with trimmed silence, pauses end with the sound
+                last = _seconds(data, mel) if data.trim_silence else np.inf
                 times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
                 spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
             sentences.append(RecordedSentence(item, text, mel, offset, spoken))
@@ -187,47 +186,47 @@ def spectrogram(
 ) -> tuple[Tensor, float]:
     """The mel spectrogram (T, M) of a sentence, float32, and the seconds cut at its beginning.
 
-    A kept one is found by what it follows from (the bytes of the sound, the front end, and whether silence is cut), and
-    has the same numbers to the last bit. Several processes may fill a cache at once.
+    The name of a cached one is a hash of its inputs (the bytes of the sound, the front end, and whether silence is
+    trimmed), and its numbers are the same to the last bit. Several processes may fill a cache at once.
 
     Raises:
         ConfigError: for a cache that cannot be written.
     """
-    kept = None
+    cached = None
     if data.cache is not None:
         try:
             content = item.sound.read_bytes()
         except OSError as error:
             raise DataError(f"{item.sound}: the sound cannot be read: {error.strerror}.") from None
-        what = f"{CACHE_VERSION} {front_end!r} {data.trim_silence} {torch.__version__}"
-        kept = data.cache / f"{hashlib.sha256(what.encode() + content).hexdigest()[:32]}.npy"
-        if kept.exists() and not is_collecting():  # a check says what is changed, in each run
+        settings = f"{CACHE_VERSION} {front_end!r} {data.trim_silence} {torch.__version__}"
+        cached = data.cache / f"{hashlib.sha256(settings.encode() + content).hexdigest()[:32]}.npy"
+        if cached.exists() and not is_collecting():  # a check reports changes to sounds in each run
             try:
-                stored = read_array(kept)
+                stored = read_array(cached)
                 if stored.dtype == np.float32 and stored.ndim == 2 and stored.shape[1] == front_end.num_mels:
                     return torch.from_numpy(stored[1:].copy()), float(stored[0, 0]) / front_end.sample_rate
             except (OSError, ValueError, EOFError):
-                pass  # damaged: it is made again
+                pass  # a damaged file is replaced
     samples, first = samples_of(data, front_end, item, messages.append)
     try:
         mel = front_end.mel(samples)
     except DataError as error:
         raise DataError(f"{item.place}: {item.sound}: {error}") from None
-    if kept is not None:
-        _keep(kept, first, mel)
+    if cached is not None:
+        _store(cached, first, mel)
     return mel, first / front_end.sample_rate
 
 
 def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
     """The spectrogram (T, n_fft / 2 + 1) of a sentence without mel filters; its frames are those of `spectrogram`."""
-    front_end = front_end_of(data.front_end)
-    return front_end.linear(samples_of(data, front_end, item, _silently)[0])
+    front_end = FRONT_ENDS[data.front_end]
+    return front_end.linear(samples_of(data, front_end, item, _ignore)[0])
 
 
 def samples_of(
     data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, report: Callable[[str], None]
 ) -> tuple[Tensor, int]:
-    """The samples of a sentence, and how many were cut at its beginning."""
+    """The samples of a sentence, and the number of samples cut at its beginning."""
     try:
         samples, _ = read_wave(item.sound, front_end.sample_rate, report=report)
     except RegardError as error:
@@ -239,42 +238,34 @@ def samples_of(
 
 
 def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
-    """What is wrong, or worth knowing, about the sentences."""
+    """Checks the sentences."""
     findings = []
-    front_end = front_end_of(data.front_end)
+    front_end = FRONT_ENDS[data.front_end]
     for name, sentences in (("train", material.train), ("dev", material.dev)):
-        seconds = sum(_seconds(data, item) for item in sentences)
+        seconds = sum(_seconds(data, item.mel) for item in sentences)
         text = f"{name}: {counted(len(sentences), 'sentence|sentences')}, {seconds / 60:.1f} minutes"
         findings.append(Finding("info", text, len(sentences)))
         rates = np.array([len(material.field.split(item.text)) / len(item.mel) for item in sentences])
-        odd = [
-            item
-            for item, rate in zip(sentences, rates, strict=True)
-            if not 1 / 3 < rate / max(float(np.median(rates)), 1e-9) < 3
-        ]
-        if odd:
-            what = "recording|recordings is|are three times as long or as short for its|their text|texts as most"
-            findings.append(Finding("warning", f"{name}: {counted(len(odd), what)}", len(odd), _places(odd)))
-        late = [item for item in sentences if _ends_late(item, front_end)]
-        if late:
-            what = "sentence|sentences has|have labels that end after the sound; do they belong to another one?"
-            findings.append(Finding("warning", f"{name}: {counted(len(late), what)}", len(late), _places(late)))
-    if material.left_out:
-        text = (
-            f"{counted(len(material.left_out), 'sentence|sentences is|are')} longer than "
-            f"data.max_seconds={data.max_seconds:g} and left out"
-        )
-        findings.append(Finding("warning", text, len(material.left_out), material.left_out[:3]))
-    unknown = [item for item in material.dev if material.field.encode(item.text).unknown]
-    if unknown:
+        relative = rates / max(float(np.median(rates)), 1e-9)
+        if odd := [item for item, rate in zip(sentences, relative, strict=True) if not 1 / 3 < rate < 3]:
+            text = "recording|recordings is|are three times as long or as short for its|their text|texts as most"
+            findings.append(Finding("warning", f"{name}: {counted(len(odd), text)}", len(odd), _places(odd)))
+        if late := [item for item in sentences if _ends_late(item, front_end)]:
+            text = "sentence|sentences has|have labels that end after the sound; do they belong to another one?"
+            findings.append(Finding("warning", f"{name}: {counted(len(late), text)}", len(late), _places(late)))
+    if left_out := material.left_out:
+        most = f"data.max_seconds={data.max_seconds:g}"
+        text = counted(len(left_out), f"sentence|sentences is|are longer than {most} and left out")
+        findings.append(Finding("warning", text, len(left_out), left_out[:3]))
+    if unknown := [item for item in material.dev if material.field.encode(item.text).unknown]:
         text = counted(len(unknown), "held-out sentence|sentences has|have units that no training sentence has")
         findings.append(Finding("warning", text, len(unknown), _places(unknown)))
-    findings += changes(material.messages)
+    findings += sound_findings(material.messages)
     return Findings(by_severity(findings))
 
 
-def changes(messages: Sequence[str]) -> list[Finding]:
-    """What was changed in sounds as they were read, or is doubtful in them: one finding of each kind."""
+def sound_findings(messages: Sequence[str]) -> list[Finding]:
+    """Findings about changed and doubtful sounds, one of each kind of message."""
     kinds: dict[str, list[str]] = {}
     for message in messages:
         kinds.setdefault(VARYING.sub("", message.partition(": ")[2]), []).append(message)
@@ -289,8 +280,8 @@ def changes(messages: Sequence[str]) -> list[Finding]:
 
 
 def doubts(path: Path) -> Iterator[str]:
-    """What is doubtful in a sound, in sentences that name the file: a constant offset, and peaks that were cut off."""
-    samples, _ = read_wave(path, report=_silently)
+    """Messages about a constant offset of a sound, and about clipped peaks."""
+    samples, _ = read_wave(path, report=_ignore)
     size, peak, offset = samples.abs(), float(samples.abs().max()), float(samples.mean())
     if abs(offset) > LARGEST_OFFSET * peak:
         yield f"{path}: {DOUBTFUL}: a constant offset of {offset:.3f} (its mean) makes the lowest frequencies loud."
@@ -302,12 +293,12 @@ def doubts(path: Path) -> Iterator[str]:
 
 
 def data_item(utterance: Utterance) -> DataItem:
-    """A sentence by which it is found again: its text and its sound."""
+    """A sentence as an item of the record of trained items: its text and its sound."""
     return DataItem(utterance.place, utterance.text, (content(utterance.sound),))
 
 
 def labels_file(data: SpeechDataConfig, table: Path) -> Path:
-    """The table with the times of the units of a table of sentences; it need not be there."""
+    """The table with the times of the units of a table of sentences; it may be absent."""
     key = "phones" if data.units == "phones" else "letters"
     configured: Path | None = getattr(data, key)
     return configured or table.parent / f"{key}.tsv"
@@ -324,13 +315,13 @@ def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] |
     return read_intervals(path), path
 
 
-def _seconds(data: SpeechDataConfig, item: RecordedSentence) -> float:
-    front_end = front_end_of(data.front_end)
-    return len(item.mel) * front_end.hop_length / front_end.sample_rate
+def _seconds(data: SpeechDataConfig, mel: Tensor) -> float:
+    front_end = FRONT_ENDS[data.front_end]
+    return len(mel) * front_end.hop_length / front_end.sample_rate
 
 
 def _ends_late(item: RecordedSentence, front_end: FrontEnd) -> bool:
-    """Whether labels end after the spectrogram, by more than a frame of `n_fft` samples, which rounding explains."""
+    """Whether labels end after the spectrogram by more than the `n_fft` samples that rounding explains."""
     seconds = (len(item.mel) * front_end.hop_length + front_end.n_fft) / front_end.sample_rate
     return item.labels is not None and bool((item.labels.ends > seconds).any())
 
@@ -339,11 +330,11 @@ def _places(items: Sequence[RecordedSentence]) -> tuple[str, ...]:
     return tuple(item.utterance.place for item in items[:3])
 
 
-def _keep(path: Path, first: int, mel: Tensor) -> None:
-    """Keeps a spectrogram, after a row that begins with the number of the sound's first sample.
+def _store(path: Path, first: int, mel: Tensor) -> None:
+    """Stores a spectrogram, after a row that begins with the index of the sound's first sample.
 
-    What another process has kept meanwhile is replaced by the same. A file that a crash of the machine leaves damaged
-    is made again, so that it need not be flushed to the disk.
+    Another process may have stored the same file meanwhile. A file that a crash of the machine damages is replaced
+    later, so there is no flush to the disk.
     """
     begin = np.zeros((1, mel.shape[1]), np.float32)
     begin[0, 0] = first
@@ -361,5 +352,5 @@ def _keep(path: Path, first: int, mel: Tensor) -> None:
         raise ConfigError(text, ("data", "cache")) from None
 
 
-def _silently(text: str) -> None:
-    """What was changed in a sound has been said when its mel spectrogram was made."""
+def _ignore(text: str) -> None:
+    """Drops messages about changes to a sound, which the reading of its mel spectrogram has reported."""

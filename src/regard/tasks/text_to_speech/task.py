@@ -1,4 +1,4 @@
-"""The task of reading texts aloud."""
+"""The task of speech synthesis."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.audio import FRONT_ENDS
 from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
@@ -17,7 +18,7 @@ from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
-from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.model import SpeechModel
 from regard.tasks.text_to_speech.reading import (
@@ -32,12 +33,12 @@ from regard.tasks.text_to_speech.trainee import SpeechTrainee
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 3_000, 8_000, 1_000
-"""Frames of three quarters of an hour, the frames of a batch and the steps; both grow with the root of the frames."""
+"""Frames of 45 minutes, the frames of a batch and the steps; both grow with the square root of the frames."""
 VALIDATIONS = 20
 SPOKEN, FORCED = 1.5, 0.3
-"""The times in which a sentence is read aloud and teacher-forced in a validation, in that in which it is trained on."""
+"""The times of a sentence's synthesis and teacher-forced pass in a validation, relative to its training."""
 ALIGNED = 1_500
-"""Steps by which an alignment should have formed at r = 3 with three quarters of an hour; more for a smaller r."""
+"""Steps by which an alignment should have formed at r = 3 with 45 minutes of speech; more for a smaller r."""
 
 
 class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
@@ -61,19 +62,19 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         if config.training.reinforce is not None:
             raise ConfigError("REINFORCE needs log-probabilities, and frames have none", ("training", "reinforce"))
         empty_field(config.data)
-        return build_network(config.model, num_symbols=DRAFT_SYMBOLS, front_end=front_end_of(config.data.front_end))
+        return build_network(config.model, num_symbols=DRAFT_SYMBOLS, front_end=FRONT_ENDS[config.data.front_end])
 
     def files(self, config: TextToSpeechConfig) -> Sequence[DataFile]:
         data, files = config.data, []
         for name, path in (("train", data.train), ("dev", data.dev)):
             if path is None:
                 continue
-            key, beside = f"data.{name}", "" if name == "train" else f".{name}"
+            key, suffix = f"data.{name}", "" if name == "train" else f".{name}"
             with collecting() if data.on_error == "skip" else nullcontext():
                 sounds = tuple(item.sound for item in read_ljspeech(path))
-            files += [DataFile(key, name, path), DataFile(key, f"wavs{beside}", path.parent / SOUNDS, sounds)]
+            files += [DataFile(key, name, path), DataFile(key, f"wavs{suffix}", path.parent / SOUNDS, sounds)]
             if data.units == "phones":
-                files.append(DataFile("data.phones", f"phones{beside}", labels_file(data, path)))
+                files.append(DataFile("data.phones", f"phones{suffix}", labels_file(data, path)))
         return files
 
     def read(self, config: TextToSpeechConfig) -> SpeechMaterial:
@@ -100,7 +101,7 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return train, dev
 
     def continued(self, config: TextToSpeechConfig, material: SpeechMaterial, base: SpeechModel) -> SpeechMaterial:
-        """The sentences with the units that the model knows, too, on the scales on which it has learned frames."""
+        """The sentences, with the units of the model added and with its scales."""
         material = replace(material, field=base.field.extended(material.field))
         if base.config.data.front_end != config.data.front_end:
             return material
@@ -124,7 +125,7 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         keys.choose("training.align_by", two_digits(ALIGNED * max(growth, 0.2) * max(1, 3 / r)))
         if config.model.attention.recipe in LOCATION_RELATIVE and config.training.alignment_losses.guided_attention:
             keys.choose("training.alignment_losses_until", GUIDED_STEPS)
-        front_end = front_end_of(config.data.front_end)
+        front_end = FRONT_ENDS[config.data.front_end]
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         distinct = counted(len(material.field.vocabulary.symbols), "unit|units")
         amount = f"{counted(len(frames), 'sentence|sentences')}, {minutes:.1f} minutes, {distinct}"
@@ -149,11 +150,11 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
 
 
 def _vocoders(front_end: str) -> str:
-    """What can make sound of the spectrograms of a front end, which has to be chosen before the training."""
+    """The vocoders for the spectrograms of a front end, which has to be chosen before the training."""
     from regard.audio.vocoder import MelForm
 
     try:
-        differences = MelForm().differences(MelForm.of(front_end_of(front_end)))
+        differences = MelForm().differences(MelForm.of(FRONT_ENDS[front_end]))
     except ConfigError as error:
         differences = [str(error)]
     if not differences:

@@ -29,7 +29,7 @@ from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_speech
 
 LOW_HERTZ = 3000
-"""Below, the linear spectrogram of Tacotron 1 counts twice."""
+"""The frequency below which the linear spectrogram of Tacotron 1 counts twice."""
 
 
 class SpeechTrainee(AbstractArrayTrainee):
@@ -71,11 +71,11 @@ class SpeechTrainee(AbstractArrayTrainee):
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """The errors of frames and stops, and the losses on alignments; the count is of frames.
 
-        The decoder is teacher-forced, or fed its own frames where the configuration says so (`training.feedback_mask`).
-        Every term is a sum over sentences, so that a batch may be divided.
+        The decoder is teacher-forced, or fed its own frames as configured (`training.feedback_mask`). Every term is a
+        sum over sentences, so that a batch may be divided.
         """
         reduction = self._reduction(step)
-        self.module.reduction.fill_(reduction)  # not compared first: that would wait for the device
+        self.module.reduction.fill_(reduction)  # a comparison before would wait for the device
         rows, frames = batch["frame_mask"].shape
         steps = -(-frames // reduction) + self.silent_steps
         feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
@@ -85,7 +85,7 @@ class SpeechTrainee(AbstractArrayTrainee):
         return Loss(total, count, figures)
 
     def program(self, step: int) -> Hashable:
-        """How many frames a step has, whether losses are on alignments, and how often the decoder is fed its own."""
+        """The frames of a step, whether there are losses on alignments, and the feedback of own frames."""
         return self._reduction(step), self._guided(step), super().program(step)
 
     def padded(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -131,15 +131,15 @@ class SpeechTrainee(AbstractArrayTrainee):
         return replace(speech, text=item.text, tokens=self.model.units_of(item.text))
 
     def _guided(self, step: int) -> bool:
-        """Whether losses on alignments are a part of a step's."""
+        """Whether a step has losses on alignments."""
         until = self.config.training.alignment_losses_until
         return until is None or step < until
 
     def _reduction(self, step: int) -> int:
         """r at a step."""
         decoder = self.config.model.decoder
-        begun = [pair for pair in decoder.reductions if pair[0] <= step]
-        return max(begun)[1] if begun else decoder.num_frames
+        past = [pair for pair in decoder.reductions if pair[0] <= step]
+        return max(past)[1] if past else decoder.num_frames
 
     def _batch(self, ids: Sequence[Any], items: Sequence[RecordedSentence]) -> dict[str, Tensor]:
         """Padded ids and spectrograms; silence follows the end of each sentence."""
@@ -152,10 +152,8 @@ class SpeechTrainee(AbstractArrayTrainee):
         if self.model.linear_scale is not None:
             scale, data = self.model.linear_scale, self.config.data
             linear = [scale(linear_spectrogram(data, item.utterance)).float() for item in items]
-            batch["linear"], batch["linear_silence"] = (
-                _padded(linear, longest, self.linear_silence),
-                self.linear_silence,
-            )
+            batch["linear"] = _padded(linear, longest, self.linear_silence)
+            batch["linear_silence"] = self.linear_silence
         return batch
 
     def _loss(
@@ -169,12 +167,11 @@ class SpeechTrainee(AbstractArrayTrainee):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """The sum of the loss over frames, their number, and further sums.
 
-        The frames of a sentence's last step are all counted, silence after its end, too: they are said in synthesis.
-        Where nothing but silence ends a sentence, a step of it follows and counts.
+        All frames of a sentence's last step count, with the silence after its end, since synthesis produces them. For a
+        model that ends with silence, a further step of silence counts.
         """
         training, tacotron = self.config.training, self.module.tacotron
-        mask = batch["mask"]
-        silence = batch["silence"]
+        mask, silence = batch["mask"], batch["silence"]
         frames = _whole_steps(batch["frames"], reduction, silence, further=self.silent_steps)
         steps = step_mask(batch["frame_mask"], reduction)
         steps = torch.cat([steps[:, :1].expand(-1, self.silent_steps), steps], 1)
@@ -231,7 +228,7 @@ class SpeechTrainee(AbstractArrayTrainee):
         return total * reduction / logits.shape[-1]
 
     def _coarse(self, output: Any, frames: Tensor, mask: Tensor, real: Tensor, reduction: int) -> Tensor:
-        """The second decoder's errors, and that it attends otherwise than the first."""
+        """The second decoder's errors, and the difference of its alignment from the first decoder's."""
         tacotron, training = self.module.tacotron, self.config.training
         coarse, width = tacotron.coarse, frames.shape[-1]
         assert coarse is not None
@@ -263,16 +260,16 @@ def _padded(spectrograms: Sequence[Tensor], longest: int, silence: Tensor) -> Te
 
 
 def _whole_steps(frames: Tensor, reduction: int, silence: Tensor, *, further: int = 0) -> Tensor:
-    """Frames (B, T, F), the last of r filled up with silence, and further steps of it."""
+    """Frames (B, T, F), with silence up to a multiple of r, and further steps of silence."""
     whole = group_frames(frames, reduction, silence=silence).reshape(len(frames), -1, frames.shape[-1])
     return torch.cat([whole, silence.expand(len(frames), further * reduction, -1)], 1)
 
 
 def _sample(item: RecordedSentence, speech: Speech) -> str:
-    """A line about a sentence that was read aloud."""
+    """A line about the speech of a sentence."""
     recorded = len(item.mel) * speech.hop_length / speech.sample_rate
-    how = "stopped" if speech.stop_reason == "stop" else "did not stop"
-    return f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {recorded:.2f} s), {how}"
+    end = "stopped" if speech.stop_reason == "stop" else "did not stop"
+    return f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {recorded:.2f} s), {end}"
 
 
 def _draw(speech: Speech, item: RecordedSentence, path: Path) -> object:

@@ -61,11 +61,10 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:
-        data, files = config.data, []
+        data, files = config.data, list[DataFile]()
         for name, value in (("train", data.train), ("dev", data.dev)):
             paths = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
-            for number, path in enumerate(paths):
-                files.append(DataFile(f"data.{name}", f"{name}.{number}" if len(paths) > 1 else name, path))
+            files += DataFile.numbered(name, paths)
         if data.alignments is not None:
             files.append(DataFile("data.alignments", "alignments", data.alignments))
         for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
