@@ -24,10 +24,10 @@ from regard.runs.store import save
 from regard.tasks import TASKS, DocumentModel, DocumentPrediction, train
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig, FlatConfig, HierarchicalConfig
-from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.encoded import EncodedDocuments, SplitDocuments
 from regard.tasks.documents.evaluation import evaluation
 from regard.tasks.documents.reading import read_file
+from regard.tasks.documents.task import resolve
 from regard.tasks.documents.trainee import DocumentTrainee, without_words
 
 NOISE = ["The bus was late.", "It rained all day!", "We sat by the window.", "Lunch is at noon.", "A dog barked."]

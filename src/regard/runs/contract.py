@@ -306,9 +306,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
         raise NotImplementedError
 
-    @abstractmethod
     def record(self, prediction: Any) -> dict[str, Any]:
-        """A prediction as a JSON object, with alignments if the prediction has them."""
+        """A prediction as a JSON object; it has alignments if the prediction has them."""
+        record: dict[str, Any] = prediction.record()
+        return record
 
     def write(self, prediction: Any, stem: Path) -> Sequence[Path]:
         """Writes a prediction into files, for models with `file_formats`; each appears whole.
@@ -328,8 +329,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
         raise NotImplementedError
 
     def can_plot(self, prediction: Any) -> bool:
-        """Whether a prediction can be drawn."""
-        return True
+        """Whether there is something to draw: an alignment for most models."""
+        return prediction.alignment is not None
 
     @abstractmethod
     def plot(self, predictions: Sequence[Any], path: Path, *, title: str = "") -> Sequence[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ from regard.training import Trainee
 from regard.training.feedback import feedback_program
 from regard.training.grid import padded
 
+Draw = Callable[[Path], object]
+"""Draws a picture into a file."""
 WORD_DROPOUT = 0x3012D5
 """The number of this place in draws by item, where modules have their own numbers."""
 
@@ -49,6 +51,11 @@ class AbstractTrainee(Trainee):
     def on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of a batch on the device of the model."""
         return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+
+def numbered_pictures(draws: Iterable[Draw | None]) -> list[tuple[str, Draw]]:
+    """The pictures of a validation, with the numbers of their samples; samples without a picture are None."""
+    return [(f"{number:02d}.png", draw) for number, draw in enumerate(draws) if draw is not None]
 
 
 class AbstractArrayTrainee(AbstractTrainee):

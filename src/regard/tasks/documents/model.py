@@ -213,10 +213,6 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         shown = (self.config.data.label_separator or "").join(prediction.labels)
         return [(shown, f"{least:.4f}") if scores else (shown,)]
 
-    def record(self, prediction: DocumentPrediction) -> dict[str, Any]:
-        """Labels, the probabilities of all labels and, if it has them, words and weights."""
-        return prediction.record()
-
     def can_plot(self, prediction: DocumentPrediction) -> bool:
         return prediction.word_weights is not None and bool(prediction.sentences)
 

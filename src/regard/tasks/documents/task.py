@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
-from regard.data import Findings
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data import Findings, bucket
 from regard.data.documents import DocumentField, Labels
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
 from regard.models import DocumentClassifier
+from regard.runs.automatic_settings import OpenKeys, two_digits
 from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import DAMAGED
-from regard.runs.plan import Plan
+from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
-from regard.tasks.documents.checking import check_documents
 from regard.tasks.documents.config import DocumentsConfig
-from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
-from regard.tasks.documents.reading import DocumentTrainingData, data_item, empty_field, read_data
+from regard.tasks.documents.reading import DocumentTrainingData, check, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 
 DRAFT_SIZE = 8
 """The number of words and of labels in a draft."""
+REFERENCE = 500_000
+"""Words of the collection on which the numbers were tuned, the reference."""
+BATCH_WORDS, BATCH_GROWTH = 3_000, 0.5
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 1_000
+VALIDATIONS = 20
+VALIDATED = 0.5
+"""The time of a document's validation relative to its training (measured: 0.48)."""
+DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.2, 0.5
+"""Dropout at the reference, its decrease for ten times as many words, and its range."""
 
 
 class DocumentsTask(AbstractTask[DocumentsConfig]):
@@ -53,7 +65,7 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         return read_data(config.data)
 
     def check(self, config: DocumentsConfig, material: DocumentTrainingData) -> Findings:
-        return check_documents(material)
+        return check(material)
 
     def items(self, material: DocumentTrainingData) -> tuple[Iterator[DataItem], Iterator[DataItem]]:
         return map(data_item, material.train), map(data_item, material.dev)
@@ -87,6 +99,44 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         except (RegardError, TypeError) as error:
             raise DataError(f"{folder}: {error}\n  {DAMAGED}") from None
         return DocumentModel.build(config, field, labels, name=name)
+
+
+def resolve(
+    config: DocumentsConfig,
+    words: NDArray[np.int64],
+    sentences: NDArray[np.int64],
+    *,
+    held_out: int = 0,
+    chosen: Mapping[str, float] = MappingProxyType({}),
+) -> Plan[DocumentsConfig]:
+    """Chooses batches, steps and dropout by the size of the data.
+
+    Let n be the number of words of the training documents. With some 5,000 short reports as the reference,
+
+        batch_words = 3,000 · (n / 500,000)^½        steps = max(1,000, 1,600 · (n / 500,000)^0.4)
+
+    so that 300 short texts give 1,000 steps, and 100,000 documents of 200 words 7,000. Warm-up and validations follow
+    from the steps. Dropout falls by 0.1 for ten times as many words. `docs/log.md` has the experiments behind it.
+
+    Args:
+        words, sentences: (documents,) of the training documents; those without words do not count.
+        held_out: the number of held-out documents.
+    """
+    kept = words > 0
+    words, sentences = words[kept], sentences[kept]
+    num_words = int(words.sum())
+    size = max(num_words, 1) / REFERENCE
+    dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
+    open_ = OpenKeys(config, dict(chosen))
+    open_.choose("model.dropout", dropout)
+    batch_words = open_.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
+    batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))
+    goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    cost = VALIDATED * held_out / max(len(words), 1)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
+    amount = f"{counted(int(kept.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
+    batch = f"of up to {counted(batch_words, 'word|words')}"
+    return Plan(open_, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)
 
 
 TASK = DocumentsTask()

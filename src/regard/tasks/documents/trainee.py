@@ -15,7 +15,7 @@ from torch.nn import functional
 from regard.data import bucket
 from regard.data.pairs import shorten
 from regard.errors import ConfigError
-from regard.runs.trainee import AbstractArrayTrainee, without_words
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures, without_words
 from regard.shapes import is_trusted
 from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, ScoredDocument, evaluation
 from regard.tasks.documents.model import DocumentModel
@@ -93,11 +93,10 @@ class DocumentTrainee(AbstractArrayTrainee):
         predictions = self.model.predict_documents([item.text for item in self.documents[:NUM_MEASURED]])
         metrics.update(focus(predictions))
         shown = self.config.training.samples
-        pictures = [
-            (f"{number:02d}.png", partial(self._draw, number))
+        pictures = numbered_pictures(
+            partial(self._draw, number) if self.model.can_plot(prediction) else None
             for number, prediction in enumerate(predictions[:shown])
-            if self.model.can_plot(prediction)
-        ]
+        )
         return Validation(metrics, [sample_line(entry) for entry in result.scored[:shown]], pictures, concern(result))
 
     @property

@@ -16,8 +16,7 @@ from regard.data.series.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
 from regard.metrics import ForecastTally
-from regard.models import DecoderOutput
-from regard.runs.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import forced_outputs
 from regard.tasks.forecasting.evaluation import figures
@@ -88,9 +87,7 @@ class ForecastTrainee(AbstractArrayTrainee):
             batch = self.held_out.batch(chosen)
             values, quantiles, weights = self.model.forecast_batch(batch, alignment=True)
             forecasts = forecasts_of(batch, values, levels=self.model.levels, quantiles=quantiles, alignment=weights)
-        pictures = [
-            (f"{number:02d}.png", partial(plot_forecast, forecast)) for number, forecast in enumerate(forecasts)
-        ]
+        pictures = numbered_pictures(partial(plot_forecast, forecast) for forecast in forecasts)
         samples = [
             f"{forecast.series} {forecast.clock.shown(forecast.times[0])}: {_numbers(forecast.values)}   "
             f"(observed {_numbers(forecast.truth)})".strip()
@@ -119,9 +116,7 @@ class ForecastTrainee(AbstractArrayTrainee):
         conditions = network.prepare(batch)
         inputs = conditions.inputs(network.split(batch["previous"]))
         output = forced_outputs(network.decoder, conditions.memory, inputs, feedback, feed=conditions.feed)
-        return self._criterion(output, network.split(batch["targets"]), network.split(batch["targets_observed"]))
-
-    def _criterion(self, output: DecoderOutput, targets: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+        targets, observed = network.split(batch["targets"]), network.split(batch["targets_observed"])
         assert output.values is not None
         if self.model.levels:
             return pinball_loss(output.auxiliary[QUANTILES], targets, self.model.levels, observed)

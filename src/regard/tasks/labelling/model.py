@@ -167,9 +167,6 @@ class Tagger(AbstractModel[LabellingConfig]):
             record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in weights]
         return record
 
-    def can_plot(self, prediction: Labelling) -> bool:
-        return prediction.alignment is not None
-
     def plot(
         self,
         predictions: Sequence[Labelling],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from regard.data import bucket
 from regard.data.text.vocabulary import UNKNOWN
-from regard.runs.trainee import AbstractArrayTrainee, without_words
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures, without_words
 from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
 from regard.tasks.labelling.model import Tagger
@@ -84,17 +83,11 @@ class LabellingTrainee(AbstractArrayTrainee):
         metrics = {**evaluation.metrics, "loss": total / count}
         del metrics["sentences"]
         drawn = self.model.predict([each.tokens for each in self.dev[:shown]])
-        pictures = [
-            (f"{number:02d}.png", partial(_draw, self.model, each))
-            for number, each in enumerate(drawn)
-            if self.model.can_plot(each)
-        ]
+        pictures = numbered_pictures(
+            partial(self.model.plot, [each]) if self.model.can_plot(each) else None for each in drawn
+        )
         return Validation(metrics, [str(each) for each in evaluation.scored[:shown]], pictures)
 
     @property
     def examples(self) -> Iterator[str]:
         return (" ".join(each.tokens) for each in self.dev)
-
-
-def _draw(model: Tagger, prediction: Any, path: Path) -> object:
-    return model.plot([prediction], path)

@@ -205,13 +205,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         texts = [output.text.replace("\n", LINE_END) for output in outputs]
         return [(text, f"{each.score:.4f}") if scores else (text,) for text, each in zip(texts, outputs)]
 
-    def record(self, prediction: Prediction) -> dict[str, Any]:
-        """Text, tokens, score, log-probability and, if it has one, alignment of the continuation and of others."""
-        return prediction.record()
-
-    def can_plot(self, prediction: Prediction) -> bool:
-        return prediction.alignment is not None
-
     def plot(
         self,
         predictions: Sequence[Prediction],

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data.text import RunningText, TextBatch, TextWindows
 from regard.data.text.running_text import decode
 from regard.metrics import Likelihood
-from regard.runs.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.language_modelling.evaluation import metrics
 from regard.tasks.language_modelling.model import LanguageModel
@@ -67,11 +67,10 @@ class LanguageTrainee(AbstractArrayTrainee):
         likelihood = self._likelihood()
         prompts = [text for text, _ in zip(self.examples, range(self.config.training.samples))]
         predictions = self._continued(prompts)
-        pictures = [
-            (f"{number:02d}.png", partial(plot_alignment, self.model.aligned(prediction)))
-            for number, prediction in enumerate(predictions)
-            if prediction.alignment is not None
-        ]
+        pictures = numbered_pictures(
+            None if each.alignment is None else partial(plot_alignment, self.model.aligned(each))
+            for each in predictions
+        )
         lines = [f"{text} → {self.model.rows(each)[0][0]}" for text, each in zip(prompts, predictions)]
         return Validation(metrics(likelihood), lines, pictures, self._concern(likelihood))
 

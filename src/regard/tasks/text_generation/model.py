@@ -284,15 +284,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         scores = scores or self._search_settings(None).num_best > 1
         return [(output.text, f"{output.score:.4f}") if scores else (output.text,) for output in outputs]
 
-    def record(self, prediction: Prediction) -> dict[str, Any]:
-        """Text, tokens, score, log-probability and, if it has one, alignment of the output and of its alternatives."""
-        return prediction.record()
-
     def has_failed(self, prediction: Prediction) -> bool:
         return bool(prediction.warnings) and not prediction.source_tokens and not prediction.tokens
-
-    def can_plot(self, prediction: Prediction) -> bool:
-        return prediction.alignment is not None
 
     def automatic_metrics(self, tokenize: str | None = None) -> tuple[Metric, ...]:
         """BLEU if a tokenizer is given; else BLEU and chrF if outputs are sentences and sacrebleu is installed."""

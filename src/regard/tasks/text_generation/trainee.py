@@ -18,7 +18,7 @@ from regard.config.texts import WriterTrainingConfig
 from regard.data.pairs import shorten
 from regard.decoding import Prediction
 from regard.metrics.translation import TRANSLATION_METRICS
-from regard.runs.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.text_generation.decoders import NEVER
@@ -92,11 +92,10 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], search=greedy)
         figures, focus = self.alignment_metrics(predictions)
         metrics.update(figures)
-        pictures = [
-            (f"{number:02d}.png", partial(self._draw, prediction, self.items[number].references))
-            for number, prediction in enumerate(predictions[:shown])
-            if prediction.alignment is not None and prediction.alignment.numel()
-        ]
+        pictures = numbered_pictures(
+            partial(self._draw, prediction, item.references) if _has_weights(prediction) else None
+            for prediction, item in zip(predictions[:shown], self.items)
+        )
         samples = [sample_line(entry) for entry in evaluation.scored[:shown]]
         return Validation(metrics, samples, pictures, concern(evaluation.scored), focus)
 
@@ -195,7 +194,7 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     Relative coverage is soft coverage as a share of the most that T steps can cover, min(1, T/S): 1 if no two steps
     attend to the same position, near 0 if all attend to one.
     """
-    alignments = [a for prediction in predictions if (a := prediction.alignment) is not None and a.numel()]
+    alignments: list[Tensor] = [prediction.alignment for prediction in predictions if _has_weights(prediction)]
     if not alignments:
         return {}
     measures: dict[str, Callable[[Tensor], float]] = {
@@ -215,6 +214,10 @@ def highest_focus(predictions: Sequence[Prediction]) -> float | None:
                 for head, rate in enumerate(metrics.focus_rate(heads)):
                     rates.setdefault((name, head), []).append(float(rate))
     return max(float(np.mean(each)) for each in rates.values()) if len(rates) > 1 else None
+
+
+def _has_weights(prediction: Prediction) -> bool:
+    return prediction.alignment is not None and prediction.alignment.numel() > 0
 
 
 def _relative_coverage(alignment: torch.Tensor) -> float:

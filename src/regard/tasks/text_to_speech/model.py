@@ -403,9 +403,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 written.append(path)
         return written
 
-    def can_plot(self, prediction: Speech) -> bool:
-        return prediction.alignment is not None
-
     def plot(self, predictions: Sequence[Speech], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws spectrograms, alignments and stop probabilities; a page (.html) plays the sounds.
 

@@ -15,10 +15,9 @@ from torch import Tensor
 from regard.data import bucket
 from regard.decoding import chosen_heads
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
-from regard.metrics.speech import SpeechScores
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP
-from regard.runs.trainee import AbstractArrayTrainee
+from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.decoder_losses import alignment_loss
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.advice import milestone
@@ -111,24 +110,20 @@ class SpeechTrainee(AbstractArrayTrainee):
         metrics = {**validation_metrics(scores), "teacher_forced_loss": total / max(count, 1)}
         shown = list(zip(chosen, spoken, strict=True))[: self.config.training.samples]
         samples = [_sample(item, speech) for item, speech in shown]
-        pictures = [
-            (f"{number:02d}.png", partial(_draw, self._named(item, speech), item))
-            for number, (item, speech) in enumerate(shown)
-        ]
+        pictures = numbered_pictures(partial(self._draw, item, speech) for item, speech in shown)
         ended = any(speech.stop_reason == "stop" for speech in spoken)
         concern = None if ended else "No held-out sentence was read to an end: the model never stops."
-        return Validation(metrics, samples, pictures, concern, alignment=self._milestone(scores))
+        by = self.config.training.align_by
+        alignment = None if by is None else milestone(self.config, scores, by)
+        return Validation(metrics, samples, pictures, concern, alignment=alignment)
 
     @property
     def examples(self) -> Iterator[str]:
         return (item.text for item in self.material.dev)
 
-    def _milestone(self, scores: SpeechScores) -> Any:
-        by = self.config.training.align_by
-        return None if by is None else milestone(self.config, scores, by)
-
-    def _named(self, item: RecordedSentence, speech: Speech) -> Speech:
-        return replace(speech, text=item.text, tokens=self.model.units_of(item.text))
+    def _draw(self, item: RecordedSentence, speech: Speech, path: Path) -> object:
+        named = replace(speech, text=item.text, tokens=self.model.units_of(item.text))
+        return plot_speech(as_picture(named), path, title=f"{item.utterance.id}: {item.text}")
 
     def _guided(self, step: int) -> bool:
         """Whether a step has losses on alignments."""
@@ -270,7 +265,3 @@ def _sample(item: RecordedSentence, speech: Speech) -> str:
     recorded = len(item.mel) * speech.hop_length / speech.sample_rate
     end = "stopped" if speech.stop_reason == "stop" else "did not stop"
     return f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {recorded:.2f} s), {end}"
-
-
-def _draw(speech: Speech, item: RecordedSentence, path: Path) -> object:
-    return plot_speech(as_picture(speech), path, title=f"{item.utterance.id}: {item.text}")
