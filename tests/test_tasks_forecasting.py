@@ -539,7 +539,7 @@ def test_the_plan_has_the_baselines(series: Path) -> None:
         (["data.split.fractions=[0.9,0.2,0.2]"], r"data\.split\.fractions.*together at most 1"),
         (["data.split.validation_from=yesterday"], r"data\.split\.validation_from.*ISO 8601"),
         (["data.split.test_from=2024-01-03"], "test_from needs validation_from"),
-        (["data.split={counts: [60, 20, 20], validation_from: 2024-01-02}"], "two ways to split"),
+        (["data.split={counts: [60, 20, 20], validation_from: 2024-01-02}"], "both define the split"),
         (["model.attention={recipe: bahdanow}"], "did you mean 'bahdanau'"),
         (["data.time_features=[hours]"], "data.time_features"),
     ],

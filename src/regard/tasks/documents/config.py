@@ -1,4 +1,4 @@
-"""The configuration of documents: labelled texts, and a model that finds their labels."""
+"""The configuration of documents: labelled texts, and a classifier of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DocumentDataConfig(DataSection):
         json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "csv", "tsv", "jsonl", "folder"] = Field(
-        default="auto", description="`auto` goes by the file's suffix"
+        default="auto", description="`auto`: by the file's suffix"
     )
     text_field: str | int | Annotated[tuple[str | int, ...], Strict(False)] | None = Field(
         default=None,
@@ -78,7 +78,7 @@ class DocumentDataConfig(DataSection):
     )
     sentences: Literal["paragraph", "line", "space", "none"] = Field(
         default="paragraph",
-        description="which line ends end a sentence, beside punctuation: those of blank lines, all, or no one; `none`: "
+        description="which line ends end a sentence, besides punctuation: those of blank lines, all, or none; `none`: "
         "texts are not split into sentences",
     )
     max_sentence_length: Size = Field(
@@ -90,7 +90,7 @@ class DocumentDataConfig(DataSection):
 
 
 class LevelConfig(Section):
-    """One level of a network: an encoder over a sequence, and pooling of what it makes to one vector."""
+    """One level of a network: an encoder over a sequence, and pooling of its states to one vector."""
 
     cell: Literal["gru", "lstm", "rnn", "none"] = Field(
         default="gru", description="`rnn` is the vanilla tanh cell; `none`: no encoder, the vectors are pooled directly"
@@ -100,8 +100,8 @@ class LevelConfig(Section):
     bidirectional: bool = Field(default=True, description="a second cell reads from the end; states are concatenated")
     pooling: Pooling = Field(
         default="attention",
-        description="how the outputs become one vector: by learned weights, by those of several heads, their mean, "
-        "their maximum, or the last state",
+        description="the pooling to one vector: by learned weights, by those of several heads, the mean, the maximum, "
+        "or the last state",
     )
     attention_size: Size = Field(default=100, description="width of the vectors that attention compares, of all heads")
     heads: Size = Field(default=4, description="number of heads of pooling `multi_head`")
@@ -135,7 +135,7 @@ class FlatConfig(Section):
 
 
 class DocumentTrainingConfig(TrainingConfig):
-    """The training loop, with what documents add to it."""
+    """The training loop, with the keys of documents."""
 
     batch_words: Size = Field(
         default=4096, description="the most words of a batch, with padding", json_schema_extra=FROM_DATA
@@ -144,7 +144,7 @@ class DocumentTrainingConfig(TrainingConfig):
         default=0.1, description="share of the target probability that is distributed over all labels"
     )
     word_dropout: Fraction = Field(
-        default=0.1, description="share of the words that are read as unknown, drawn anew each time"
+        default=0.1, description="share of the words that are read as unknown, drawn at each step"
     )
     class_weights: Literal["none", "balanced"] = Field(
         default="none",
@@ -153,7 +153,7 @@ class DocumentTrainingConfig(TrainingConfig):
 
 
 class DocumentDecodingConfig(Section):
-    """What predictions can be told."""
+    """The settings of predictions."""
 
     num_best: Size = Field(
         default=1,
@@ -166,7 +166,7 @@ class DocumentDecodingConfig(Section):
         description="the probability from which on a document has a label, if it may have several",
         json_schema_extra=COMMON | only_with("data.label_separator", unless=None),
     )
-    batch_words: Size = Field(default=16384, description="the most words classified at once, with padding")
+    batch_words: Size = Field(default=16384, description="the most words of a batch, with padding")
 
 
 class DocumentsConfig(Config):

@@ -33,7 +33,7 @@ TimeFeature = Literal["hour_of_day", "day_of_week", "day_of_year", "month"]
 
 
 class SplitConfig(Section):
-    """Which rows of each series train, validate and test: in this order of time, in one of three ways."""
+    """The rows of each series for training, validation and test, in order of time, by one of three settings."""
 
     fractions: Annotated[tuple[Fraction, Fraction, Fraction], Strict(False)] = Field(
         default=(0.7, 0.1, 0.2),
@@ -54,9 +54,9 @@ class SplitConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> SplitConfig:
+    def _single_split(self) -> SplitConfig:
         if self.counts is not None and self.validation_from is not None:
-            raise ValueError("counts and validation_from are two ways to split; leave one of them out")
+            raise ValueError("counts and validation_from both define the split; leave one of them out")
         if self.test_from is not None and self.validation_from is None:
             raise ValueError("test_from needs validation_from")
         return self
@@ -75,14 +75,14 @@ class SeriesDataConfig(DataSection):
     header: bool | None = Field(
         default=None,
         description="whether the first line has the names of the columns; without them they are `column 1`, `column 2` "
-        "and so on; null: what the line looks like decides",
+        "and so on; null: by the content of the line",
     )
     decimal: Literal[".", ","] | None = Field(
         default=None, description="the decimal mark; null: a point, or a comma where no number has a point"
     )
     missing_values: Annotated[tuple[float | str, ...], Strict(False)] = Field(
         default=(),
-        description="numbers and texts that stand for missing values, such as [-9999], beside empty cells, NA, NaN, "
+        description="numbers and texts that stand for missing values, such as [-9999], besides empty cells, NA, NaN, "
         "null, - and ?",
     )
     numbered_rows: bool = Field(
@@ -90,7 +90,7 @@ class SeriesDataConfig(DataSection):
     )
     time: str | None = Field(
         default=None,
-        description="the column of the times; null: the first that is no index of another program",
+        description="the column of the times; null: the first that is not an index of another program",
         json_schema_extra=only_with("numbered_rows", False),
     )
     time_format: str | None = Field(
@@ -102,14 +102,14 @@ class SeriesDataConfig(DataSection):
     time_zone: str | None = Field(
         default=None,
         description="the zone of the calendar, such as Europe/Berlin: times without an offset are its local times, and "
-        "hours, days and months are those of its clocks; null: found from the offsets of the times",
+        "hours, days and months are those of its clocks; null: inferred from the offsets of the times",
         json_schema_extra=only_with("numbered_rows", False),
     )
     step: str | None = Field(
         default=None,
         description="the time between rows: business_days, days, weeks, months, quarters, years, hours, minutes, "
         "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; null: "
-        "found from the times",
+        "inferred from the times",
     )
     series: str | None = Field(
         default=None, description="the column that names the series of each row; null: the file has one series"
@@ -118,7 +118,7 @@ class SeriesDataConfig(DataSection):
     targets: Names | None = Field(default=None, description="the columns that are forecast; null: all others")
     known: Names = Field(
         default=(),
-        description="columns that are known in advance, such as holidays; they may stand in rows of the future",
+        description="columns that are known in advance, such as holidays; rows of the future may have them",
     )
     time_features: Annotated[tuple[TimeFeature, ...], Strict(False)] | None = Field(
         default=None,
@@ -126,7 +126,7 @@ class SeriesDataConfig(DataSection):
         "rows of the series' step",
     )
     fill_gaps: bool = Field(
-        default=True, description="rows that the file leaves out are rows of missing values; otherwise they are errors"
+        default=True, description="rows that the file omits are rows of missing values; otherwise they are errors"
     )
     minimum: float | dict[str, float] | None = Field(
         default=None,
@@ -147,8 +147,8 @@ class SeriesDataConfig(DataSection):
     split: SplitConfig = Field(default=SplitConfig(), description="training, validation and test in order of time")
     window_scale: Literal["none", "last", "mean", "standard"] = Field(
         default="last",
-        description="what each window is moved by, beside the scale of its series: nothing, the last value of its "
-        "history, the mean of its history, or this mean and its deviation",
+        description="the normalisation of each window, besides the scale of its series: none, or relative to the last "
+        "value of its history, to its mean, or to its mean and deviation",
     )
 
 
@@ -194,8 +194,8 @@ class RecurrentForecasterConfig(Section):
     )
     adds_to: Literal["linear", "previous", "nothing"] = Field(
         default="linear",
-        description="what the outputs of the decoder are added to: a linear map of the history, fitted by ridge "
-        "regression before the training; the value of the previous step; nothing",
+        description="the base to which the outputs of the decoder are added: a linear map of the history, fitted by "
+        "ridge regression before the training; the value of the previous step; nothing",
     )
     linear_penalty: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="the penalty of the ridge regression, which is also the linear baseline"
@@ -208,7 +208,7 @@ class RecurrentForecasterConfig(Section):
 
 
 class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
-    """The training loop, with what series add to it."""
+    """The training loop, with the keys of series."""
 
     samples: Annotated[int, Field(ge=0)] = Field(
         default=1,
@@ -223,27 +223,27 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
     batch_windows: Size = Field(default=32, description="windows of a batch", json_schema_extra=FROM_DATA)
     loss: Literal["squared_error", "absolute_error", "pinball_loss"] | None = Field(
         default=None,
-        description="what training minimises; null: pinball_loss of models of quantiles, squared_error of others",
+        description="the loss of the training; null: pinball_loss of models of quantiles, squared_error of others",
     )
 
 
 class ForecastDecodingConfig(Section):
-    """What forecasts have."""
+    """The settings of forecasts."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None, description="steps of a forecast; null: `data.horizon`", json_schema_extra=COMMON
     )
     quantiles: Levels | None = Field(
         default=None,
-        description="levels that tables and pictures have, of the model's; null: all of them",
+        description="the levels in tables and pictures, of the model's; null: all of them",
         json_schema_extra=COMMON,
     )
     hold_back: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="last rows of each series that are not read; they are shown as the truth",
+        description="the number of last rows of each series that are not read, but shown as the truth",
         json_schema_extra=COMMON,
     )
-    batch_windows: Size = Field(default=256, description="the most windows that are forecast at once")
+    batch_windows: Size = Field(default=256, description="the most windows of a batch")
 
 
 class ForecastingConfig(Config):

@@ -42,7 +42,7 @@ Positive = Annotated[float, Field(gt=0.0)]
 
 
 class ImageConfig(Section):
-    """How pictures and strokes become what the encoder reads."""
+    """The conversion of pictures and strokes to inputs of the encoder."""
 
     colour: Literal["grey", "rgb"] = Field(default="grey", description="one channel, or red, green and blue")
     invert: bool | None = Field(
@@ -55,7 +55,7 @@ class ImageConfig(Section):
     )
     fit: Literal["pad", "crop", "stretch"] = Field(
         default="pad",
-        description="how pictures of another aspect get the `size`: with zeros around, cut off, or stretched",
+        description="how pictures of another aspect are fitted to `size`: padded with zeros, cropped, or stretched",
     )
     max_height: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
     max_width: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
@@ -73,7 +73,7 @@ class ImageConfig(Section):
 
 
 class StrokeAugmentationConfig(Section):
-    """What changes strokes at random; every number is the largest change, and 0 is none."""
+    """Random changes of strokes; every number is the largest change, and 0 is none."""
 
     shift: Weight = Field(default=4.0, description="pixels by which the ink is moved")
     scale: Weight = Field(default=0.3, description="symbols are larger or smaller by up to this share")
@@ -90,7 +90,7 @@ class StrokeAugmentationConfig(Section):
 
 
 class PictureAugmentationConfig(Section):
-    """What changes pictures at random; every number is the largest change, and 0 is none."""
+    """Random changes of pictures; every number is the largest change, and 0 is none."""
 
     shift: Weight = Field(default=0.05, description="share of the shorter side by which they are moved")
     scale: Weight = Field(default=0.1, description="they are larger or smaller by up to this share")
@@ -98,16 +98,14 @@ class PictureAugmentationConfig(Section):
     rotation: Weight = Field(default=0.0, description="degrees")
     brightness: Weight = Field(default=0.1, description="they are brighter or darker by up to this share")
     contrast: Weight = Field(default=0.1, description="they have more or less contrast by up to this share")
-    flip: bool = Field(
-        default=False, description="every second one has left and right exchanged; not for texts that name sides"
-    )
+    flip: bool = Field(default=False, description="every second one is mirrored; not for texts that name sides")
     fill: Literal["paper", "edge"] = Field(
-        default="paper", description="what is beyond a picture: white, and it grows; or its edge, and its size stays"
+        default="paper", description="the fill beyond a picture: white, and it grows; or its edge, and its size stays"
     )
 
 
 class AugmentationConfig(Section):
-    """What changes strokes and pictures at random in training, anew in every epoch."""
+    """Random changes of strokes and pictures in training, different in every epoch."""
 
     strokes: StrokeAugmentationConfig = Field(
         default=StrokeAugmentationConfig(), description="handwriting, before it is drawn"
@@ -135,7 +133,7 @@ class PictureDataConfig(DataSection):
         json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"] = Field(
-        default="auto", description="`auto` goes by the suffix, and of a folder by its files"
+        default="auto", description="`auto`: by the suffix, and of a folder by its files"
     )
     image_field: str | int | None = Field(
         default=None,
@@ -149,12 +147,12 @@ class PictureDataConfig(DataSection):
     )
     image_folder: File | None = Field(
         default=None,
-        description="the folder of the pictures that a table names, also of other tables beside the training's; null: "
+        description="the folder of the pictures that a table names, also of other tables next to the training's; null: "
         "that of the table",
     )
     image: ImageConfig = Field(default=ImageConfig(), description="how pictures and strokes are read")
     augmentation: AugmentationConfig | None = Field(
-        default=None, description="what changes training pictures at random, `{}` with its defaults; null: nothing"
+        default=None, description="random changes of training pictures, `{}` with the defaults; null: none"
     )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts")
     max_length: Size = Field(default=400, description="texts with more symbols are left out and reported")
@@ -166,15 +164,15 @@ class PictureDataConfig(DataSection):
 
 
 class VisionConfig(Section):
-    """What all encoders of images have in common."""
+    """The keys of all encoders of images."""
 
     size: Size | None = Field(
         default=None, description="features of a cell for the decoder, by a projection; null: those of the backbone"
     )
     positions: Literal["sinusoidal", "normalised_sinusoidal", "learned"] | None = Field(
         default="sinusoidal",
-        description="what is added to the features, so that the decoder knows rows and columns; "
-        "`normalised_sinusoidal` are shares of height and width; null: nothing",
+        description="encodings of rows and columns that are added to the features; `normalised_sinusoidal` are shares "
+        "of height and width; null: none",
     )
     dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
     freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
@@ -244,11 +242,11 @@ ModelEncoder = ResidualConfig | PlainConfig | DenseConfig | EfficientNetConfig |
 
 
 class CaptionDecoderConfig(RecurrentDecoderConfig):
-    """A recurrent decoder, with what captioners differ in."""
+    """A recurrent decoder, with the key of captioners."""
 
     like: CaptionerName | None = Field(
         default=None,
-        description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "
+        description="a captioner in the form of arctic-captions, sgrvinod's tutorial or Luong's bilinear attention "
         "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",
         json_schema_extra=CONVERTED,
     )
@@ -279,7 +277,7 @@ ModelConfig = RecurrentCaptionerConfig | TransformerCaptionerConfig
 
 
 class ImageTrainingConfig(WriterTrainingConfig):
-    """The training loop, with what pictures add to it."""
+    """The training loop, with the keys of pictures."""
 
     learning_rate: Positive = Field(
         default=0.001,
@@ -308,7 +306,7 @@ class CaptionDecodingConfig(TextDecodingConfig):
     )
     batch_pixels: Size = Field(
         default=1_000_000,
-        description="the most pixels, with padding, of the pictures whose texts are searched for at once",
+        description="the most pixels of a batch, with padding",
     )
 
 
@@ -316,7 +314,7 @@ METRICS = (
     "sequence_error_rate (wer), expression_rate, expression_rate_1, expression_rate_2, expression_rate_3, "
     "symbol_error_rate (per), loss, bleu, chrf, bleu_4, rouge_l, cider, cider_d"
 )
-"""What `select` may be, in words."""
+"""The values of `select`, in words."""
 
 
 class ImageToTextConfig(Config):

@@ -58,8 +58,8 @@ class LabellingData(DataSection):
     )
     span_scheme: SchemeName | Literal["none"] | None = Field(
         default=None,
-        description="how labels mark spans, for `span_f1`; `bio` is `iob2`, `bioes` is `iobes`; `none`: they mark "
-        "none, or none is to be scored; null: recognised from the training labels",
+        description="the scheme of labels that mark spans, for `span_f1`; `bio` is `iob2`, `bioes` is `iobes`; `none`: "
+        "no spans are scored; null: recognised from the training labels",
         json_schema_extra=FROM_DATA,
     )
     case: Literal["keep", "lower"] = Field(
@@ -70,7 +70,7 @@ class LabellingData(DataSection):
 
 
 class SelfAttentionConfig(AttentionConfig):
-    """The recipe by which each token attends to the sentence."""
+    """The recipe of the attention of each token to the sentence."""
 
     recipe: str = Field(default="multi_head", description="the name of a recipe; all other keys here are its options")
 
@@ -89,7 +89,7 @@ class LabellingModel(Section):
 
 
 class LabellingTraining(TokenTrainingConfig, TrainingConfig):
-    """The training loop, with what labelled sentences add to it."""
+    """The training loop, with the keys of labelled sentences."""
 
     word_dropout: Fraction = Field(
         default=0.05, description="probability that a token's vector is that of an unknown token"
@@ -99,7 +99,7 @@ class LabellingTraining(TokenTrainingConfig, TrainingConfig):
 class LabellingDecoding(Section):
     """The settings of predictions."""
 
-    batch_tokens: Size = Field(default=8192, description="the most tokens labelled at once, with padding")
+    batch_tokens: Size = Field(default=8192, description="the most tokens of a batch, with padding")
 
 
 class LabellingConfig(Config):

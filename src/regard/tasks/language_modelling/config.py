@@ -1,4 +1,4 @@
-"""The configuration of language modelling: running text, and a model that says what follows."""
+"""The configuration of language modelling: running text, and a model that predicts its next token."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class RecurrentLanguageConfig(Section):
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     past: Literal["state", "attention", "key_value", "key_value_predict", "ngram"] = Field(
         default="attention",
-        description="what it uses of its past: the state of its cells only; attention over its last outputs, of which "
-        "each is whole, or divided into key and value, or into key, value and what predicts; or parts of the last "
+        description="the past that it uses: only the state of its cells; attention over its last outputs, each of "
+        "which is whole, or divided into key and value, or into key, value and prediction; or parts of the last "
         "outputs without attention",
     )
     cell: Literal["lstm", "gru", "rnn"] = Field(default="lstm", description="`rnn` is the vanilla tanh cell")
     size: Size = Field(default=256, description="state size of each layer", json_schema_extra=FROM_DATA)
     layers: Layers = Field(default=1, description="number of stacked layers")
     embedding_size: Size | None = Field(default=None, description="size of the vector of a symbol; null: `size`")
-    reach: Size = Field(default=10, description="with attention: how many outputs before the present one it attends to")
+    reach: Size = Field(default=10, description="with attention: the number of past outputs to which it attends")
     heads: Size = Field(default=1, description="with attention: number of heads")
     order: Annotated[int, Field(ge=2)] = Field(
         default=4, description="with `past: ngram`: a prediction depends on the outputs at `order` - 1 tokens"
@@ -99,10 +99,10 @@ class TransformerLanguageConfig(TransformerLayersConfig):
         default=128, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
     )
     positions: Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"] = Field(
-        default="rotary", description="how attention knows the distances between tokens (`regard info multi_head`)"
+        default="rotary", description="the encoding of the distances between tokens (`regard info multi_head`)"
     )
     reach: Size | None = Field(
-        default=None, description="how many tokens a token attends to, itself included; null: `training.window`"
+        default=None, description="the number of tokens to which a token attends, with itself; null: `training.window`"
     )
     tied_weights: bool = Field(default=True, description="the output layer shares the matrix of the embedding")
 
@@ -111,12 +111,12 @@ class TextWindowConfig(TrainingConfig):
     """The training loop, and the windows into which a text is cut."""
 
     window: Annotated[int, Field(ge=2)] = Field(
-        default=128, description="tokens that the model reads at once; nothing is carried from one window to the next"
+        default=128, description="tokens of a window; no state passes from one window to the next"
     )
     context: Size = Field(
         default=1,
-        description="tokens that the first scored token of a window sees; with more than 1 the windows overlap, and "
-        "the first `context` - 1 tokens of each are only read",
+        description="tokens before the first prediction of a window; with more than 1 the windows overlap, and the "
+        "first `context` - 1 tokens of each are not predicted",
     )
     batch_size: Size = Field(default=32, description="windows in a batch", json_schema_extra=FROM_DATA)
 
@@ -138,7 +138,7 @@ NOT_READ = {
 
 
 class ContinuationConfig(Search):
-    """How texts are continued, and with how much context they are evaluated."""
+    """The search of continuations, and the context of evaluations."""
 
     never_read = NOT_READ
 
@@ -151,12 +151,12 @@ class ContinuationConfig(Search):
     )
     context: Size | None = Field(
         default=None,
-        description="in evaluations and validations: tokens that each scored token sees at least, if there are so many "
-        "before it; null: half of the window",
+        description="in evaluations and validations: the fewest tokens before a prediction, except at the beginning of "
+        "the text; null: half of the window",
     )
     window: Annotated[int, Field(ge=2)] | None = Field(
         default=None,
-        description="in evaluations and validations: tokens that are read at once; null: `training.window`",
+        description="in evaluations and validations: tokens of a window; null: `training.window`",
     )
 
 

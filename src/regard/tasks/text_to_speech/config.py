@@ -47,7 +47,7 @@ class SpeechDataConfig(DataSection):
     )
     units: Literal["characters", "phones"] = Field(
         default="characters",
-        description="what the model reads: the characters of the last column, or the phones of the table `phones`",
+        description="the inputs of the model: the characters of the last column, or the phones of the table `phones`",
     )
     phones: File | None = Field(
         default=None,
@@ -70,13 +70,13 @@ class SpeechDataConfig(DataSection):
     )
     front_end: FrontEndName = Field(
         default="regard",
-        description="what mel spectrograms are of: `regard` at 16 kHz, `regard-22k` as HiFi-GAN's published vocoders "
-        "have them, or those of other systems",
+        description="the form of mel spectrograms: `regard` at 16 kHz, `regard-22k` for HiFi-GAN's published vocoders, "
+        "or that of another system",
     )
     trim_silence: bool = Field(default=False, description="leave out the silence before and after each sentence")
     max_seconds: Positive = Field(default=20.0, description="longer recordings are not trained on")
     cache: File | None = Field(
-        default=None, description="a folder in which spectrograms are kept from run to run; null: none"
+        default=None, description="a folder in which spectrograms are stored for later runs; null: none"
     )
 
 
@@ -110,23 +110,21 @@ class SpeechDecoderConfig(Section):
     prenet_drops: Literal["training", "always"] = Field(
         default="always", description="whether the prenet drops units in training only, or in synthesis as well"
     )
-    num_frames: Size = Field(
-        default=3, description="r, frames that a step makes; the largest, if `reductions` has others"
-    )
+    num_frames: Size = Field(default=3, description="r, the frames of a step; the largest, if `reductions` has others")
     reductions: Annotated[tuple[Annotated[tuple[int, int], Strict(False)], ...], Strict(False)] = Field(
-        default=(), description="gradual r: pairs of the step from which on and the r that is used then"
+        default=(), description="gradual r: pairs of a training step and the r from this step on"
     )
-    num_fed_frames: Size = Field(default=1, description="how many of the last frames the prenet sees")
-    query: Literal["new", "top", "old"] = Field(default="new", description="which state asks")
-    dropout: Fraction | None = Field(default=None, description="on the states of cells; null: as the architecture")
-    zoneout: Fraction = Field(default=0.0, description="probability that a unit of a state stays as it was")
+    num_fed_frames: Size = Field(default=1, description="the number of last frames that the prenet reads")
+    query: Literal["new", "top", "old"] = Field(default="new", description="the state that is the query of attention")
+    dropout: Fraction | None = Field(default=None, description="on the states of cells; null: that of the architecture")
+    zoneout: Fraction = Field(default=0.0, description="probability that a unit of a state keeps its value")
     coarse_frames: Size | None = Field(
         default=None, description="r of a second decoder, for double-decoder consistency; null: none"
     )
     stops: bool = Field(
         default=True,
-        description="logits that say when a sentence ends; false: it ends with a step of silence (Tacotron 1's paper), "
-        "which is trained behind every sentence",
+        description="logits of the end of a sentence; false: it ends with a step of silence (Tacotron 1's paper), "
+        "which is trained after every sentence",
     )
 
 
@@ -150,15 +148,15 @@ class TacotronConfig(Section):
 
     architecture: Literal["tacotron1", "tacotron2"] = Field(default="tacotron2", description="the kind of network")
     encoder: SpeechEncoderConfig = Field(default=SpeechEncoderConfig(), description="reads the text")
-    decoder: SpeechDecoderConfig = Field(default=SpeechDecoderConfig(), description="makes frames, r in a step")
-    postnet: SpeechPostnetConfig = Field(default=SpeechPostnetConfig(), description="refines them")
+    decoder: SpeechDecoderConfig = Field(default=SpeechDecoderConfig(), description="predicts frames, r in a step")
+    postnet: SpeechPostnetConfig = Field(default=SpeechPostnetConfig(), description="refines the frames")
     attention: AttentionConfig = Field(
         default=AttentionConfig(recipe="forward_attention"), description="the attention mechanism"
     )
     like: TacotronName | None = Field(
         default=None,
-        description="the network of another implementation (`regard.interop`): keys that are not set are then "
-        "those that it published, its attention, too, and keys that its form fixes cannot be set otherwise",
+        description="the network of another implementation (`regard.interop`): keys that are not set, those of its "
+        "attention included, have its published values, and keys that its form fixes have no others",
         json_schema_extra=CONVERTED,
     )
 
@@ -177,7 +175,7 @@ class TacotronConfig(Section):
 
 
 class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConfig):
-    """The training loop, with what speech adds to it."""
+    """The training loop, with the keys of speech."""
 
     batch_frames: Size = Field(
         default=6000, description="the most frames of a batch with padding", json_schema_extra=FROM_DATA
@@ -191,7 +189,7 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
     )
     stop_positive_weight: Positive = Field(
         default=5.0,
-        description="how much more the last step of a sentence counts",
+        description="the weight of the last step of a sentence relative to the others",
         json_schema_extra=both(only_with("stop_weight", unless=0), only_with("model.decoder.stops", True)),
     )
     consistency_weight: Weight = Field(
@@ -210,11 +208,11 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
         description="the step by which an alignment should have formed; `train` warns if it has not",
         json_schema_extra=FROM_DATA,
     )
-    validation_sentences: Size = Field(default=16, description="held-out sentences that validations read aloud")
+    validation_sentences: Size = Field(default=16, description="held-out sentences that validations synthesise")
 
 
 class SpeechDecodingConfig(Section):
-    """How texts are read aloud."""
+    """The settings of synthesis."""
 
     stop_threshold: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         default=0.5,
@@ -234,13 +232,13 @@ class SpeechDecodingConfig(Section):
     )
     attention_stop: Size | None = Field(
         default=None,
-        description="a sentence also ends after attention has been at its last unit for so many steps; null: never",
+        description="a sentence also ends when attention stays at its last unit for this number of steps; null: never",
     )
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
         default=0, description="of the prenet's draws and of first phases"
     )
     iterations: Annotated[int, Field(ge=0, le=100_000)] = Field(default=30, description="of Griffin-Lim")
-    batch_sentences: Size = Field(default=16, description="the most sentences read at once")
+    batch_sentences: Size = Field(default=16, description="the most sentences of a batch")
 
 
 class TextToSpeechConfig(Config):
@@ -250,7 +248,7 @@ class TextToSpeechConfig(Config):
     data: SpeechDataConfig = Field(description="the sentences and their recordings")
     model: TacotronConfig = Field(default=TacotronConfig(), description="the network")
     training: SpeechTrainingConfig = Field(default=SpeechTrainingConfig(), description="the training loop")
-    decoding: SpeechDecodingConfig = Field(default=SpeechDecodingConfig(), description="reading aloud")
+    decoding: SpeechDecodingConfig = Field(default=SpeechDecodingConfig(), description="the settings of synthesis")
     select: str = Field(
         default="mel_cepstral_distortion",
         description="the validation metric that chooses the best weights: mel_cepstral_distortion (mcd) of speech that "

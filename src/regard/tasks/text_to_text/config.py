@@ -57,7 +57,7 @@ class PairDataConfig(DataSection):
     )
     format: Literal["auto", "tsv", "csv", "jsonl", "parallel"] = Field(
         default="auto",
-        description="`auto` goes by the file's suffix; lines of a TSV may also have ` ||| ` between their texts",
+        description="`auto`: by the file's suffix; lines of a TSV may also have ` ||| ` between their texts",
     )
     source_field: str | int | Annotated[tuple[str | int, ...], Strict(False)] = Field(
         default=0,
@@ -77,8 +77,8 @@ class PairDataConfig(DataSection):
     )
     alignment_units: Literal["symbol", "word"] = Field(
         default="symbol",
-        description="what the links of `alignments` count: symbols, or words, which are what stands between blanks; "
-        "every symbol of a word has the links of its word",
+        description="the unit of the links of `alignments`: symbols, or words between blanks, every symbol of which "
+        "has the links of its word",
     )
     joint_vocabulary: bool = Field(
         default=False,
@@ -141,7 +141,7 @@ class PairDataConfig(DataSection):
 
 
 class PointerConfig(Section):
-    """Copying symbols of the input, also those that the vocabulary of the outputs lacks (See 2017)."""
+    """Copying symbols of the input, also those outside the vocabulary of the outputs (See 2017)."""
 
     layer: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
@@ -170,10 +170,10 @@ SHARED_EMBEDDINGS: Any = Field(
 
 
 class RecurrentConfig(Section):
-    """A sequence-to-sequence model, recurrent where its parts do not say otherwise."""
+    """A sequence-to-sequence model, recurrent unless a part has another architecture."""
 
     architecture: Literal["recurrent"] = Field(
-        default="recurrent", description="the kind of encoder and decoder that do not name their own"
+        default="recurrent", description="the architecture of an encoder or decoder that does not name its own"
     )
     encoder: RecurrentEncoderConfig | TransformerEncoderConfig = Field(
         default=RecurrentEncoderConfig(), discriminator="architecture", description="reads the input"
@@ -187,10 +187,10 @@ class RecurrentConfig(Section):
 
 
 class TransformerConfig(Section):
-    """A sequence-to-sequence model, a Transformer where its parts do not say otherwise (Vaswani 2017)."""
+    """A sequence-to-sequence model, a Transformer unless a part has another architecture (Vaswani 2017)."""
 
     architecture: Literal["transformer"] = Field(
-        default="transformer", description="the kind of encoder and decoder that do not name their own"
+        default="transformer", description="the architecture of an encoder or decoder that does not name its own"
     )
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = Field(
         default=TransformerEncoderConfig(), discriminator="architecture", description="reads the input"
@@ -231,7 +231,7 @@ class PairAlignmentLossConfig(AlignmentLossConfig):
 
 
 class TextTrainingConfig(TokenTrainingConfig, WriterTrainingConfig):
-    """The training loop, with what pairs of texts add to it."""
+    """The training loop, with the keys of pairs of texts."""
 
     alignment_losses: PairAlignmentLossConfig = Field(
         default=PairAlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
@@ -267,7 +267,7 @@ class DecodingConfig(TextDecodingConfig):
     )
     batch_tokens: Size = Field(
         default=12_000,
-        description="the most source symbols times hypotheses or samples (at least four) decoded at once",
+        description="the most source symbols times hypotheses or samples (at least four) of a batch",
     )
 
     @model_validator(mode="after")
