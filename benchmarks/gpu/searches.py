@@ -27,7 +27,7 @@ def recipe(place: Place, result: Result) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model, trainee = g2p_en(place, Path(folder))()
     module = model.module.to(place.device).eval()
-    sources = [trainee.batch(trainee.kept[i * rows : (i + 1) * rows])["source"] for i in range(BATCHES)]
+    sources = [trainee.batch(trainee.used[i * rows : (i + 1) * rows])["source"] for i in range(BATCHES)]
     batches = [(source.to(place.device), (source != PAD).sum(1)) for source in sources]
     found: dict[tuple[int, torch.dtype], list[Any]] = {}
 

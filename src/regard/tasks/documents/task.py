@@ -122,8 +122,8 @@ def resolve(
         words, sentences: (documents,) of the training documents; those without words do not count.
         held_out: the number of held-out documents.
     """
-    kept = words > 0
-    words, sentences = words[kept], sentences[kept]
+    has_words = words > 0
+    words, sentences = words[has_words], sentences[has_words]
     num_words = int(words.sum())
     size = max(num_words, 1) / REFERENCE
     dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
@@ -134,7 +134,7 @@ def resolve(
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     cost = VALIDATED * held_out / max(len(words), 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{counted(int(kept.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
+    amount = f"{counted(int(has_words.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
     batch = f"of up to {counted(batch_words, 'word|words')}"
     return Plan(open_, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)
 

@@ -45,20 +45,20 @@ class DocumentTrainee(AbstractArrayTrainee):
         self.train, self.dev = data.train_words.encoded(vocabulary), data.dev_words.encoded(vocabulary)
         # a flat network reads the words of a document as one sentence
         self.inputs = self.train if model.module.sentence is not None else self.train.undivided()
-        self.kept = np.flatnonzero(self.train.words > 0)
+        self.used = np.flatnonzero(self.train.words > 0)
         labels = model.labels
         self.targets = torch.from_numpy(labels.indicators(data.train) if labels.several else labels.ids(data.train))
         self.weights = self._weights()
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         batches = bucket(
-            self.train.words[self.kept],
-            self.train.counts[self.kept],
+            self.train.words[self.used],
+            self.train.counts[self.used],
             batch_tokens=self.config.training.batch_words,
             seed=self.config.seed,
             epoch=epoch,
         )
-        return [self.kept[batch] for batch in batches]
+        return [self.used[batch] for batch in batches]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         ids, mask = self.inputs.pad(description)
@@ -120,8 +120,8 @@ class DocumentTrainee(AbstractArrayTrainee):
         """(C,) the weights that balance the labels; None if all documents have the weight 1."""
         if self.config.training.class_weights == "none":
             return None
-        counts = torch.bincount(self.targets[self.kept], minlength=len(self.model.labels)).clamp(min=1)
-        return len(self.kept) / (len(counts) * counts.float())
+        counts = torch.bincount(self.targets[self.used], minlength=len(self.model.labels)).clamp(min=1)
+        return len(self.used) / (len(counts) * counts.float())
 
 
 def check_weights(several: bool, class_weights: str) -> None:

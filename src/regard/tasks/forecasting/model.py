@@ -191,7 +191,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             windows = self._windows(table, scale, split=split)
         except DataError as error:
             raise DataError(f"{path}: {error}" + "".join(f"\n  {note}" for note in notes)) from None
-        tally, baselines = ForecastTally(self.levels), BaselineTally(self._baselines)
+        baselines = BaselineTally(Baselines.of(self.linear, self.facts.step, self.config.data.history))
+        tally = ForecastTally(self.levels)
         for batch in windows.batches(self.config.decoding.batch_windows):
             values, quantiles, _ = self.forecast_batch(batch)
             tally.add(batch, values, quantiles)
@@ -319,10 +320,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             "history": self.config.data.history,
             "horizon": self.config.data.horizon,
         }
-
-    @property
-    def _baselines(self) -> Baselines:
-        return Baselines.of(self.linear, self.facts.step, self.config.data.history)
 
     def _floor(self, batch: SeriesBatch) -> Values:
         """(B, 1, F), the minima of forecasts (`data.minimum`) on the scale of a batch."""

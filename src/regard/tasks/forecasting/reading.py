@@ -187,19 +187,19 @@ def _with_training_rows(table: SeriesTable, split: TimeSplit) -> tuple[SeriesTab
         places = tuple(f"{each.title} of {table.place(each, 0)}" for each in series[:NUM_EXAMPLES])
         return Finding("warning", f"train: {text}", len(series), places)
 
-    kept, findings = [i for i, each in enumerate(observed) if each.any()], []
+    trained, findings = [i for i, each in enumerate(observed) if each.any()], []
     if out := [series for i, series in enumerate(table.series) if not observed[i].any()]:
         text = counted(len(out), "series has|have no value in its|their training rows and is|are left out")
         findings.append(finding(text, out))
     for number, target in enumerate(table.target_names):
-        if missing := [table.series[i] for i in kept if not observed[i][number]]:
+        if missing := [table.series[i] for i in trained if not observed[i][number]]:
             text = (
                 f"the target {target!r} of {len(missing):,} series has no value in the training rows; it is not "
                 "trained there, and is scaled by its later values"
             )
             findings.append(finding(text, missing))
-    split = TimeSplit(tuple(split.bounds[i] for i in kept))
-    return replace(table, series=tuple(table.series[i] for i in kept)), split, findings
+    split = TimeSplit(tuple(split.bounds[i] for i in trained))
+    return replace(table, series=tuple(table.series[i] for i in trained)), split, findings
 
 
 def rows_of(table: SeriesTable, split: TimeSplit, part: Subset) -> Iterator[DataItem]:

@@ -76,7 +76,7 @@ class Material:
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def kept(self) -> NDArray[np.int64]:
+    def used(self) -> NDArray[np.int64]:
         """Indices of the texts that training uses: not empty, not too long, of pictures that can be read."""
         lengths, readable = self.train.lengths, self.train.sizes[self.train.owners].min(1) > 0
         return np.flatnonzero((lengths > 0) & (lengths <= self.config.data.max_length) & readable)
@@ -157,7 +157,7 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
     target = Field.build(side, all_texts(train), name="target", max_length=data.max_length)
     trained = _split("train", train, target, reader)
     material = Material(config, trained, _split("dev", dev, target, reader), target, reader, chosen)
-    if not len(material.kept):
+    if not len(material.used):
         reason = f"\n  {trained.refused[0]}" if trained.refused else ""
         raise DataError(f"{data.train}: there is no picture with a text to train on.{reason}")
     return material

@@ -127,8 +127,8 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         so that 300 pictures give 5,000 steps of 8, and 300,000 give 80,000 of 38. Epochs, warm-up and validations
         follow from the steps. Dropout falls by 0.1 for ten times as many texts, and decoders of many texts are wider.
         """
-        kept, training = material.kept, config.training
-        shapes, lengths = material.train.sizes[material.train.owners[kept]], material.train.lengths[kept]
+        used, training = material.used, config.training
+        shapes, lengths = material.train.sizes[material.train.owners[used]], material.train.lengths[used]
         held_out = len(material.dev.pictures)
         held_out = min(training.validation_pictures or held_out, held_out)
         count = len(lengths)

@@ -94,8 +94,8 @@ class ImageTrainee(AbstractWriterTrainee):
         self.material = material
         self.train = EncodedTexts(material.train.texts(), model.target, is_reversed=model.is_reversed)
         self.dev = EncodedTexts(material.dev.texts(), model.target, is_reversed=model.is_reversed)
-        self.kept = material.kept
-        self.shapes = material.train.sizes[material.train.owners[self.kept]]
+        self.used = material.used
+        self.shapes = material.train.sizes[material.train.owners[self.used]]
         self.augmenter = Augmenter.of(config.data.augmentation, model.reader, config.seed)
         held_out = material.dev
         pictures, most = held_out.pictures, config.training.validation_pictures
@@ -106,7 +106,7 @@ class ImageTrainee(AbstractWriterTrainee):
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
         fits = (held_out.lengths > 0) & (held_out.lengths <= config.data.max_length)
         self._held_out = np.flatnonzero(readable & fits & np.isin(held_out.owners, validated))
-        for split, texts in ((material.train, self.kept), (held_out, self._held_out)):
+        for split, texts in ((material.train, self.used), (held_out, self._held_out)):
             for index in np.unique(split.owners[texts]).tolist():
                 model.check_grid(model.grid(split.sizes[index]), place=f"{split.name}, picture {index + 1}")
         super().__init__(model, model.items(pictures))
@@ -114,7 +114,7 @@ class ImageTrainee(AbstractWriterTrainee):
     def descriptions(self, epoch: int) -> Sequence[Chosen]:
         config = self.model.config
         batches = bucket_pictures(self.shapes, batch_pixels=config.training.batch_pixels, seed=config.seed, epoch=epoch)
-        return [Chosen(epoch, self.kept[batch]) for batch in batches]
+        return [Chosen(epoch, self.used[batch]) for batch in batches]
 
     def batch(self, description: Chosen) -> dict[str, Tensor]:
         split = self.material.train

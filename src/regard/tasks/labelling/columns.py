@@ -129,7 +129,7 @@ class Columns:
             DataError: for a line without these columns, with file, line and the columns that it has.
         """
         tokens: list[tuple[str, str]] = []
-        kept: list[str] = []
+        lines_read: list[str] = []
         rows: list[int] = []
         first, size, whole = 0, 0, None
         for number, line in enumerate(chain(lines, [""]), start=1):
@@ -141,10 +141,10 @@ class Columns:
                 whole = None
                 if len(tokens) == size:
                     words, labels = zip(*tokens)
-                    whole = Sentence(words, labels, f"{name}:{first}", tuple(kept), tuple(rows))
-                tokens, kept, rows, size = [], [], [], 0
+                    whole = Sentence(words, labels, f"{name}:{first}", tuple(lines_read), tuple(rows))
+                tokens, lines_read, rows, size = [], [], [], 0
             if keep and line is not None:
-                kept.append(line)
+                lines_read.append(line)
             if ends or (cells is not None and self._is_skipped(cells, begins=not size)):
                 continue
             first = first if size else number
@@ -152,9 +152,9 @@ class Columns:
             with item_or_defect:
                 if cells is not None:
                     tokens.append(self._token(cells, f"{name}:{number}", labelled=labelled))
-                    rows.append(len(kept) - 1)
+                    rows.append(len(lines_read) - 1)
         if whole is not None:
-            yield replace(whole, lines=(*whole.lines, *kept[:-1])) if keep else whole
+            yield replace(whole, lines=(*whole.lines, *lines_read[:-1])) if keep else whole
 
     def _cells(self, line: str) -> list[str]:
         return [] if is_blank(line) else _split(line.removeprefix(BYTE_ORDER_MARK), self.format)

@@ -173,7 +173,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         for batch in self.batches(request.sources, decoding):
             sources = [request.sources[i] for i in batch]
             encoded = self.encode(sources)
-            hypotheses = self._hypotheses(request, batch, encoded)
+            if decoding.joint:
+                hypotheses = joint_hypotheses(self, request, batch, encoded)
+            else:
+                hypotheses = self._searched(request, batch, encoded)
             warnings = [source.warnings for source in sources]
             if decoding.reranker is not None:
                 hypotheses, further = self._reranked(hypotheses, [inputs[i] for i in batch], sources, decoding)
@@ -305,18 +308,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         data: Any = self.config.data
         return data.target
 
-    def _hypotheses(
-        self, request: SearchRequest[SourceT], batch: NDArray[np.int64], encoded: EncodedSources
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of a batch of inputs, within their limits."""
-        if request.decoding.joint:
-            return joint_hypotheses(self, request, batch, encoded)
-        return self._searched(request, batch, encoded)
-
     def _searched(
         self, request: SearchRequest[SourceT], batch: NDArray[np.int64], encoded: EncodedSources
     ) -> list[list[Hypothesis]]:
-        """As `_hypotheses`, of a search in one direction."""
+        """The hypotheses of a batch of inputs, within their limits, by a search in one direction."""
         texts = [partial(self._text, request.sources[i]) for i in batch]
         hypotheses = run_search(**self._arguments(request, batch, encoded), text=texts)
         return [

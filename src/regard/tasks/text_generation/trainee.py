@@ -101,9 +101,8 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
 
     @property
     def _training(self) -> WriterTrainingConfig:
-        training: Any = self.config.training
-        settings: WriterTrainingConfig = training
-        return settings
+        training: WriterTrainingConfig = self.config.training
+        return training
 
     def _draw(self, prediction: Prediction, references: Sequence[str], path: Path) -> None:
         reference = "the reference" if prediction.text in references else f"reference: {references[0]}"
@@ -116,14 +115,12 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         """
         plain = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
         plain |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
-        decoding: Any = self.config.decoding
-        search: Search = decoding.replace(method="beam", beam=beam, joint=False, **plain)
+        search: Search = self.config.decoding.replace(method="beam", beam=beam, joint=False, **plain)
         return search
 
     def _evaluate(self) -> Evaluation:
         """Free-running outputs of the held-out items, each decoded by one of the processes."""
-        decoding: Any = self.config.decoding
-        search = self._search(beam=decoding.validation_beam)
+        search = self._search(beam=self.config.decoding.validation_beam)
         sources = [item.source for item in processes.local_part(self.items)]
         predictions = self.model.predict(sources, search=search, alignment=False)
         metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]

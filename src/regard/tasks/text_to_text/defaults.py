@@ -137,10 +137,10 @@ def resolve(
             `data.max_length` or have an empty side do not count.
         held_out: the number of held-out pairs.
     """
-    kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
+    used = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
         np.minimum(source_lengths, target_lengths) > 0
     )
-    source, target = source_lengths[kept] + 1, target_lengths[kept] + 1
+    source, target = source_lengths[used] + 1, target_lengths[used] + 1
     num_symbols = int(np.maximum(source, target).sum())
     growth = max(num_symbols, 1) / REFERENCE
     numbers = _numbers(config, config.model.decoder)
@@ -157,9 +157,9 @@ def resolve(
     batch_tokens = open_.choose("training.batch_tokens", symbols)
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
-    cost = VALIDATED * config.decoding.validation_beam * held_out / max(int(kept.sum()), 1)
+    cost = VALIDATED * config.decoding.validation_beam * held_out / max(int(used.sum()), 1)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{counted(int(kept.sum()), 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
+    amount = f"{counted(int(used.sum()), 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
     batch = f"of up to {counted(batch_tokens, 'symbol|symbols')}"
     return Plan(open_, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
 

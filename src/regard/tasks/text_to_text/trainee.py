@@ -66,7 +66,7 @@ class PairTrainee(AbstractWriterTrainee):
         self.train, self.dev = EncodedPairs(train, model), EncodedPairs(dev, model)
         lengths = self.train.lengths
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
-        self.kept = np.flatnonzero((longest <= config.data.max_length) & (shortest > 0))
+        self.used = np.flatnonzero((longest <= config.data.max_length) & (shortest > 0))
         self.links: TrainingLinks | None = None
         if (alignments := config.data.alignments) is not None:
             fields = (model.source, model.target) if config.data.alignment_units == "word" else None
@@ -82,12 +82,12 @@ class PairTrainee(AbstractWriterTrainee):
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         batches = bucket(
-            *(lengths[self.kept] + 1 for lengths in self.train.lengths),
+            *(lengths[self.used] + 1 for lengths in self.train.lengths),
             batch_tokens=self.model.config.training.batch_tokens,
             seed=self.config.seed,
             epoch=epoch,
         )
-        return [self.kept[batch] for batch in batches]
+        return [self.used[batch] for batch in batches]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         batch = self.train.pad(description)
