@@ -19,7 +19,6 @@ class EncodedDocuments:
     """The ids of many documents, concatenated in the smallest type.
 
     Args:
-        flat: the ids of all words.
         lengths: (sentences,) words of each sentence.
         counts: (documents,) sentences of each document.
     """

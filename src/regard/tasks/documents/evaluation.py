@@ -134,7 +134,6 @@ class DocumentEvaluation:
 
     Args:
         names: the labels of the model, followed by unknown labels of the documents.
-        scores: counts of right and wrong labels.
         loss: mean negative log-likelihood in nats of the documents whose labels the model knows; None if there are
             none.
         warnings: labels of the documents that the model does not know.

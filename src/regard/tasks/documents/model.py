@@ -36,11 +36,7 @@ FIELD, LABELS = "words", "labels.json"
 
 @dataclass(eq=False, repr=False)
 class DocumentModel(AbstractModel[DocumentsConfig]):
-    """A classifier of documents: sentences and words, labels, the network and its configuration.
-
-    Args:
-        field: turns texts into sentences of ids.
-    """
+    """A classifier of documents: sentences and words, labels, the network and its configuration."""
 
     config: DocumentsConfig
     field: DocumentField

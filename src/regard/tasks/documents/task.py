@@ -120,7 +120,6 @@ def resolve(
 
     Args:
         words, sentences: (documents,) of the training documents; those without words do not count.
-        held_out: the number of held-out documents.
     """
     has_words = words > 0
     words, sentences = words[has_words], sentences[has_words]

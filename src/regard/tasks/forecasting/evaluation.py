@@ -19,7 +19,6 @@ class FileForecasts:
     """The forecasts of the series of a file.
 
     Args:
-        name: the file's name.
         forecasts: one for each series that could be forecast.
         warnings: why a series could not be forecast, or not as it is.
     """
@@ -57,11 +56,8 @@ class ForecastEvaluation:
     pinball_loss, coverage_τ: of models of quantiles; the share of values at or below the quantile of level τ.
 
     Args:
-        num_forecasts: the number of windows.
         steps: T.
         first, last: the first and the last time of the forecasts.
-        errors: of all forecasts.
-        by_target: of each target.
         baselines: errors of the forecasts without a network, by name.
         notes: about rows that were left out.
         warnings: series and targets without errors.

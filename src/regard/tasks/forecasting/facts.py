@@ -26,7 +26,6 @@ class SeriesFacts:
     """Names, step and calendar of the training series, and the rows that training used.
 
     Args:
-        target_names, known_names: F and K names.
         seen: by the name of a series the beginning and the end of its test part; training used no rows from there on.
         zones: by the name of a series the zone of its calendar, if it has one.
     """

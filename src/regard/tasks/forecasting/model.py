@@ -64,7 +64,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
     Args:
         facts: names, step and calendar of the series.
-        scale: the scale of each training series.
         linear: the ridge regression of the training windows.
     """
 

@@ -28,7 +28,6 @@ class ImagePrediction(Prediction):
     """The text of a picture; `alignment` (T, S) has a column for each of its S = h · w cells, row by row.
 
     Args:
-        name: of the picture.
         image: (H, W, C) uint8, the picture as the encoder read it; None if it could not be read.
         grid: (h, w), rows and columns of cells.
         cell_size: the side of a cell in pixels.

@@ -85,9 +85,6 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     An input is the path of a picture or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a
     table.
-
-    Args:
-        target: the field of the texts.
     """
 
     config: ImageToTextConfig

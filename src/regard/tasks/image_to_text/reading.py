@@ -35,7 +35,6 @@ class Split:
 
     Args:
         sizes: (pictures, 2), height and width of the encoder's input; 0 for pictures that cannot be read.
-        refused: why pictures cannot be read.
         owners: (texts,) the index of each text's picture.
         lengths: (texts,) symbols of each text.
         num_strokes: the number of pictures that are strokes.

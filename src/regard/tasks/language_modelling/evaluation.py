@@ -114,9 +114,7 @@ class LikelihoodEvaluation:
     compared.
 
     Args:
-        likelihood: the sum over all tokens.
         num_unknown: tokens that are not in the vocabulary.
-        scored: the text in stretches.
         unknown: the most frequent unknown symbols, with their counts.
     """
 

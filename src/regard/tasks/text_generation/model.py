@@ -228,7 +228,6 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """As `evaluate`, for items instead of a file.
 
         Args:
-            items: inputs with their references.
             metrics: metrics of all outputs together: `bleu`, `chrf`. They ignore letter case if the model changes it.
             tokenize: how BLEU splits texts into words (`regard.metrics.corpus_score`).
             search: as in `predict`.

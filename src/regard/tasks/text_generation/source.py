@@ -19,7 +19,6 @@ class Spelling:
 
     Args:
         decode: the text of ids in the order in which they are read.
-        tokens: the symbols of ids.
         ids: (len(symbols),) ids of symbols.
     """
 

@@ -113,8 +113,6 @@ class SpeechEvaluation:
     """The speech of a table of sentences, compared with their recordings.
 
     Args:
-        scores: of all sentences.
-        sentences: each with its speech.
         joined: the reading errors of long sentences, each of several neighbours; None if there are too few sentences.
         num_joined: the number of sentences in a long one.
         notes: changes to the sounds.

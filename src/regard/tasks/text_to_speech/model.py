@@ -50,7 +50,6 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     """A model of speech: units, scale, network and configuration.
 
     Args:
-        field: turns texts into units.
         scale: mean and deviation of each mel channel in training.
         linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
         durations: the mean durations of units in labelled training sentences, a baseline; None without labels.

@@ -93,7 +93,6 @@ def align(
     Args:
         memory: the decoder's memory of the sources of some pairs.
         scored: the ids of each output whose log-probabilities count: its own, or those by which a pointer copies.
-        texts, warnings: of the results.
         readable: whether a pair can be read; the weights of the others are 0.
         batch_tokens: the most symbols of a batch on either side, with padding.
         layer, head: as in `chosen_heads`.

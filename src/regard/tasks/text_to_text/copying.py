@@ -25,7 +25,6 @@ class PointerSources:
 
     Args:
         pairs: read once.
-        vocabulary: extends the target's vocabulary.
         is_reversed: whether the last symbol of a target comes first.
     """
 

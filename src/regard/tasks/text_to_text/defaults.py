@@ -135,7 +135,6 @@ def resolve(
     Args:
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; pairs that are longer than
             `data.max_length` or have an empty side do not count.
-        held_out: the number of held-out pairs.
     """
     used = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
         np.minimum(source_lengths, target_lengths) > 0
