@@ -240,6 +240,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                     linear=None if linear is None else linear[row, :count].clone(),
                     alignment=weights,
                     stop=None if logit is None else logit.sigmoid().clone(),
+                    num_frames=reduction,
                     stop_reason=run.stop_reason,
                 )
             )
@@ -254,16 +255,13 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return stop_at_silence((silence + decoding.silence_threshold).repeat(reduction))
 
     def _speech(self, **fields: Any) -> Speech:
-        front_end, reduction = self.front_end, int(self.module.reduction)
-        return Speech(
-            sample_rate=front_end.sample_rate, hop_length=front_end.hop_length, num_frames=reduction, **fields
-        )
+        return Speech(sample_rate=self.front_end.sample_rate, hop_length=self.front_end.hop_length, **fields)
 
     def _unreadable(self, text: str, warnings: tuple[str, ...]) -> Speech:
         """The speech of a text that cannot be read."""
-        mel = torch.zeros(0, self.front_end.num_mels)
-        stop = torch.zeros(0, int(self.module.reduction)) if self.config.model.decoder.stops else None
-        return self._speech(text=text, mel=mel, stop=stop, stop_reason="", warnings=warnings)
+        mel, count = torch.zeros(0, self.front_end.num_mels), int(self.module.reduction)
+        stop = torch.zeros(0, count) if self.config.model.decoder.stops else None
+        return self._speech(text=text, mel=mel, stop=stop, num_frames=count, stop_reason="", warnings=warnings)
 
     def evaluate(
         self,
