@@ -371,8 +371,8 @@ def baselines(
     front_end: FrontEnd, sentences: Sequence[RecordedSentence], durations: MeanDurations | None
 ) -> dict[str, TimingErrors]:
     """The timing errors of units of equal length, and of the mean durations of the training sentences."""
-    frame = front_end.hop_length / front_end.sample_rate
-    labelled = [(item.labels, len(item.mel) * frame) for item in sentences if item.labels is not None]
+    hop, rate = front_end.hop_length, front_end.sample_rate
+    labelled = [(item.labels, len(item.mel) * hop / rate) for item in sentences if item.labels is not None]
     if not labelled:
         return {}
     times = {"diagonal": [diagonal_times(len(labels), seconds) for labels, seconds in labelled]}
