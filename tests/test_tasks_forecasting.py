@@ -341,7 +341,7 @@ def test_steps_and_rows_that_are_held_back(series: Path) -> None:
     np.testing.assert_allclose(forecast.truth, wave()[114:116], rtol=1e-9)
     assert forecast.times[0] == HOURS[114]
     assert len(forecast.values) == 2
-    with pytest.raises(ConfigError, match=r"decoding.steps is 5, but the linear path has 4 steps \(data.horizon\)"):
+    with pytest.raises(ConfigError, match=r"the linear path has 4 steps \(data.horizon\), fewer than 5"):
         told(model, steps=5).predict([series])
     free, _ = untrained(series, "model.adds_to=previous")
     assert len(told(free, steps=9).predict([series])[0].forecasts[0].values) == 9

@@ -434,8 +434,8 @@ def check_steps(config: ForecastingConfig) -> None:
     steps, horizon = config.decoding.steps, config.data.horizon
     if steps is not None and steps > horizon and config.model.adds_to == "linear":
         raise ConfigError(
-            f"decoding.steps is {steps:,}, but the linear path has {horizon:,} steps (data.horizon); train with a "
-            "longer horizon, or with model.adds_to previous or nothing",
+            f"the linear path has {horizon:,} steps (data.horizon), fewer than {steps:,}; train with a longer horizon, "
+            "or with model.adds_to previous or nothing",
             ("decoding", "steps"),
         )
 
