@@ -608,8 +608,8 @@ def test_r_falls_by_steps_and_is_saved_with_the_weights(data: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["model.encoder.size=7"], "7 is that of two directions"),
-        ([*TACOTRON1, "model.postnet.size=5"], "5 is that of two directions"),
+        (["model.encoder.size=7"], "7 is divided between two directions"),
+        ([*TACOTRON1, "model.postnet.size=5"], "5 is divided between two directions"),
         (["model.decoder.prenet_sizes=[]"], "a prenet has at least one layer"),
         (["model.decoder.coarse_frames=3"], "the second decoder makes more frames"),
         (["model.decoder.dropout=0.1", "model.decoder.zoneout=0.1"], "zoneout and dropout"),
@@ -816,8 +816,8 @@ def test_settings_of_reading_aloud(trained: Path, monkeypatch: pytest.MonkeyPatc
     fewer = told(model, iterations=1).predict(text)[0]
     assert torch.equal(fewer.mel, plain.mel)
     assert not torch.equal(fewer.samples, plain.samples)
-    sizes, say = [], SpeechModel.say
-    monkeypatch.setattr(SpeechModel, "say", lambda self, part, **k: sizes.append(len(part)) or say(self, part, **k))
+    sizes, speak = [], SpeechModel.speak
+    monkeypatch.setattr(SpeechModel, "speak", lambda self, part, **k: sizes.append(len(part)) or speak(self, part, **k))
     told(model, batch_sentences=2).predict(text * 5, sound=False)
     assert sizes == [2, 2, 1]
 
