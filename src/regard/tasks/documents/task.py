@@ -126,16 +126,16 @@ def resolve(
     num_words = int(words.sum())
     size = max(num_words, 1) / REFERENCE
     dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
-    open_ = OpenKeys(config, dict(chosen))
-    open_.choose("model.dropout", dropout)
-    batch_words = open_.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
+    keys = OpenKeys(config, dict(chosen))
+    keys.choose("model.dropout", dropout)
+    batch_words = keys.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
     batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     cost = VALIDATED * held_out / max(len(words), 1)
-    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
+    steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{counted(int(has_words.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
     batch = f"of up to {counted(batch_words, 'word|words')}"
-    return Plan(open_, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)
+    return Plan(keys, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)
 
 
 TASK = DocumentsTask()

@@ -35,20 +35,20 @@ VALIDATED = 0.6
 
 def with_sizes(config: ForecastingConfig, material: SeriesData) -> AutomaticSettings[ForecastingConfig]:
     """The configuration with the sizes of its windows."""
-    open_ = AutomaticSettings(config)
+    keys = AutomaticSettings(config)
     history, horizon = suggested_sizes(material.table, material.split)
-    open_.choose("data.history", history)
-    open_.choose("data.horizon", horizon)
+    keys.choose("data.history", history)
+    keys.choose("data.horizon", horizon)
     if counts := counted_targets(material.table):
         is_all = len(counts) == len(material.table.target_names)
-        open_.choose("data.minimum", 0.0 if is_all else counts)
-    return open_
+        keys.choose("data.minimum", 0.0 if is_all else counts)
+    return keys
 
 
 def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[ForecastingConfig]:
     """Chooses values for the keys that the configuration leaves open."""
-    open_ = with_sizes(config, material)
-    choose, data = open_.choose, open_.config.data
+    keys = with_sizes(config, material)
+    choose, data = keys.choose, keys.config.data
     windows = len(material.training_windows(data))
     held_out = len(material.validation_windows(data, stride=1))
     stride = choose("data.dev_stride", math.ceil(held_out / VALIDATION_WINDOWS))
@@ -63,13 +63,13 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[Forecasting
     choose("training.sequence_teacher_forcing", 1.0 if config.model.quantiles is None else 0.0)
     goal, batches = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS), math.ceil(windows / batch)
     cost = VALIDATED * held_out / (stride or 1) / max(windows, 1)
-    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    resolved = open_.config
+    steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
+    resolved = keys.config
     baselines = Baselines.fit(resolved, material).errors(material.validation_windows(resolved.data))
     steps = f"{counted(resolved.data.history, 'step|steps')} of history and {resolved.data.horizon:,} of the horizon"
     amount = f"{counted(windows, 'window|windows')} of {steps}"
     return Plan(
-        open_,
+        keys,
         amount,
         f"of {counted(batch, 'window|windows')}",
         "training.batch_windows",

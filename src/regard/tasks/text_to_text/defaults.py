@@ -143,24 +143,24 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     growth = max(num_symbols, 1) / REFERENCE
     numbers = _numbers(config, config.model.decoder)
-    open_ = AutomaticSettings(config, dict(chosen))
+    keys = AutomaticSettings(config, dict(chosen))
     for name in ("encoder", "decoder"):
-        _choose_size(open_, name, num_symbols)
+        _choose_size(keys, name, num_symbols)
         limits = {"least": numbers.least_dropout, "most": numbers.most_dropout}
         dropout = falling_dropout(growth, at_one=numbers.dropout, decay=numbers.decay, **limits)
-        open_.choose(f"model.{name}.dropout", dropout)
+        keys.choose(f"model.{name}.dropout", dropout)
     rate = numbers.shape(num_symbols).learning_rate
     if rate is not None and config.training.schedule != "noam":
-        open_.choose("training.learning_rate", rate)
+        keys.choose("training.learning_rate", rate)
     symbols = max(two_digits(numbers.batch_tokens * growth**numbers.batch_growth), numbers.least_batch_tokens)
-    batch_tokens = open_.choose("training.batch_tokens", symbols)
+    batch_tokens = keys.choose("training.batch_tokens", symbols)
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
     cost = VALIDATED * config.decoding.validation_beam * held_out / max(int(used.sum()), 1)
-    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
+    steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{counted(int(used.sum()), 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
     batch = f"of up to {counted(batch_tokens, 'symbol|symbols')}"
-    return Plan(open_, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
+    return Plan(keys, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
 
 
 def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
@@ -170,13 +170,13 @@ def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
     return PIECES_TRANSFORMER if config.data.target.units in ("sentencepiece", ("sentencepiece",)) else TRANSFORMER
 
 
-def _choose_size(open_: AutomaticSettings[TextToTextConfig], name: str, num_symbols: int) -> None:
+def _choose_size(keys: AutomaticSettings[TextToTextConfig], name: str, num_symbols: int) -> None:
     """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
-    side = getattr(open_.original.model, name)
-    shape = _numbers(open_.original, side).shape(num_symbols)
+    side = getattr(keys.given.model, name)
+    shape = _numbers(keys.given, side).shape(num_symbols)
     if not isinstance(side, TransformerSideConfig):
-        open_.choose(f"model.{name}.size", shape.size)
+        keys.choose(f"model.{name}.size", shape.size)
         return
     multiple = 2 * side.heads
-    open_.choose(f"model.{name}.size", max(shape.size // multiple, 1) * multiple)
-    open_.choose(f"model.{name}.layers", shape.layers)
+    keys.choose(f"model.{name}.size", max(shape.size // multiple, 1) * multiple)
+    keys.choose(f"model.{name}.layers", shape.layers)

@@ -127,27 +127,20 @@ def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
 
 def _check_references(config: TextToTextConfig) -> None:
     """Refuses reference alignments without the loss that reads them, and the loss without them."""
-    weight = config.training.alignment_losses.supervision
-    if weight and config.data.alignments is None:
-        raise ConfigError(
-            "supervision needs reference alignments: set data.alignments to their file, or leave it out",
-            ("training", "alignment_losses", "supervision"),
-        )
+    losses, data, path = config.training.alignment_losses, config.data, ("training", "alignment_losses")
+    if losses.supervision and data.alignments is None:
+        text = "supervision needs reference alignments: set data.alignments to their file, or leave it out"
+        raise ConfigError(text, (*path, "supervision"))
     for key in ("supervision_layer", "supervision_head"):
-        if getattr(config.training.alignment_losses, key) is not None and not weight:
-            raise ConfigError(
-                f"{key} has no effect without supervision; set it, or leave {key} out",
-                ("training", "alignment_losses", key),
-            )
-    if config.data.alignment_units != "symbol" and config.data.alignments is None:
-        raise ConfigError(
-            "alignment_units has no effect without alignments; set them, or leave it out", ("data", "alignment_units")
-        )
-    if config.data.alignments is not None and not weight:
-        raise ConfigError(
-            "alignments have no effect without training.alignment_losses.supervision; set it, or leave them out",
-            ("data", "alignments"),
-        )
+        if getattr(losses, key) is not None and not losses.supervision:
+            text = f"{key} has no effect without supervision; set it, or leave {key} out"
+            raise ConfigError(text, (*path, key))
+    if data.alignment_units != "symbol" and data.alignments is None:
+        text = "alignment_units has no effect without alignments; set them, or leave it out"
+        raise ConfigError(text, ("data", "alignment_units"))
+    if data.alignments is not None and not losses.supervision:
+        text = "alignments have no effect without training.alignment_losses.supervision; set it, or leave them out"
+        raise ConfigError(text, ("data", "alignments"))
 
 
 def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
