@@ -14,7 +14,7 @@ from regard.data import Findings, bucket
 from regard.data.documents import DocumentField, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
 from regard.models import DocumentClassifier
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.plan import Plan, choose_steps, falling_dropout
@@ -126,7 +126,7 @@ def resolve(
     num_words = int(words.sum())
     size = max(num_words, 1) / REFERENCE
     dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
-    keys = OpenKeys(config, dict(chosen))
+    keys = AutomaticSettings(config, dict(chosen))
     keys.choose("model.dropout", dropout)
     batch_words = keys.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
     batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))

@@ -13,7 +13,7 @@ from regard.data import Findings
 from regard.errors import ConfigError, counted
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.runs.trained_items import DataItem
@@ -133,7 +133,7 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         held_out = min(training.validation_pictures or held_out, held_out)
         count = len(lengths)
         growth = max(count, 1) / REFERENCE
-        keys = OpenKeys(config, dict(material.chosen))
+        keys = AutomaticSettings(config, dict(material.chosen))
         decoder = config.model.decoder
         keys.choose("model.encoder.dropout", falling_dropout(growth, at_one=0.2, decay=0.1, least=0.1, most=0.3))
         keys.choose("model.decoder.dropout", falling_dropout(growth, at_one=0.3, decay=0.1, least=0.1, most=0.4))

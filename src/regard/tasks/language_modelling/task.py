@@ -14,7 +14,7 @@ from regard.data.text import RunningText
 from regard.data.text.vocabulary import SPECIALS
 from regard.errors import counted
 from regard.models import AbstractLanguageModel
-from regard.runs.automatic_settings import OpenKeys, two_digits
+from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, DataFile, Metric
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.compilation import check_compilable
@@ -85,7 +85,7 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         """
         num_tokens, held_out = material.train.num_tokens, material.held_out.num_tokens
         growth = max(num_tokens, 1) / REFERENCE
-        keys = OpenKeys(config, dict(chosen(config.data, material)))
+        keys = AutomaticSettings(config, dict(chosen(config.data, material)))
         size = next(size for least, size in reversed(SIZES) if num_tokens >= least)
         if isinstance(config.model, RecurrentLanguageConfig):
             size = 2 * size // (parts := parts_of(config.model)) * parts

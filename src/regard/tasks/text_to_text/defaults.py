@@ -172,8 +172,8 @@ def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
 
 def _choose_size(keys: AutomaticSettings[TextToTextConfig], name: str, num_symbols: int) -> None:
     """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
-    side = getattr(keys.given.model, name)
-    shape = _numbers(keys.given, side).shape(num_symbols)
+    side = getattr(keys.original.model, name)
+    shape = _numbers(keys.original, side).shape(num_symbols)
     if not isinstance(side, TransformerSideConfig):
         keys.choose(f"model.{name}.size", shape.size)
         return
