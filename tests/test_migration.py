@@ -19,12 +19,11 @@ BEAMS = "BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState FinalB
 BEAMS += " gather_tree tile_batch"
 SHARED = f"{MECHANISMS} {WRAPPER} {DECODERS} {BEAMS}"
 PUBLIC = {
-    "tensorflow-addons": f"""{SHARED} BaseDecoder gather_tree_from_array CustomSampler GreedyEmbeddingSampler
-        InferenceSampler SampleEmbeddingSampler Sampler ScheduledEmbeddingTrainingSampler
-        ScheduledOutputTrainingSampler TrainingSampler""",
-    "tf.contrib.seq2seq": f"""{SHARED} CustomHelper GreedyEmbeddingHelper Helper InferenceHelper SampleEmbeddingHelper
-        ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper TrainingHelper""",
-    "TensorFlow around it": """dynamic_rnn bidirectional_dynamic_rnn RNNCell GRUCell LSTMCell BasicLSTMCell BasicRNNCell
+    "tensorflow-addons and tf.contrib.seq2seq": f"""{SHARED} BaseDecoder gather_tree_from_array CustomSampler
+        GreedyEmbeddingSampler InferenceSampler SampleEmbeddingSampler Sampler ScheduledEmbeddingTrainingSampler
+        ScheduledOutputTrainingSampler TrainingSampler CustomHelper GreedyEmbeddingHelper Helper InferenceHelper
+        SampleEmbeddingHelper ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper TrainingHelper""",
+    "Related names of TensorFlow": """dynamic_rnn bidirectional_dynamic_rnn RNNCell GRUCell LSTMCell BasicLSTMCell BasicRNNCell
         LSTMStateTuple MultiRNNCell ResidualWrapper DropoutWrapper RNN LSTM GRU Bidirectional Embedding Dense
         StackedRNNCells TensorArray""",
     "tf.contrib.legacy_seq2seq": "attention_decoder embedding_attention_decoder embedding_attention_seq2seq",
@@ -39,7 +38,7 @@ PUBLIC = {
 }
 """The public names of the originals: tensorflow-addons 0.23, TensorFlow 1.15, pytorch-seq2seq f146087, OpenNMT-py 3.5.1
 (GlobalAttention and its relatives), espnet 202511 (pytorch_backend/rnn/attentions.py), coqui-tts 0.28.0."""
-LINES, FAULTS, PEERS = "Every line of the list", "Faults of five tutorials", "Faults of the originals"
+LINES, FAULTS, PEERS = "Requirements of a successor", "Faults of five tutorials", "Faults of the originals"
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([^\]]+)\])?`")
 CASE = re.compile(r"(?<!\w)\[([\w/]+/\w+)\]")
 
