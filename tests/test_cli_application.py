@@ -50,9 +50,9 @@ def test_help_takes_less_than_half_a_second_of_computing():
 def test_help_says_what_a_key_of_several_tasks_means_in_each(capsys):
     assert run(["predict", "--help-all"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "--seed N Of sampling: the same seed gives" in shown
-    assert "In text_to_speech: of the prenet's draws and of first phases." in shown
-    assert "In labelling: the most tokens labelled at once, with padding." in shown
+    assert "--seed N Of sampling: with the same seed" in shown
+    assert "In text_to_speech: the seed of the prenet's dropout and of the initial phases." in shown
+    assert "In labelling: the most tokens of a batch, with padding." in shown
     assert shown.count("In language_modelling: ") == 1
 
 

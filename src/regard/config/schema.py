@@ -74,8 +74,8 @@ class DataSection(Section):
 
     on_error: Literal["stop", "skip"] = Field(
         default="stop",
-        description="for items that cannot be read (lines, rows, pictures, recordings): `stop` at the first; `skip` "
-        "leaves them out of the training and reports their number",
+        description="what happens to items that cannot be read (lines, rows, pictures, recordings): `stop` at the "
+        "first; `skip` leaves them out of the training and prints their number",
     )
 
 
@@ -130,16 +130,17 @@ class DecoderConfig(Section):
     )
     input_feeding: bool | Literal["context", "linear", "tanh"] | None = Field(
         default=None,
-        description="feed what the output layer reads back into the cell (Luong 2015), or the last context, or the "
-        "attention layer whatever the output layer reads; null: off, except that `attend_then_recur` always feeds the "
-        "context. Without feedback all steps are computed at once",
+        description="feed the input of the output layer back into the cell (Luong 2015), or the last context, or the"
+        " attention layer whatever the input of the output layer; null: off, except that "
+        "`attend_then_recur` always feeds the context. Without feedback all steps are computed in one "
+        "pass",
         json_schema_extra=only_with("order", "recur_then_attend"),
     )
     readout: Literal["tanh", "linear", "context", "state", "deep"] = Field(
         default="tanh",
-        description="what the output layer reads: an attention layer, tanh(W [state; context]) or without tanh (where "
-        "attention comes first, W [state; input; context]); only the context or the state; or the sum of the embedded "
-        "input and maps of state and context, the deep output of Xu 2015",
+        description="the input of the output layer: an attention layer, tanh(W [state; context]) or without tanh "
+        "(where attention comes first, W [state; input; context]); only the context or the state; or the"
+        " sum of the embedded input and maps of state and context, the deep output of Xu 2015",
     )
     layer_size: Size | None = Field(
         default=None, description="size of the attention layer; null: `size`", json_schema_extra=CONVERTED
@@ -147,14 +148,13 @@ class DecoderConfig(Section):
     layer_bias: bool = Field(default=True, description="the attention layer has a bias", json_schema_extra=CONVERTED)
     first_context: Literal["attended", "zeros"] = Field(
         default="attended",
-        description="with `attend_then_recur`: what goes into the cell in the first step, what the first state attends "
-        "to or zeros",
+        description="with `attend_then_recur`: the context of the first step, that of the first state or zeros",
     )
     bridge: Literal["dense", "linear", "tanh", "relu", "copy", "zero"] = Field(
         default="dense",
-        description="how the first state follows from the encoder's last states: by a linear map with tanh (of an LSTM "
-        "only h), without tanh, or with tanh in h and c; `relu`, those of all layers "
-        "together by a map and max(0, ·); copied; or zeros",
+        description="how the first state is computed from the encoder's last states: a linear map with tanh (only h "
+        "of an LSTM), without tanh, or with tanh for h and c; `relu`, a map of those of all layers "
+        "together with max(0, ·); a copy; or zeros",
     )
     bridge_layers: Literal["matched", "top"] = Field(
         default="matched",
@@ -167,7 +167,7 @@ class DecoderConfig(Section):
     )
     context_use: Literal["first_state", "every_step"] = Field(
         default="first_state",
-        description="without attention: c makes the first state only, or is also an input of every step",
+        description="without attention: c determines only the first state, or is also an input of every step",
     )
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
 
@@ -197,8 +197,8 @@ class TransformerLayersConfig(Section):
     )
     activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
         default="relu",
-        description="of the feed-forward sublayers; `swiglu` multiplies two linear maps, one of them through `silu`, "
-        "with three matrices instead of two (Shazeer 2020)",
+        description="of the feed-forward sublayers; `swiglu` multiplies two linear maps, one of them through `silu`,"
+        " and has three matrices instead of two (Shazeer 2020)",
     )
     norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
     norm_epsilon: Annotated[float, Field(gt=0.0)] = Field(
@@ -243,7 +243,7 @@ class AttentionConfig(BaseModel):
 
 ATTENTION: Any = Field(
     default=AttentionConfig(),
-    description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
+    description="the attention mechanism; null: none, the decoder then gets only one vector (`decoder.context`)",
 )
 
 
@@ -256,8 +256,8 @@ class TrainingConfig(Section):
     max_steps: Size | None = Field(default=None, description="the most optimiser steps, whatever `epochs` is")
     start_from: File | None = Field(
         default=None,
-        description="a run folder or a shipped model's name; training starts with its weights of equal shapes, and "
-        "with its symbols and labels; for few new data, steps and learning rate follow from it",
+        description="a run folder or a shipped model's name; training starts from its weights, as far as they fit, "
+        "and keeps its symbols and labels; for few new data, steps and learning rate follow from it",
     )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
     optimizer: Literal["adam", "adamw"] = Field(
@@ -315,15 +315,15 @@ class TrainingConfig(Section):
     )
     allow_trained_dev: bool = Field(
         default=False,
-        description="accepts `data.dev` with mostly training items, to see whether a model can memorise data; "
-        "otherwise they are refused",
+        description="validate on held-out items most of which are training items, to test whether a model can "
+        "memorise data; otherwise such `data.dev` are refused",
     )
     early_stopping: Size | None = Field(
         default=None, description="validations without improvement before training stops; null: never"
     )
     average_checkpoints: Annotated[int, Field(ge=0)] = Field(
         default=5,
-        description="the saved model has the mean of the weights of this many last validations, if that is better than "
+        description="the saved weights are the mean of those of this many last validations, if that is better than "
         "the best single validation; 0 or 1: always the best",
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
@@ -348,9 +348,9 @@ class TrainingConfig(Section):
     save_every_minutes: Annotated[float, Field(gt=0.0)] = Field(default=5.0, description="minutes between checkpoints")
     keep_checkpoints: Literal["latest", "all", "none"] = Field(
         default="latest",
-        description="what stays in `checkpoints/` when a training has ended: `latest`, what is needed to continue it "
-        "to a later end (the optimiser's state and the best weights, four times the model); `all`, also the weights of "
-        "the last validations and the checkpoint before; `none`, and then it cannot be continued",
+        description="the content of `checkpoints/` after a training: `latest`, for continuing it (the optimiser's "
+        "state and the best weights, four times the model); `all`, also the weights of the last "
+        "validations and the previous checkpoint; `none`, and it cannot be continued",
     )
     tensorboard: bool = Field(default=False, description="also write TensorBoard events (extra `log`)")
     samples: Annotated[int, Field(ge=0)] = Field(
@@ -360,11 +360,11 @@ class TrainingConfig(Section):
 
 
 class FeedbackConfig(Section):
-    """What the decoder is fed in training."""
+    """The decoder's inputs in training."""
 
     scheduled_sampling: Probability = Field(
         default=0.0,
-        description="probability, at each step, that the decoder gets its own last output as input (Bengio 2015)",
+        description="probability, at each step, that the decoder's input is its own last output (Bengio 2015)",
     )
     scheduled_sampling_start: Annotated[int, Field(ge=0)] = Field(
         default=0,
@@ -373,12 +373,12 @@ class FeedbackConfig(Section):
     )
     scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="optimiser steps after these, in which `scheduled_sampling` rises from 0",
+        description="following optimiser steps, in which `scheduled_sampling` rises from 0",
         json_schema_extra=only_with("scheduled_sampling", unless=0),
     )
     scheduled_sampling_schedule: Literal["linear", "cosine"] = Field(
         default="linear",
-        description="how it rises: `cosine` as (1 - cos(π x)) / 2 of the share x of the warm-up, slowly at both ends",
+        description="the form of the rise: `cosine` is (1 - cos(π x)) / 2 of the share x of the warm-up",
         json_schema_extra=both(
             only_with("scheduled_sampling", unless=0), only_with("scheduled_sampling_warmup", unless=0)
         ),
@@ -402,20 +402,21 @@ class AlignmentLossConfig(Section):
 
     guided_attention: Weight = Field(
         default=0.0,
-        description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps "
-        "(Tachibana 2018); what Σ_j α_tj lacks to 1 counts whole",
+        description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps (Tachibana "
+        "2018); 1 - Σ_j α_tj counts fully",
     )
     guided_attention_width: Annotated[float, Field(gt=0.0)] = Field(
         default=0.2, description="g of `guided_attention`", json_schema_extra=only_with("guided_attention", unless=0)
     )
     coverage: Weight = Field(
         default=0.0,
-        description="against attending twice: Σ_j min(α_tj, Σ_{t' < t} α_t'j), the mean over steps (See 2017)",
+        description="against attending to a position twice: Σ_j min(α_tj, Σ_{t' < t} α_t'j), the mean over steps "
+        "(See 2017)",
     )
     doubly_stochastic: Weight = Field(
         default=0.0,
-        description="for attending everywhere: Σ_j (τ - Σ_t α_tj)² of each sequence, added to the sum of the losses of "
-        "its steps (Xu 2015)",
+        description="for attending to every position: Σ_j (τ - Σ_t α_tj)² of each sequence, added to the sum of the "
+        "losses of its steps (Xu 2015)",
     )
     doubly_stochastic_rate: Annotated[float, Field(gt=0.0)] | None = Field(
         default=1.0,
@@ -433,18 +434,16 @@ class AlignmentLossConfig(Section):
 
 
 class ReinforceConfig(Section):
-    """The REINFORCE estimator for hard attention: the log-probability of the outputs rewards the drawn positions."""
+    """REINFORCE for hard attention: a draw is rewarded by the log-probability of the outputs that follow it."""
 
     weight: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="λ_r, the factor of the estimated gradient; 1: that of the expected log-probability"
     )
-    entropy_weight: Weight = Field(
-        default=0.002, description="λ_e, the weight of the entropy of the draws, which keeps them even"
-    )
+    entropy_weight: Weight = Field(default=0.002, description="λ_e, the weight of the entropy of the draws")
 
 
 class AlignmentTrainingConfig(Section):
-    """Training of the alignments of a decoder."""
+    """Losses on alignments, and REINFORCE."""
 
     alignment_losses: AlignmentLossConfig = Field(
         default=AlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"

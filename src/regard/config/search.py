@@ -65,8 +65,9 @@ class Search(Section, metaclass=_Called):
 
     method: Method = Field(
         default="beam",
-        description="search for the most probable outputs, draw them from the model's distribution, or draw "
-        "`num_samples` and choose those nearest to all of them (minimum Bayes risk, Eikema 2020)",
+        description="search for the most probable outputs, sample from the model's distribution, or draw "
+        "`num_samples` and choose those of the highest expected utility (minimum Bayes risk, Eikema "
+        "2020)",
         json_schema_extra=COMMON,
     )
     beam: Count = Field(
@@ -74,8 +75,8 @@ class Search(Section, metaclass=_Called):
     )
     num_best: Count = Field(
         default=1,
-        description="outputs returned for each input, best first: hypotheses, of which fewer may exist, or samples, of "
-        "which some may be equal",
+        description="outputs returned for each input, best first: hypotheses, possibly fewer, or samples, possibly "
+        "with equal ones",
         json_schema_extra=COMMON,
     )
     length_penalty: Ranking = Field(
@@ -87,23 +88,24 @@ class Search(Section, metaclass=_Called):
     alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the penalties gnmt and power")
     length_counts_begin: bool = Field(
         default=False,
-        description="the length that log-probabilities are divided by counts the begin symbol, too (OpenNMT-py)",
+        description="the length of the penalty also counts the begin symbol (OpenNMT-py)",
     )
     coverage_penalty: Coverage = Field(
         default="none",
-        description="added to the score, from the total weight of each source position: gnmt: beta times the sum of "
-        "log min(weight, 1) (Wu 2016); summary: minus beta times the sum of the excess over 1 (Gehrmann 2018); tfa: as "
-        "gnmt, for finished outputs only, and a position without any weight costs nothing",
+        description="the penalty of the total weight of each source position, which is added to the score: gnmt: "
+        "beta times the sum of log min(weight, 1) (Wu 2016); summary: minus beta times the sum of the "
+        "excess over 1 (Gehrmann 2018); tfa: as gnmt, only for finished outputs, and a position without "
+        "any weight costs nothing",
     )
     beta: Annotated[float, Field(ge=0.0)] = Field(default=0.2, description="strength of the coverage penalty")
     num_groups: Count = Field(
         default=1,
-        description="the number of groups of the beam (diverse beam search, Vijayakumar 2018), each of which avoids "
-        "the symbols that the groups before it have chosen at the same step",
+        description="diverse beam search (Vijayakumar 2018): the number of groups of the beam, each of which avoids "
+        "the symbols that earlier groups have chosen at the same step",
     )
     diversity: Annotated[float, Field(ge=0.0)] = Field(
         default=0.5,
-        description="of groups: the penalty of a symbol's log-probability for each hypothesis that has chosen it",
+        description="of groups: the reduction of a symbol's log-probability for each hypothesis that has chosen it",
     )
     stop: Criterion = Field(
         default="optimal",
@@ -118,43 +120,44 @@ class Search(Section, metaclass=_Called):
     )
     keep_finished: bool = Field(
         default=False,
-        description="finished hypotheses keep their places in the beam and are ranked with the others, and the search "
-        "of an input ends when its whole beam is finished (tensorflow-addons); otherwise finished hypotheses leave the "
-        "beam",
+        description="finished outputs keep their places in the beam and compete with unfinished ones, and the search"
+        " of an input ends when its whole beam has finished (tensorflow-addons); otherwise every "
+        "hypothesis may end at every step, and finished outputs are kept outside the beam",
     )
     min_length: Natural = Field(default=0, description="the fewest symbols of an output")
     eos_threshold: Annotated[float, Field(gt=0.0)] | None = Field(
         default=None,
-        description="an output ends only if the end symbol's log-probability is above this factor times that of the "
-        "most probable other symbol (Hannun 2019); null: anywhere",
+        description="an output ends only where the end symbol's log-probability is above this multiple of that of "
+        "the most probable other symbol (Hannun 2019); null: anywhere",
     )
     attention_stop: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="an output ends when its attention has been strongest at the last source position for this number "
-        "of steps in a row; null: no such end",
+        description="an output ends when its largest weight has been at the last source position for this many "
+        "consecutive steps; null: never for this reason",
     )
     no_repeat_ngram_size: Natural = Field(
-        default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
+        default=0,
+        description="no output contains the same n consecutive symbols twice (without the end symbol); 0: it may",
     )
     repetition_penalty: Annotated[float, Field(ge=1.0)] = Field(
         default=1.0,
-        description="the log-probability of a symbol that the output has already is multiplied by it (Keskar 2019)",
+        description="factor of the log-probability of a symbol that the output already contains (Keskar 2019)",
     )
     unknown_penalty: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,
-        description="subtracted from the log-probability of the unknown symbol, which with 1000 is chosen only where "
+        description="reduction of the log-probability of the unknown symbol; with 1000 it is predicted only where "
         "nothing else is possible",
     )
-    num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")
+    num_samples: Count = Field(default=32, description="of mbr: number of samples, which are candidates and references")
     utility: UtilityName = Field(
         default="chrf",
-        description="of mbr: the utility of an output if a sample is the reference: chrF of the texts, BLEU of the "
+        description="of mbr: the utility of an output, with a sample as reference: chrF of the texts, BLEU of the "
         "symbols, 1 for an equal output, or minus the edit distance of the symbols",
     )
     temperature: Temperature = Field(
         default=1.0,
-        description="of sampling: log-probabilities are divided by it; below 1 draws are nearer to the most probable "
-        "symbols, above 1 more uniform",
+        description="of sampling: divisor of log-probabilities; below 1 samples are more probable, above 1 more "
+        "uniform",
         json_schema_extra=COMMON,
     )
     top_k: Annotated[int, Field(ge=1)] | None = Field(
@@ -167,7 +170,7 @@ class Search(Section, metaclass=_Called):
     )
     min_p: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
-        description="of sampling: only symbols are drawn whose probability is at least this share of the largest one "
+        description="of sampling: only symbols with at least this multiple of the highest probability are drawn "
         "(Nguyen 2024)",
     )
     typical_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
@@ -178,8 +181,8 @@ class Search(Section, metaclass=_Called):
     )
     seed: Seed = Field(
         default=None,
-        description="of sampling: the same seed gives an input the same samples, whatever is decoded with it; null: "
-        "torch's global generator gives one",
+        description="of sampling: with the same seed an input has the same samples in any batch; null: drawn from "
+        "torch's global generator",
         json_schema_extra=COMMON,
     )
 

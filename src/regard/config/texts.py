@@ -42,7 +42,7 @@ class ParallelFiles(Section):
 
 
 class SideConfig(Section):
-    """The symbols of the texts of one side."""
+    """Normalisation and symbols of one side."""
 
     units: Units | Annotated[tuple[Units, ...], Strict(False)] = Field(
         default="character",
@@ -68,13 +68,14 @@ class SideConfig(Section):
 
 
 class TargetConfig(SideConfig):
-    """The symbols of outputs, and the order in which they are predicted."""
+    """Normalisation and symbols of outputs, and the direction in which they are written."""
 
     direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
-        description="the order in which the symbols of an output are learned and predicted; outputs that are predicted "
-        "from right to left are reversed again. Such a model reranks the outputs of others (`decoding.reranker`). "
-        "`both`: one decoder learns every output in both orders (`decoding.direction`, `decoding.joint`)",
+        description="the direction in which the symbols of an output are learned and predicted; predictions from "
+        "right to left are reversed to the order of the text. Such a model can rerank the outputs of "
+        "others (`decoding.reranker`). `both`: one decoder learns both directions (`decoding.direction`,"
+        " `decoding.joint`)",
     )
 
 
@@ -91,7 +92,7 @@ class RecurrentKind(Section):
 
 
 class WritingConfig(Section):
-    """Keys of all decoders of texts."""
+    """Options of all decoders of texts."""
 
     specials: Literal["excluded", "forbidden"] = Field(
         default="excluded",
@@ -113,13 +114,13 @@ class MultiHeadConfig(AttentionConfig):
 
 
 class TransformerKind(Section):
-    """The kind of the encoder or decoder of a Transformer."""
+    """The kind of a Transformer's encoder or decoder."""
 
     architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
 
 
 class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
-    """Keys of both the encoder and the decoder of a Transformer."""
+    """Options of both sides of a Transformer."""
 
     layers: Layers = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
     positions: (
@@ -138,9 +139,10 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         | None
     ) = Field(
         default="sinusoidal",
-        description="vectors that are added to embeddings (the first five; of `half_sinusoidal` and "
-        "`blocked_sinusoidal` all sines precede all cosines, as in Marian and, with other frequencies, in fairseq), or "
-        "the distances in self-attention (`regard info multi_head`); null: none",
+        description="vectors that are added to embeddings (the first five; `half_sinusoidal` and "
+        "`blocked_sinusoidal` have all sines before all cosines, as in Marian and, with other "
+        "frequencies, in fairseq), or the representation of distances in self-attention (`regard info "
+        "multi_head`); null: none",
     )
     max_positions: Size | None = Field(
         default=None,
@@ -167,18 +169,18 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
 
 
 class RefinementConfig(Section):
-    """Corrections of the attention of every layer but the first by coverage (Zhao 2022)."""
+    """Refinement of attention by coverage, in every layer but the first (Zhao 2022)."""
 
-    own: bool = Field(default=True, description="a layer reads what it attended to itself in earlier steps")
-    previous: bool = Field(default=True, description="a layer reads what the layer before it attended to")
-    size: Size = Field(default=32, description="number of filters that slide over the coverage")
+    own: bool = Field(default=True, description="the coverage includes the layer's own weights of earlier steps")
+    previous: bool = Field(default=True, description="the coverage includes the weights of the previous layer")
+    size: Size = Field(default=32, description="number of filters over the coverage")
     kernel_size: Annotated[int, Field(ge=1)] = Field(
         default=5, description="their width, an odd number of positions, or of cells in both dimensions of an image"
     )
     norm: Literal["batch", "none"] = Field(
         default="none",
-        description="`batch` normalises the corrections over a batch, as the authors do; then training depends on how "
-        "batches are composed",
+        description="`batch` normalises the corrections over a batch, as the authors do; training then depends on "
+        "the composition of batches",
     )
 
     @model_validator(mode="after")
@@ -196,8 +198,8 @@ class TransformerDecoderConfig(TransformerSideConfig, WritingConfig):
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
     refinement: RefinementConfig | None = Field(
         default=None,
-        description="attention to the input is corrected by what earlier steps attended to, `{}` with its defaults; "
-        "null: it is not",
+        description="corrections of the attention to the input by that of earlier steps, `{}` for the defaults; "
+        "null: none",
     )
 
 
@@ -223,7 +225,7 @@ class TextDecodingConfig(Search):
     max_length: Size | None = Field(
         default=None, description="the most symbols of an output; null: it follows from the input"
     )
-    prefix: str = Field(default="", description="the text with which every output begins", json_schema_extra=COMMON)
+    prefix: str = Field(default="", description="the text that starts every output", json_schema_extra=COMMON)
     include: Texts = Field(
         default=(),
         description="a text that every finished output contains, or a list of them; needs a beam",
@@ -234,44 +236,42 @@ class TextDecodingConfig(Search):
     )
     alignment_layer: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="the attention that the alignment of a prediction shows, such as `cross.3`; `mean`: all; null: the "
-        "supervised one, or else the last",
+        description="the attention of a prediction's alignment, such as `cross.3`; `mean`: the mean of all; null: "
+        "the supervised one, or else the last",
     )
     alignment_head: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="the head of `alignment_layer`, from 0; null: the supervised one, or else their mean"
     )
     ensemble: File | Annotated[tuple[File, ...], Strict(False)] = Field(
         default=(),
-        description="a model, or a list of them, with the same vocabularies: run folders or names of shipped models. "
-        "Outputs are searched for with the mean of their predictions and this model's",
+        description="a model, or a list of them, with the same vocabularies: run folders or names of shipped models."
+        " The search averages their predictions and this model's",
         json_schema_extra=COMMON,
     )
     ensemble_weights: Annotated[tuple[Annotated[float, Field(gt=0.0)], ...], Strict(False)] | None = Field(
         default=None, description="of an ensemble: the weight of this model and of each other one; null: equal"
     )
     ensemble_average: Literal["probabilities", "log_probabilities"] = Field(
-        default="probabilities", description="of an ensemble: what is averaged"
+        default="probabilities", description="of an ensemble: the averaged quantity"
     )
     ensemble_alignment: Natural | None = Field(
         default=None,
-        description="of an ensemble: the model whose alignment is shown, 0 for this one; null: the mean of all",
+        description="of an ensemble: the model whose alignment is returned, 0 for this one; null: the mean of all",
     )
     reranker: File | None = Field(
         default=None,
-        description="a second model that helps to rank the hypotheses of the beam, or the samples: a run folder or the "
-        "name of a shipped model, usually one that predicts from right to left (`data.target.direction`)",
+        description="a second model for ranking the hypotheses of the beam, or the samples: a run folder or the name"
+        " of a shipped model, usually one that writes from right to left (`data.target.direction`)",
     )
-    reranker_weight: Probability = Field(
-        default=0.5, description="of a reranker: its share of the score; the search has the rest"
-    )
+    reranker_weight: Probability = Field(default=0.5, description="of a reranker: its share of the score")
     direction: Literal["left_to_right", "right_to_left"] | None = Field(
         default=None,
-        description="the order in which a model of `data.target.direction: both` writes; null: left to right",
+        description="the direction in which a model of `data.target.direction: both` writes; null: left to right",
     )
     joint: bool = Field(
         default=False,
-        description="a model of `data.target.direction: both` searches in both orders, and the sum of both scores "
-        "decides",
+        description="a model of `data.target.direction: both` searches in both directions and ranks by the sum of "
+        "both scores",
     )
     validation_beam: Size = Field(
         default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"

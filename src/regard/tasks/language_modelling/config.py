@@ -70,15 +70,15 @@ class RecurrentLanguageConfig(Section):
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     past: Literal["state", "attention", "key_value", "key_value_predict", "ngram"] = Field(
         default="attention",
-        description="the past that it uses: only the state of its cells; attention over its last outputs, each of "
-        "which is whole, or divided into key and value, or into key, value and prediction; or parts of the last "
-        "outputs without attention",
+        description="what the model uses of its past: only the state of its cells; attention over its last outputs, "
+        "undivided, or divided into key and value, or into key, value and predicting part; or parts of "
+        "the last outputs without attention",
     )
     cell: Literal["lstm", "gru", "rnn"] = Field(default="lstm", description="`rnn` is the vanilla tanh cell")
     size: Size = Field(default=256, description="state size of each layer", json_schema_extra=FROM_DATA)
     layers: Layers = Field(default=1, description="number of stacked layers")
     embedding_size: Size | None = Field(default=None, description="size of the vector of a symbol; null: `size`")
-    reach: Size = Field(default=10, description="with attention: the number of past outputs to which it attends")
+    reach: Size = Field(default=10, description="with attention: the number of earlier outputs that it attends to")
     heads: Size = Field(default=1, description="with attention: number of heads")
     order: Annotated[int, Field(ge=2)] = Field(
         default=4, description="with `past: ngram`: a prediction depends on the outputs at `order` - 1 tokens"
@@ -99,10 +99,11 @@ class TransformerLanguageConfig(TransformerLayersConfig):
         default=128, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
     )
     positions: Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"] = Field(
-        default="rotary", description="the encoding of the distances between tokens (`regard info multi_head`)"
+        default="rotary", description="how attention represents distances between tokens (`regard info multi_head`)"
     )
     reach: Size | None = Field(
-        default=None, description="the number of tokens to which a token attends, with itself; null: `training.window`"
+        default=None,
+        description="the number of tokens that a token attends to, itself included; null: `training.window`",
     )
     tied_weights: bool = Field(default=True, description="the output layer shares the matrix of the embedding")
 
@@ -111,12 +112,12 @@ class TextWindowConfig(TrainingConfig):
     """The training loop, and the windows into which a text is cut."""
 
     window: Annotated[int, Field(ge=2)] = Field(
-        default=128, description="tokens of a window; no state passes from one window to the next"
+        default=128, description="tokens of a window; no state is passed between windows"
     )
     context: Size = Field(
         default=1,
-        description="tokens before the first prediction of a window; with more than 1 the windows overlap, and the "
-        "first `context` - 1 tokens of each are not predicted",
+        description="context of the first scored token of a window, in tokens; with more than 1 the windows overlap,"
+        " and the first `context` - 1 tokens of each are not scored",
     )
     batch_size: Size = Field(default=32, description="windows in a batch", json_schema_extra=FROM_DATA)
 
@@ -151,8 +152,8 @@ class ContinuationConfig(Search):
     )
     context: Size | None = Field(
         default=None,
-        description="in evaluations and validations: the fewest tokens before a prediction, except at the beginning of "
-        "the text; null: half of the window",
+        description="in evaluations and validations: the least context of each scored token, in tokens, where the "
+        "text has as many; null: half of the window",
     )
     window: Annotated[int, Field(ge=2)] | None = Field(
         default=None,

@@ -37,12 +37,12 @@ class SpeechDataConfig(DataSection):
 
     train: File = Field(
         description="a table like LJSpeech's metadata.csv, `id|text|normalised text` without quoting; the folder "
-        "`wavs` beside it has ID.wav. Relative to the configuration's folder"
+        "`wavs` next to it has ID.wav. Relative to the configuration's folder"
     )
     dev: File | None = Field(default=None, description="a table of held-out sentences; null: a share of `train`")
     dev_fraction: Fraction | None = Field(
         default=None,
-        description="the share of `train` that is held out if there is no `dev`; null: by its size",
+        description="the share of `train` that is held out if there is no `dev`; null: follows from its size",
         json_schema_extra=only_with("dev", None),
     )
     units: Literal["characters", "phones"] = Field(
@@ -51,13 +51,13 @@ class SpeechDataConfig(DataSection):
     )
     phones: File | None = Field(
         default=None,
-        description="a table of phones with their times (id, start, end, phone); null: phones.tsv beside `train`",
+        description="a table of phones with their times (id, start, end, phone); null: phones.tsv next to `train`",
         json_schema_extra=only_with("units", "phones"),
     )
     letters: File | None = Field(
         default=None,
         description="a table of letters with their times (id, index, start, end, letter), by which alignments of "
-        "characters are measured; null: letters.tsv beside `train`, if it is there",
+        "characters are measured; null: letters.tsv next to `train`, if it exists",
     )
     source_end: bool = Field(
         default=True,
@@ -70,8 +70,8 @@ class SpeechDataConfig(DataSection):
     )
     front_end: FrontEndName = Field(
         default="regard",
-        description="the form of mel spectrograms: `regard` at 16 kHz, `regard-22k` for HiFi-GAN's published vocoders, "
-        "or that of another system",
+        description="the kind of mel spectrograms: `regard` at 16 kHz, `regard-22k` for HiFi-GAN's published "
+        "vocoders, or those of other systems",
     )
     trim_silence: bool = Field(default=False, description="leave out the silence before and after each sentence")
     max_seconds: Positive = Field(default=20.0, description="longer recordings are not trained on")
@@ -110,21 +110,27 @@ class SpeechDecoderConfig(Section):
     prenet_drops: Literal["training", "always"] = Field(
         default="always", description="whether the prenet drops units in training only, or in synthesis as well"
     )
-    num_frames: Size = Field(default=3, description="r, the frames of a step; the largest, if `reductions` has others")
-    reductions: Annotated[tuple[Annotated[tuple[int, int], Strict(False)], ...], Strict(False)] = Field(
-        default=(), description="gradual r: pairs of a training step and the r from this step on"
+    num_frames: Size = Field(
+        default=3, description="r, the frames of a step; the largest r, if `reductions` has others"
     )
-    num_fed_frames: Size = Field(default=1, description="the number of last frames that the prenet reads")
-    query: Literal["new", "top", "old"] = Field(default="new", description="the state that is the query of attention")
-    dropout: Fraction | None = Field(default=None, description="on the states of cells; null: that of the architecture")
+    reductions: Annotated[tuple[Annotated[tuple[int, int], Strict(False)], ...], Strict(False)] = Field(
+        default=(), description="pairs of a training step and the r from that step on"
+    )
+    num_fed_frames: Size = Field(default=1, description="the number of last frames that are the prenet's input")
+    query: Literal["new", "top", "old"] = Field(
+        default="new",
+        description="the query of attention: the state of separate cells, that of the uppermost cell, or that of the"
+        " output cells before the step",
+    )
+    dropout: Fraction | None = Field(default=None, description="on the states of cells; null: as the architecture")
     zoneout: Fraction = Field(default=0.0, description="probability that a unit of a state keeps its value")
     coarse_frames: Size | None = Field(
         default=None, description="r of a second decoder, for double-decoder consistency; null: none"
     )
     stops: bool = Field(
         default=True,
-        description="logits of the end of a sentence; false: it ends with a step of silence (Tacotron 1's paper), "
-        "which is trained after every sentence",
+        description="stop logits; false: a sentence ends with a step of silence (Tacotron 1's paper), which follows "
+        "every training sentence",
     )
 
 
@@ -133,7 +139,7 @@ class SpeechPostnetConfig(Section):
 
     size: Size = Field(
         default=256,
-        description="filters, or of Tacotron 1 the size of both directions together",
+        description="filters; in Tacotron 1 the size of both directions together",
         json_schema_extra=only_with("layers", unless=0),
     )
     layers: Annotated[int, Field(ge=0, le=1000)] = Field(
@@ -189,7 +195,7 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
     )
     stop_positive_weight: Positive = Field(
         default=5.0,
-        description="the weight of the last step of a sentence relative to the others",
+        description="factor of the stop loss of the last step of a sentence",
         json_schema_extra=both(only_with("stop_weight", unless=0), only_with("model.decoder.stops", True)),
     )
     consistency_weight: Weight = Field(
@@ -199,8 +205,8 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
     )
     alignment_losses_until: Size | None = Field(
         default=None,
-        description="the step from which on the losses on alignments are left out; null: never. If it is not set, it "
-        "is chosen for the guided loss of dynamic_convolution and gmm, which it holds at a constant speed",
+        description="the step from which on the losses on alignments are omitted; null: never. The default is chosen"
+        " for dynamic_convolution and gmm, which the guided loss keeps at a constant speed",
         json_schema_extra=FROM_DATA | only_with("alignment_losses", unless=None),
     )
     align_by: Size | None = Field(
@@ -226,16 +232,16 @@ class SpeechDecodingConfig(Section):
     )
     silence_threshold: Positive = Field(
         default=0.5,
-        description="without logits (`model.decoder.stops`): a sentence ends with a step whose frames lie, in every "
-        "channel, less than so many of its standard deviations above silence",
+        description="without stop logits (`model.decoder.stops`): a sentence ends with a step whose frames are, in "
+        "every channel, less than this many standard deviations above silence",
         json_schema_extra=only_with("model.decoder.stops", False),
     )
     attention_stop: Size | None = Field(
         default=None,
-        description="a sentence also ends when attention stays at its last unit for this number of steps; null: never",
+        description="a sentence also ends after attention has been at its last unit for this many steps; null: never",
     )
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
-        default=0, description="of the prenet's draws and of first phases"
+        default=0, description="the seed of the prenet's dropout and of the initial phases"
     )
     iterations: Annotated[int, Field(ge=0, le=100_000)] = Field(default=30, description="of Griffin-Lim")
     batch_sentences: Size = Field(default=16, description="the most sentences of a batch")

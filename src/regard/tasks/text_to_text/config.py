@@ -77,13 +77,13 @@ class PairDataConfig(DataSection):
     )
     alignment_units: Literal["symbol", "word"] = Field(
         default="symbol",
-        description="the unit of the links of `alignments`: symbols, or words between blanks, every symbol of which "
-        "has the links of its word",
+        description="the units of `alignments`: symbols, or words separated by blanks; every symbol of a word has "
+        "the links of its word",
     )
     joint_vocabulary: bool = Field(
         default=False,
-        description="inputs and outputs have the same symbols, learned from the texts of both; their settings must be "
-        "equal",
+        description="inputs and outputs share one vocabulary, learned from the texts of both; their settings must be"
+        " equal",
     )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
     source_end: bool = Field(
@@ -173,7 +173,7 @@ class RecurrentConfig(Section):
     """A sequence-to-sequence model, recurrent unless a part has another architecture."""
 
     architecture: Literal["recurrent"] = Field(
-        default="recurrent", description="the architecture of an encoder or decoder that does not name its own"
+        default="recurrent", description="the kind of encoder and decoder, unless their sections set it"
     )
     encoder: RecurrentEncoderConfig | TransformerEncoderConfig = Field(
         default=RecurrentEncoderConfig(), discriminator="architecture", description="reads the input"
@@ -190,7 +190,7 @@ class TransformerConfig(Section):
     """A sequence-to-sequence model, a Transformer unless a part has another architecture (Vaswani 2017)."""
 
     architecture: Literal["transformer"] = Field(
-        default="transformer", description="the architecture of an encoder or decoder that does not name its own"
+        default="transformer", description="the kind of encoder and decoder, unless their sections set it"
     )
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = Field(
         default=TransformerEncoderConfig(), discriminator="architecture", description="reads the input"
@@ -200,8 +200,8 @@ class TransformerConfig(Section):
     )
     attention: MultiHeadConfig | None = Field(
         default=MultiHeadConfig(),
-        description="how the decoder attends to the input, a Transformer in each of its layers; null: a recurrent "
-        "decoder gets only one vector (`decoder.context`)",
+        description="the mechanism of attention to the input, in each layer of a Transformer; null: none, a "
+        "recurrent decoder then gets only one vector (`decoder.context`)",
     )
     pointer: PointerConfig | None = POINTER
     shared_embeddings: bool = SHARED_EMBEDDINGS
@@ -216,8 +216,8 @@ class PairAlignmentLossConfig(AlignmentLossConfig):
 
     supervision: Weight = Field(
         default=0.0,
-        description="towards `data.alignments`: -Σ_j α*_tj log α_tj, the mean over steps, of which those without links "
-        "count as 0 (Liu 2016)",
+        description="towards `data.alignments`: -Σ_j α*_tj log α_tj, the mean over steps, with 0 for steps without "
+        "links (Liu 2016)",
     )
     supervision_layer: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
@@ -258,7 +258,7 @@ class DecodingConfig(TextDecodingConfig):
     )
     min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0,
-        description="the fewest symbols of an output as a multiple of the input's, if these are more than `min_length`",
+        description="the fewest symbols of an output as a multiple of the input's, if more than `min_length`",
     )
     max_source_length: Size | None = Field(
         default=None,
@@ -267,7 +267,7 @@ class DecodingConfig(TextDecodingConfig):
     )
     batch_tokens: Size = Field(
         default=12_000,
-        description="the most source symbols times hypotheses or samples (at least four) of a batch",
+        description="the most source symbols times hypotheses or samples (at least four) in a batch",
     )
 
     @model_validator(mode="after")
