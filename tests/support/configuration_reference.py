@@ -39,7 +39,7 @@ def _converted() -> str:
         for key in (key for key in _own(section) if key.is_of_converted_models):
             rows.setdefault(_row(key), []).extend(place for held in uses.values() for place in held)
     lines = [f"{row} {', '.join(dict.fromkeys(held))} |" for row, held in rows.items()]
-    intro = "They exist so that a model of another program is a configuration; `regard list keys --all` has them, too."
+    intro = "These keys are for converted models of other programs; `regard list keys --all` lists them too."
     head = HEAD.replace("meaning |\n", "meaning | in |\n").replace("---|\n", "---|---|\n")
     return f"{intro}\n\n{head}" + "\n".join(lines)
 

@@ -158,8 +158,8 @@ class DecoderConfig(Section):
     )
     bridge_layers: Literal["matched", "top"] = Field(
         default="matched",
-        description="which of the encoder's layers the first state of each layer follows from: the one at the same "
-        "height from the top, or the top one",
+        description="the encoder layer from which the first state of a layer is computed: the one at the same "
+        "distance from the top, or the top one",
         json_schema_extra=CONVERTED | only_with("layers", unless=1),
     )
     context: Literal["last", "mean", "maximum", "learned"] = Field(
@@ -202,7 +202,7 @@ class TransformerLayersConfig(Section):
     )
     norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
     norm_epsilon: Annotated[float, Field(gt=0.0)] = Field(
-        default=1e-5, description="is added to the variance in layer norms", json_schema_extra=CONVERTED
+        default=1e-5, description="added to the variance in layer norms", json_schema_extra=CONVERTED
     )
     final_norm: bool | None = Field(
         default=None,

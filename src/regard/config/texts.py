@@ -85,8 +85,8 @@ class RecurrentKind(Section):
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     positions: Literal["sinusoidal", "blocked_sinusoidal"] | None = Field(
         default=None,
-        description="of a recurrent network: sinusoids that are added to embeddings times the square root of their "
-        "size, as eole has them by default; null: none",
+        description="in recurrent networks: sinusoids that are added to the embeddings times the square root of "
+        "their size, as by default in eole; null: none",
         json_schema_extra=CONVERTED,
     )
 
@@ -96,9 +96,9 @@ class WritingConfig(Section):
 
     specials: Literal["excluded", "forbidden"] = Field(
         default="excluded",
-        description="padding and the beginning of a sentence, which are never predicted: `excluded` from the softmax, "
-        "or `forbidden` behind it, so that the probabilities of all others sum to less than 1, as in programs that "
-        "forbid them only when they search",
+        description="padding and the begin symbol, which are never predicted: `excluded` from the softmax, or "
+        "`forbidden` after it, so that the other probabilities sum to less than 1, as in programs that "
+        "forbid them only in searches",
         json_schema_extra=CONVERTED,
     )
 
@@ -155,8 +155,8 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     )
     like: TransformerName | None = Field(
         default=None,
-        description="as another implementation computes it (`regard.interop`), with its defaults: of the "
-        "Annotated Transformer `projection_bias: true` and `norm_epsilon: 1e-6`",
+        description="the computation and defaults of another implementation (`regard.interop`): the Annotated "
+        "Transformer has `projection_bias: true` and `norm_epsilon: 1e-6`",
         json_schema_extra=CONVERTED,
     )
 
@@ -213,7 +213,7 @@ class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrai
     )
     label_smoothing_others: bool = Field(
         default=False,
-        description="`label_smoothing` is distributed over all symbols but the right one, as in the Annotated "
+        description="`label_smoothing` is distributed over all symbols except the right one, as in the Annotated "
         "Transformer and Joey NMT",
         json_schema_extra=CONVERTED | only_with("label_smoothing", unless=0),
     )

@@ -246,7 +246,7 @@ class CaptionDecoderConfig(RecurrentDecoderConfig):
 
     like: CaptionerName | None = Field(
         default=None,
-        description="a captioner in the form of arctic-captions, sgrvinod's tutorial or Luong's bilinear attention "
+        description="the captioner of arctic-captions, of sgrvinod's tutorial or with Luong's bilinear attention "
         "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",
         json_schema_extra=CONVERTED,
     )

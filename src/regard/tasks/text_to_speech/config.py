@@ -61,7 +61,7 @@ class SpeechDataConfig(DataSection):
     )
     source_end: bool = Field(
         default=True,
-        description="an end symbol follows every text; models of other programs may have learned without",
+        description="an end symbol follows every text; models of other programs may have been trained without it",
         json_schema_extra=CONVERTED,
     )
     case: Literal["keep", "lower", "upper"] = Field(default="keep", description="the case of letters, before reading")
@@ -161,8 +161,8 @@ class TacotronConfig(Section):
     )
     like: TacotronName | None = Field(
         default=None,
-        description="the network of another implementation (`regard.interop`): keys that are not set, those of its "
-        "attention included, have its published values, and keys that its form fixes have no others",
+        description="the network of another implementation (`regard.interop`): the defaults, including attention, "
+        "are then those that were published, and keys that the network fixes cannot be changed",
         json_schema_extra=CONVERTED,
     )
 

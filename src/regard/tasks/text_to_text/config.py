@@ -88,13 +88,14 @@ class PairDataConfig(DataSection):
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
     source_end: bool = Field(
         default=True,
-        description="an end symbol follows every input, so that the decoder can attend to it when it ends "
-        "([0003](decisions/0003-sources-end-with-an-end-symbol.md)); models of other programs may have learned without",
+        description="an end symbol follows every input, to which the decoder can attend at its end "
+        "([0003](decisions/0003-sources-end-with-an-end-symbol.md)); models of other programs may have "
+        "been trained without it",
         json_schema_extra=CONVERTED,
     )
     source_begin: bool = Field(
         default=False,
-        description="the begin symbol precedes every input, as models of other programs may have learned",
+        description="the begin symbol precedes every input, as in some other programs",
         json_schema_extra=CONVERTED,
     )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts of outputs")
