@@ -24,8 +24,8 @@ PUBLIC = {
         ScheduledOutputTrainingSampler TrainingSampler CustomHelper GreedyEmbeddingHelper Helper InferenceHelper
         SampleEmbeddingHelper ScheduledEmbeddingTrainingHelper ScheduledOutputTrainingHelper TrainingHelper""",
     "Related names of TensorFlow": """dynamic_rnn bidirectional_dynamic_rnn RNNCell GRUCell LSTMCell BasicLSTMCell
-        BasicRNNCell LSTMStateTuple MultiRNNCell ResidualWrapper DropoutWrapper RNN LSTM GRU Bidirectional Embedding Dense
-        StackedRNNCells TensorArray""",
+        BasicRNNCell LSTMStateTuple MultiRNNCell ResidualWrapper DropoutWrapper RNN LSTM GRU
+        Bidirectional Embedding Dense StackedRNNCells TensorArray""",
     "tf.contrib.legacy_seq2seq": "attention_decoder embedding_attention_decoder embedding_attention_seq2seq",
     "pytorch-seq2seq": "Attention BaseRNN DecoderRNN EncoderRNN Seq2seq TopKDecoder",
     "OpenNMT-py": """GlobalAttention CopyGenerator CopyGeneratorLoss collapse_copy_scores Sparsemax LogSparsemax
