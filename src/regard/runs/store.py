@@ -25,8 +25,8 @@ from regard.files import checksum
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.trained_items import ITEMS, TrainedItems
-from regard.training import archive
 from regard.training.device import choose as choose_device
+from regard.training.manifest import REPLACED
 
 WEIGHTS = "model.safetensors"
 CONFIGURATION = "config.yaml"
@@ -214,10 +214,10 @@ def find(name_or_folder: str | Path) -> Path:
     if str(name_or_folder) in models:
         return models[str(name_or_folder)]
     names = ", ".join(models) or "none"
-    if (folder / archive.NAME / WEIGHTS).exists():
+    if (folder / REPLACED / WEIGHTS).exists():
         reason = (
             f"{folder} has no model yet: its training began again and has not reached a validation. The former "
-            f"model is {folder / archive.NAME}."
+            f"model is {folder / REPLACED}."
         )
     elif folder.is_dir():
         reason = f"{folder} has no {WEIGHTS}. Is it a run folder whose training has reached a validation?"
