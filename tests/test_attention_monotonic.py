@@ -478,7 +478,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
             UnsupportedError,
             "build it with context_size=6",
         ),
-        (lambda: ForwardAlignment(num_heads=2, agent=TransitionAgent(6, 6)), ValueError, "the agent has 1"),
+        (lambda: ForwardAlignment(num_heads=2, agent=TransitionAgent(6, 6)), ValueError, "that of the agent, 1"),
         (
             lambda: forward_attention(**SIZES, like="tfa"),
             UnsupportedError,
