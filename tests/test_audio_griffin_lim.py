@@ -127,7 +127,7 @@ def test_magnitudes_have_gradients():
         (
             lambda: griffin_lim(torch.ones(2, 4, 129), SMALL, lengths=torch.tensor([5, 4])),
             ShapeError,
-            r"\(B,\) from 1 to T.*\n.*\(B=2, T=4, F=129\)",
+            r"\(B,\) numbers of frames from 1 to T.*\n.*\(B=2, T=4, F=129\)",
         ),
         (
             lambda: griffin_lim(torch.ones(2, 4, 129), SMALL, lengths=torch.tensor([4])),

@@ -115,7 +115,7 @@ def test_a_field_of_columns_is_the_same_after_loading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"separator": ";"', '"separator": ""', "`separator` must be a text that is not empty; got ''"),
+        ('"separator": ";"', '"separator": ""', "`separator` must be a non-empty text; got ''"),
         ('"units": "separator"', '"units": "sentencepiece"', "`units` must be one of character, .*'sentencepiece'"),
         ('"columns": [', '"columns": [3, ', "`columns` must list the units of two columns or more; got"),
     ],

@@ -80,7 +80,7 @@ def series(folder: Path) -> tuple[str, str, list[str]]:
     rows[60] = rows[60].replace("12:00", "12:30")
     (folder / "series.csv").write_text("time,x,y\n" + "\n".join(rows))
     found = ["12: column 'x': 'ten'", "22: column 'x': 'inf'", "22: column 'y': 'much'", "32: column 'time': 'soon'"]
-    found += ["42: the time", "52: 2 columns", "62: the time 2024-01-03 12:30 is no whole"]
+    found += ["42: the time", "52: 2 columns", "62: the time 2024-01-03 12:30 is not a whole"]
     return "forecasting", "series.csv", [f"series.csv:{place}" for place in found]
 
 

@@ -36,9 +36,9 @@ PAIRED = GeneratorOptions(
         ),
         (
             {"upsample_kernel_sizes": (8, 5)},
-            r"each its rate, 4, 2, plus an even number; got \[8, 5\]",
+            r"the rates, 4, 2, plus even numbers; got \[8, 5\]",
         ),
-        ({"upsample_kernel_sizes": (2, 2)}, r"more by an even number; got \[2, 2\]"),
+        ({"upsample_kernel_sizes": (2, 2)}, r"plus even numbers; got \[2, 2\]"),
         ({"kernel_sizes": (3, 4)}, r"kernel_sizes must be odd widths; got \[3, 4\]"),
         (
             {"dilations": ((1, 3),)},

@@ -59,7 +59,7 @@ class GeneratorOptions:
             raise _error("upsample_kernel_sizes", self.upsample_kernel_sizes, wanted)
         for rate, width in zip(self.upsample_rates, self.upsample_kernel_sizes, strict=True):
             if width < rate or (width - rate) % 2:
-                wanted = f"each its rate, {', '.join(map(str, self.upsample_rates))}, plus an even number"
+                wanted = f"the rates, {', '.join(map(str, self.upsample_rates))}, plus even numbers"
                 raise _error("upsample_kernel_sizes", self.upsample_kernel_sizes, wanted)
         if any(width % 2 == 0 for width in self.kernel_sizes):
             raise _error("kernel_sizes", self.kernel_sizes, "odd widths")
