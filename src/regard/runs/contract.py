@@ -19,7 +19,7 @@ from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError
 from regard.lazy import OnDemand
-from regard.runs.fingerprints import fingerprint, training_files
+from regard.runs.fingerprints import DataFile, fingerprint, training_files
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
 
@@ -43,29 +43,6 @@ class Metric:
     larger_is_better: bool = False
     package: str | None = None
     extra: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A file that a configuration names.
-
-    Args:
-        key: the key of the configuration.
-        name: the name of its fingerprint; files named `train` or `alignments`, or `train.0`, may not be evaluated.
-        path: the file, or a folder.
-        members: the files of the folder; all if None.
-    """
-
-    key: str
-    name: str
-    path: Path
-    members: tuple[Path, ...] | None = None
-
-    @classmethod
-    def numbered(cls, name: str, paths: Sequence[Path]) -> list[DataFile]:
-        """The files of the key `data.<name>`, with numbers in their names if there are several."""
-        several = len(paths) > 1
-        return [cls(f"data.{name}", f"{name}.{i}" if several else name, path) for i, path in enumerate(paths)]
 
 
 class AnyPrediction(Protocol):

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regard.data.text_file import reason, regular
 from regard.errors import DataError
 from regard.files import checksum
 
-if TYPE_CHECKING:
-    from regard.runs.contract import DataFile
-
 TRAINED = {"train", "alignments"}
 """Names of files that a model learns from, alone or as a part of a dotted name."""
 DAMAGED = "If it is damaged, copy it again from its origin, or train again."
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a configuration names.
+
+    Args:
+        key: the key of the configuration.
+        name: the name of its fingerprint; files named `train` or `alignments`, or `train.0`, may not be evaluated.
+        path: the file, or a folder.
+        members: the files of the folder; all if None.
+    """
+
+    key: str
+    name: str
+    path: Path
+    members: tuple[Path, ...] | None = None
+
+    @classmethod
+    def numbered(cls, name: str, paths: Sequence[Path]) -> list[DataFile]:
+        """The files of the key `data.<name>`, with numbers in their names if there are several."""
+        several = len(paths) > 1
+        return [cls(f"data.{name}", f"{name}.{i}" if several else name, path) for i, path in enumerate(paths)]
 
 
 def fingerprint(path: Path | str) -> str:

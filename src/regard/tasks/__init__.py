@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.runs.contract import TASKS, AbstractModel, AbstractTask, DataFile, Metric
+    from regard.runs.contract import TASKS, AbstractModel, AbstractTask, Metric
+    from regard.runs.fingerprints import DataFile
     from regard.runs.store import load
     from regard.runs.training import train
     from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction
@@ -35,7 +36,8 @@ __getattr__ = on_demand(
         "language_modelling.evaluation": ["LikelihoodEvaluation"],
         "language_modelling.model": ["LanguageModel"],
         "listing": ["catalogue", "describe", "explain"],
-        "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "DataFile", "Metric"],
+        "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "Metric"],
+        "regard.runs.fingerprints": ["DataFile"],
         "regard.runs.store": ["load"],
         "regard.runs.training": ["train"],
         "text_generation.evaluation": ["Evaluation"],

@@ -14,7 +14,8 @@ from regard.errors import ConfigError, counted
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
-from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import bucket_pictures

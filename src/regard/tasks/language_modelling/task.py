@@ -15,7 +15,8 @@ from regard.data.text.vocabulary import SPECIALS
 from regard.errors import counted
 from regard.models import AbstractLanguageModel
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
-from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.tasks.compilation import check_compilable
 from regard.tasks.language_modelling.build import build_model, parts_of

@@ -14,7 +14,8 @@ from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
-from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE

@@ -14,7 +14,8 @@ from regard.data.text import Field, Report
 from regard.errors import ConfigError
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
-from regard.runs.contract import AbstractTask, DataFile, Metric
+from regard.runs.contract import AbstractTask, Metric
+from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem
 from regard.tasks.compilation import check_compilable
