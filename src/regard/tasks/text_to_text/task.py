@@ -57,7 +57,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         _check_direction(config)
         check_pointer(config)
         _check_attentions(config, module)
-        _check_teachable(config, module)
+        _check_learnable(config, module)
         check_compilable(config.training)
         return module
 
@@ -116,7 +116,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)
 
 
-def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
+def _check_learnable(config: TextToTextConfig, module: EncoderDecoder) -> None:
     """Refuses attention that training would leave at its random initial values."""
     decoder = module.decoder.core if isinstance(module.decoder, PointerDecoder) else module.decoder
     for name, side in (("encoder", module.encoder), ("decoder", decoder)):
