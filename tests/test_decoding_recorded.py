@@ -157,7 +157,7 @@ def test_recorded_steps_of_a_transformer_have_room_for_all(
     positions: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder = transformer(positions, seed)
-    monkeypatch.setattr(TransformerDecoder, "_unsupported_in_search", lambda self, memory=None: "it is on a GPU")
+    monkeypatch.setattr(TransformerDecoder, "unsupported_in_search", lambda self, memory=None: "it is on a GPU")
     require_recorded(decoder, monkeypatch, beam=3, attention="cross.1")
 
 
@@ -178,7 +178,7 @@ def test_recorded_steps_of_a_language_model(reach: int | None, monkeypatch: pyte
 
     expected = continued()
     monkeypatch.setattr(recorded, "capture_for", lambda device: lambda: tape.capture)
-    monkeypatch.setattr(TransformerLanguageModel, "_unsupported_in_search", lambda self, memory=None: "it is on a GPU")
+    monkeypatch.setattr(TransformerLanguageModel, "unsupported_in_search", lambda self, memory=None: "it is on a GPU")
     for _ in range(3):
         assert continued() == expected
     made_for = recordings(decoder)

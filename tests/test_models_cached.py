@@ -198,7 +198,7 @@ def test_keys_of_another_type_than_the_weights_are_not_read_as_theirs():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             memory = model.prepare(encoded)
         assert memory[0].score.dtype == torch.bfloat16
-        assert "all inputs alike" in model._unsupported_in_search(memory)
+        assert "all inputs alike" in model.unsupported_in_search(memory)
     told = {"bos": BOS, "eos": EOS, "max_length": 6}
     found, expected = (search(each, memory, Search(beam=2), **told) for each in (model, Slow(model)))
     for ours, theirs in zip(found, expected, strict=True):
@@ -235,7 +235,7 @@ def reason(model, rows=4):
     """Why the decoder's own steps are taken, which `for_search` returns then; None if all layers are one call."""
     with torch.inference_mode():
         memory = model.prepare(context(2) if isinstance(model, TransformerLanguageModel) else source(2))
-        found = model._unsupported_in_search(memory)
+        found = model.unsupported_in_search(memory)
         assert (model.for_search(memory, rows)[0] is model) == (found is not None)
     return found
 

@@ -272,7 +272,7 @@ def test_searches_take_the_steps_of_refined_layers():
     memory = decoder.prepare(encode_images(images(), 0))
     with torch.inference_mode():
         assert decoder.for_search(memory, 4)[0] is decoder
-        assert "layers.1.cross_attention is Refined" in decoder._unsupported_in_search(memory)
+        assert "layers.1.cross_attention is Refined" in decoder.unsupported_in_search(memory)
 
 
 def test_without_refinement_initial_weights_are_what_they_were():

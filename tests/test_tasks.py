@@ -393,6 +393,19 @@ def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
     assert any("additive_energies by triton" in line for line in lines)
 
 
+def test_the_explanation_says_why_a_search_goes_layer_by_layer() -> None:
+    side = {"size": 8, "layers": 1, "heads": 2}
+    model = untrained(
+        TextToTextConfig(
+            data={"train": "/a.tsv"},
+            model={"architecture": "transformer", "encoder": dict(side), "decoder": dict(side)},
+        )
+    )
+    assert "a search takes a step in one operation" in explain(model)
+    model.module.decoder.layers[0].register_forward_hook(lambda *_: None)
+    assert "a search takes a step layer by layer: " in explain(model)
+
+
 def test_the_public_names_of_the_package_are_there() -> None:
     for name in regard.__all__:
         assert getattr(regard, name) is not None

@@ -447,7 +447,7 @@ def test_a_training_leaves_a_model_with_every_verb(tmp_path: Path, name: str) ->
     assert model.evaluate(tmp_path / "dev.tsv").metrics["items"] == 8
     model.plot(alone, tmp_path / "a.png")
     assert (tmp_path / "a.png").exists()
-    assert "training" in explain(model)
+    assert "a search takes a step" in explain(model)
     assert model.information()["model"]["decoder"]["architecture"] == "transformer"
 
 

@@ -20,9 +20,10 @@ def explain(
 ) -> None:
     """Say how a model takes its steps, and what computes.
 
-    Of a model: whether training takes the steps of a sequence all at once or one by one, whether a GPU would replay
-    recorded steps, and which implementations take large inputs on the CPU and on a GPU. Without one: which
-    implementation of each operation is taken here, and why.
+    Of a model: whether training takes the steps of a sequence all at once or one by one, whether a search with a
+    Transformer takes its layers in one operation, whether a GPU would replay recorded steps, and which implementations
+    take large inputs on the CPU and on a GPU. Without one: which implementation of each operation is taken here, and
+    why.
     """
     from regard import tasks
 

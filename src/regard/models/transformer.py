@@ -205,7 +205,7 @@ class TransformerDecoder(nn.Module):
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
         """The packed copy that takes the steps of a search if it can, else the decoder; and its memory."""
         memory = widened(memory, next(self.layers.parameters()))
-        if self._unsupported_in_search(memory) is not None:
+        if self.unsupported_in_search(memory) is not None:
             return self, memory
         packed = transformer_search.PackedCopy(self, memory)
         return packed, packed.memory
@@ -240,7 +240,7 @@ class TransformerDecoder(nn.Module):
         features = self.norm(self._run(inputs, memory, False, generator, mask)[0])
         return cross_entropy_by(self.head, features, targets, mask, smoothing=smoothing)
 
-    def _unsupported_in_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
+    def unsupported_in_search(self, memory: tuple[Tree, ...] | None = None) -> str | None:
         """Why searches call `step` and not one operation for all layers, or None."""
         reason = module_reason(self, "the decoder", TransformerDecoder)
         return reason or transformer_search.unsupported_reason(self, DecoderLayer, memory)

@@ -209,12 +209,12 @@ class TransformerLanguageModel(AbstractLanguageModel):
     def for_search(self, memory: LanguageState, num_rows: int) -> tuple[Any, Any]:
         """The packed copy that takes the steps of a search if it can, else the model; and its memory."""
         memory = widened(memory, next(self.parameters()))
-        if self._unsupported_in_search(memory) is not None:
+        if self.unsupported_in_search(memory) is not None:
             return self, memory
         packed = PackedLanguageCopy(self, memory)
         return packed, packed.memory
 
-    def _unsupported_in_search(self, memory: LanguageState | None = None) -> str | None:
+    def unsupported_in_search(self, memory: LanguageState | None = None) -> str | None:
         """Why searches call `step` and not one operation for all layers, or None."""
         reason = module_reason(self, "the model", TransformerLanguageModel)
         return reason or transformer_search.unsupported_reason(self, CausalLayer, memory)

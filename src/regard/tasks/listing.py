@@ -14,7 +14,7 @@ from regard.attention.citation import bibliography
 from regard.config import presets
 from regard.config.reading import preset_text
 from regard.decoding import recorded
-from regard.models import Decoder
+from regard.models import Decoder, TransformerDecoder, TransformerLanguageModel
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn
 from regard.runs.contract import TASKS, AbstractModel
@@ -69,7 +69,7 @@ def _documented(name: str, thing: Any) -> str:
 
 
 def explain(model: AbstractModel[Any] | None = None) -> str:
-    """How a model computes: the steps of its training, recorded steps on a GPU, and the implementations of operations.
+    """How a model computes: steps of training and search, recorded steps on a GPU, implementations of operations.
 
     The implementations are those of large inputs without gradients, on the CPU and on a GPU. Without a model: the
     implementation of every operation on this machine, with the reason.
@@ -83,6 +83,9 @@ def explain(model: AbstractModel[Any] | None = None) -> str:
     training: Any = model.config.training
     lines.append(_on_gpu("training", unrecorded(training)))
     decoder = next((x for x in modules if isinstance(x, Decoder) and not isinstance(x, AbstractAttention)), None)
+    if isinstance(decoder, (TransformerDecoder, TransformerLanguageModel)):
+        reason = decoder.unsupported_in_search()
+        lines.append(f"  a search takes a step {'in one operation' if reason is None else f'layer by layer: {reason}'}")
     if decoder is not None:
         has_bytes = getattr(getattr(model.config, "decoding", None), "weights", "float32") != "float32"
         lines.append(
