@@ -434,7 +434,7 @@ class AlignmentLossConfig(Section):
 
 
 class ReinforceConfig(Section):
-    """The REINFORCE estimator for hard attention: a draw is rewarded by the log-probability of the following outputs."""
+    """The REINFORCE estimator for hard attention: a draw is rewarded by the log-probability of later outputs."""
 
     weight: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="λ_r, the factor of the estimated gradient; 1: that of the expected log-probability"
