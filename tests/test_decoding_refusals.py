@@ -20,7 +20,7 @@ def run(decoder, options=None, *, eos=3, max_length=4, count=2, **more):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("method", "greedy", "one of beam, sampling, mbr (search for the most probable outputs, draw"),
+        ("method", "greedy", "one of beam, sampling, mbr (search for the most probable outputs, sample"),
         ("beam", 0, "a whole number from 1 to 1000000 (hypotheses kept at each step; 1: greedy search)"),
         ("beam", 1.5, "a whole number from 1"),
         ("beam", True, "a whole number from 1"),
