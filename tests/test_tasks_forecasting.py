@@ -357,7 +357,7 @@ def test_wide_files_are_series_of_one_target(series: Path) -> None:
 def test_files_that_do_not_fit_the_model_are_refused(series: Path, tmp_path: Path) -> None:
     model, _ = untrained(series)
     other = write_csv(tmp_path / "other.csv", ["time", "a"], [(stamp(i), 1) for i in range(30)])
-    with pytest.raises(DataError, match="there is no column 'b'"):
+    with pytest.raises(DataError, match="no column 'b'; it has"):
         model.read(str(other))
     daily = write_csv(tmp_path / "daily.csv", ["time", "a", "b"], [(stamp(24 * i), i, 1) for i in range(12)])
     with pytest.raises(DataError, match="at steps of 1 day; m forecasts 'a', 'b' at steps of 1 hour"):

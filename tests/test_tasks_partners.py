@@ -307,7 +307,7 @@ def test_models_that_do_not_belong_together_are_refused_with_what_differs(tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ensemble_weights": (1.0, 2.0)}, r"weights is \[1.0, 2.0\], but it is not read where ensemble is \[\]"),
+        ({"ensemble_weights": (1.0, 2.0)}, r"weights is \[1, 2\], but it is not read where ensemble is \[\]"),
         ({"ensemble": ("b",), "ensemble_weights": (1.0,)}, "ensemble_weights has 1 numbers, but with this model there"),
         ({"ensemble": ("b",), "ensemble_alignment": 2}, "ensemble_alignment is 2, but the last model is number 1"),
         ({"ensemble": ("b",), "alignment_head": 0}, "alignment_head has no effect with an ensemble"),

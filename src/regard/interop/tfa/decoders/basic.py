@@ -51,6 +51,7 @@ class BasicDecoder(FromTensorflow, BaseDecoder):
         UnsupportedError: for an object that is no sampler or output layer.
         TypeError: for too many arguments, or an argument given twice.
 
+    >>> from torch import nn
     >>> from regard.interop.tfa import TrainingSampler
     >>> cell, sampler = nn.GRUCell(3, 4), TrainingSampler()
     >>> decoder = BasicDecoder(cell, sampler, nn.Linear(4, 7))
