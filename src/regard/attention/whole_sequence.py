@@ -112,7 +112,8 @@ def attend(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Flo
         sums = ops.dot_attention(query, memory.score, memory.read, support, scale=beta, causal=causal)
     sums = merge_rows(sums.flatten(2))
     # 1 for queries that may attend to any position, in place of their weights
-    weights = torch.ones_like(sums[:, :1])
-    if support is not None:
+    if support is None:
+        weights = torch.ones_like(sums[:, :1])
+    else:
         weights = support.any(2).expand(-1, grouped.shape[1]).reshape(-1, 1).to(sums.dtype)
     return parts.read.finish(sums, weights, merge_rows(queries)).view(rows, steps, -1)

@@ -176,8 +176,10 @@ class ItemDraws:
         batch, device = len(self.items), positions.device
         if len(positions) % max(batch, 1):
             raise ShapeError(f"Draws by item are for R rows, a multiple of B={batch} items; got R={len(positions)}.")
-        rows = torch.arange(batch, device=device).repeat_interleave(len(positions) // max(batch, 1))
-        return self._items_at(rows, positions)
+        repeats = len(positions) // max(batch, 1)
+        if self.numbers is not None:
+            positions = positions + (self.numbers.to(device).repeat_interleave(repeats) << HYPOTHESIS)
+        return self.items.to(device).repeat_interleave(repeats), positions
 
     def uniform(self, positions: Int[Tensor, " R"], width: int, site: int) -> Float[Tensor, "R D"]:
         """D numbers from 0 to below 1 for R = B · K rows, K for each item, such as the draws of hard attention.
