@@ -252,7 +252,7 @@ def test_a_configuration_file_has_the_same_keys(tmp_path):
 def test_continuations_refuse_what_is_about_a_source():
     from regard.tasks.language_modelling.config import ContinuationConfig
 
-    for name, value in (("coverage_penalty", "gnmt"), ("attention_stop", 2), ("unknown_penalty", 1.0)):
+    for name, value in (("coverage_penalty", "gnmt"), ("attention_stop", 2), ("unknown_penalty", 1)):
         with pytest.raises(ConfigError, match=f"{name} is {value}, but a continuation"):
             ContinuationConfig(method="beam", **{name: value})
     with pytest.raises(ConfigError, match="attention_stop is 2, but a continuation has no source"):
