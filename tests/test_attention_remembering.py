@@ -260,7 +260,11 @@ def test_coquis_mixture_drops_logits_in_training_alone():
             "must be 'coqui' or 'espnet' or",
         ),
         (UnsupportedError, lambda: location_sensitive(**LOCATION, output_bias=True), "does not depend on a bias of v"),
-        (UnsupportedError, lambda: gmm(**SIZES, like="coqui", version="V1"), "version='V1': like='coqui' has no such"),
+        (
+            UnsupportedError,
+            lambda: gmm(**SIZES, like="coqui", version="V1"),
+            "version='V1': like='coqui' has no such option; leave it out.",
+        ),
         (
             UnsupportedError,
             lambda: Mechanism(

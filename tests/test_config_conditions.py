@@ -260,5 +260,7 @@ def test_a_training_of_python_takes_a_file_nested_dicts_or_a_configuration(tmp_p
     ):
         with pytest.raises(ConfigError, match=message):
             regard.train(wrong, "runs/new")
-    with pytest.raises(TypeError, match=r"expected a YAML file, nested dicts, or a result of .*; got 3"):
+    with pytest.raises(
+        TypeError, match=r"expected a YAML file, nested dicts, or a result of regard.config.load; got 3"
+    ):
         regard.train(3, "runs/new")

@@ -197,7 +197,7 @@ def test_a_tally_refuses_wrong_shapes() -> None:
     batch = SeriesWindows(table_of(waves(20)), history=4, horizon=2).batch([0])
     with pytest.raises(ShapeError, match=r"values must be \(B=1, T=2, F=2\) like the batch; got \(1, 2, 1\)"):
         ForecastTally().add(batch, batch.targets[..., :1])
-    with pytest.raises(ShapeError, match=r"the levels are \[0.5\]"):
+    with pytest.raises(ShapeError, match=r"Give quantiles if there are levels, and only then; the levels are \[0.5\]"):
         ForecastTally((0.5,)).add(batch, batch.targets)
     with pytest.raises(ShapeError, match="No forecast was added"):
         ForecastTally().overall()

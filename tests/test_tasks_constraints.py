@@ -14,6 +14,7 @@ from regard.cli import run
 from regard.cli.options import load as load_with
 from regard.config import load
 from regard.config.keys import keys
+from regard.config.place import yaml_text
 from regard.data.text import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
@@ -252,8 +253,8 @@ def test_a_configuration_file_has_the_same_keys(tmp_path):
 def test_continuations_refuse_what_is_about_a_source():
     from regard.tasks.language_modelling.config import ContinuationConfig
 
-    for name, value in (("coverage_penalty", "gnmt"), ("attention_stop", 2), ("unknown_penalty", 1)):
-        with pytest.raises(ConfigError, match=f"{name} is {value}, but a continuation"):
+    for name, value in (("coverage_penalty", "gnmt"), ("attention_stop", 2), ("unknown_penalty", 1.0)):
+        with pytest.raises(ConfigError, match=f"{name} is {yaml_text(value)}, but a continuation"):
             ContinuationConfig(method="beam", **{name: value})
     with pytest.raises(ConfigError, match="attention_stop is 2, but a continuation has no source"):
         ContinuationConfig().replace(attention_stop=2)

@@ -13,6 +13,7 @@ import torch
 
 from regard.config import Configuration
 from regard.config import load as read_config
+from regard.config.place import yaml_text
 from regard.data.text import RunningText, WordUnits
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError
@@ -287,7 +288,7 @@ def test_rows_and_records_have_all_continuations() -> None:
 def test_settings_of_a_search_that_no_continuation_reads_are_refused(
     tmp_path: Path, method: str, name: str, value: Any
 ) -> None:
-    settings, message = [f"decoding.method={method}", f"decoding.{name}={value}"], f"{name} is .+, but "
+    settings, message = [f"decoding.method={method}", f"decoding.{name}={value}"], f"{name} is {yaml_text(value)}, but "
     with pytest.raises(ConfigError, match=f"^--set decoding.{name}={value}: {message}"):
         configuration(tmp_path, "", *settings).check_unread()
     with pytest.raises(ValueError, match=message):

@@ -322,7 +322,11 @@ def test_a_pointer_starts_from_a_model_without_one(tmp_path: Path) -> None:
     [
         ({"model": {"attention": None}}, "model.pointer", "set model.attention"),
         ({"model": {"pointer": {"head": 1}}}, "model.pointer.head", "there is no head 1: the attention has 1 head"),
-        ({"model": {"pointer": {"layer": "cross.0"}}}, "model.pointer.layer", "'cross.0' is not one of its alignments"),
+        (
+            {"model": {"pointer": {"layer": "cross.0"}}},
+            "model.pointer.layer",
+            "'cross.0' is not one of its alignments: attention",
+        ),
         ({"base": "transformer", "model": {"pointer": {"layer": "cross.2"}}}, "model.pointer.layer", "'cross.2' is"),
         ({"base": "transformer", "model": {"pointer": {"head": 2}}}, "model.pointer.head", "has 2 heads"),
         ({"data": {"target": {"units": "character"}}}, "model.pointer", "whitespace are none of units character"),
