@@ -370,7 +370,7 @@ def gpu(network: Any, half: torch.dtype | None) -> Iterator[None]:
         for place in (eligibility, module("ops.over_steps")):
             if hasattr(place, "TENSOR_TYPES"):
                 enter(patch.object(place, "TENSOR_TYPES", kinds))
-        enter(patch.object(module("layers.eligibility"), "_WEIGHTS", (*kinds, type(None))))
+        enter(patch.object(module("layers.module_weights"), "_WEIGHTS", (*kinds, type(None))))
         enter(
             patch.object(
                 module("ops.dot_attention.fused", "ops.dot_attention"), "scaled_dot_product_attention", attention

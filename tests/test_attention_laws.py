@@ -5,18 +5,25 @@ import torch
 
 from regard.attention import bahdanau, multi_head
 from regard.testing import LAWS, check_mechanism
-from support.cases import MECHANISMS
+from support.cases import MECHANISMS, covering
 
 EXPORT = "step_can_be_exported"
 
 
 def with_laws():
-    """Every mechanism with every law; one mechanism of every set of modules is exported, as that is slow."""
-    exported = {frozenset(map(type, case.make().modules())): case for case in reversed(MECHANISMS)}
+    """Every mechanism with every law; one mechanism of every set of modules is exported, as that takes a second.
+
+    `make test` has the mechanisms that together have every part, and exports one with each score.
+    """
+    exported = {frozenset(map(type, case.make().modules())): case.name for case in reversed(MECHANISMS)}
+    scores = {type(getattr(case.make(), "score", None)): case.name for case in reversed(MECHANISMS)}
+    quick = covering(MECHANISMS)
     for case in MECHANISMS:
         for law in LAWS:
-            if law != EXPORT or case in exported.values():
-                yield pytest.param(case, law, id=f"{case.name}-{law}")
+            if law != EXPORT or case.name in exported.values():
+                is_quick = case.name in (scores.values() if law == EXPORT else quick)
+                marks = () if is_quick else pytest.mark.slow
+                yield pytest.param(case, law, id=f"{case.name}-{law}", marks=marks)
 
 
 @pytest.mark.parametrize(("case", "law"), list(with_laws()))

@@ -14,7 +14,7 @@ from regard import attention as a
 from regard.decoding import free_run
 from regard.errors import DataError, UnsupportedError
 from regard.interop.tacotron import load_tacotron
-from regard.interop.variants import RECIPES
+from regard.interop.variants import RECIPE_VARIANTS
 from regard.models.tacotron import tacotron1, tacotron2
 
 LOCATION = {"size": 4, "num_filters": 3, "kernel_size": 3}
@@ -137,4 +137,4 @@ def test_weights_that_are_missing_or_left_over_are_named():
 
 def test_peers_of_attention_are_those_of_the_models():
     for like in ("nvidia", "speechbrain", "espnet", "coqui"):
-        assert like in RECIPES["location_sensitive"]
+        assert like in RECIPE_VARIANTS["location_sensitive"]

@@ -24,7 +24,7 @@ from regard.attention import (
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.layers.cell_stack import Zoneout
-from regard.layers.eligibility import module_reason
+from regard.layers.module_weights import module_reason
 from regard.layers.recorders import active
 from regard.models import (
     AbstractLanguageModel,

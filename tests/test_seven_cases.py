@@ -16,7 +16,7 @@ from regard.models import RecurrentDecoder
 from regard.testing import DECODER_LAWS, check_decoder, encode
 from regard.testing.mechanism import move_weights
 from support import oracles, tiny
-from support.cases import DECODERS
+from support.cases import DECODERS, covering
 from support.oracles.arithmetic import linear
 
 CASES = {case.name: case for case in DECODERS}
@@ -50,7 +50,15 @@ def test_a_case_keeps_every_law(number, law):
     check(number, [law])
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in SEVEN.values()])
+def others():
+    """`make test` has the decoders that together have every layer."""
+    quick = covering(DECODERS)
+    for name in CASES:
+        if name not in SEVEN.values():
+            yield pytest.param(name, marks=() if name in quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", list(others()))
 def test_every_other_decoder_on_the_list_keeps_every_law(name):
     case = CASES[name]
     check_decoder(

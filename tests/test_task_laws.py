@@ -247,6 +247,12 @@ def test_settings_of_another_task_are_refused_by_name(task: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("task", NAMES)
+def test_the_key_that_selects_names_every_metric(task: str) -> None:
+    described = SCHEMAS[task].model_fields["select"].description
+    assert [metric.name for metric in TASKS[task].metrics if metric.name not in described] == []
+
+
+@pytest.mark.parametrize("task", NAMES)
 def test_every_metric_can_select_the_saved_model(task: str, tmp_path: Path) -> None:
     """What a validation measures depends on the metric that selects; a training selects by the last of them."""
     kind, path = TASKS[task], configured(task, tmp_path / task, max_steps=1, validate_every=1)

@@ -109,7 +109,12 @@ def _modules(room: ModuleType) -> list[ModuleType]:
 
 def _variants() -> list[ModuleType]:
     """The modules of `regard.interop` that have variants of mechanisms and models."""
-    tables = [*variants.RECIPES.values(), *variants.TACOTRONS.values(), variants.TRANSFORMERS, variants.CAPTIONERS]
+    tables = [
+        *variants.RECIPE_VARIANTS.values(),
+        *variants.TACOTRONS.values(),
+        variants.TRANSFORMERS,
+        variants.CAPTIONERS,
+    ]
     names = {place.partition(":")[0] for table in tables for place in table.places.values()}
     return [importlib.import_module(name) for name in sorted(names) if name.startswith("regard.interop.")]
 

@@ -32,7 +32,7 @@ from regard.attention.sizes import check_grid, check_memory, check_query
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
-from regard.layers.eligibility import overridden
+from regard.layers.module_weights import overridden
 from regard.ops import over_steps
 from regard.ops.choose import Implementation, choose
 from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention.contract import Comparison, Memory, Parts
-from regard.layers import eligibility
+from regard.layers import module_weights
 from regard.ops.choose import choose
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
@@ -36,11 +36,11 @@ def unsupported_reason(
     for name, part in parts._asdict().items():
         if not declared[name]:
             return f"this path does not support {type(part).__name__}"
-        if (reason := eligibility.module_reason(part, f"attention.{name}", reports=reports)) is not None:
+        if (reason := module_weights.module_reason(part, f"attention.{name}", reports=reports)) is not None:
             return reason
     assert comparison is not None
     for name, module in comparison.called:
-        if (reason := eligibility.module_reason(module, f"attention.score.{name}")) is not None:
+        if (reason := module_weights.module_reason(module, f"attention.score.{name}")) is not None:
             return reason
     return None if torch.compiler.is_compiling() else switched_off()
 

@@ -65,7 +65,7 @@ def programs_with(name: str, **others: str) -> Variants:
     return OnDemand(places | others)
 
 
-RECIPES: dict[str, Variants] = {
+RECIPE_VARIANTS: dict[str, Variants] = {
     **{name: programs_with(name) for name in ("bahdanau", "coverage", "dynamic_convolution", "forward_attention")},
     **{name: programs_with(name) for name in ("gmm", "location_sensitive", "show_attend_tell")},
     "monotonic": OnDemand({"tfa_parallel": "regard.interop.tfa.mechanisms.monotonic:clipped_monotonic"}),

@@ -1,7 +1,7 @@
 """Recorders of attention's weights, which are active in a thread and change no module.
 
 A mechanism reports its weights if a recorder wants them. A path that computes attention without calling the mechanism
-reports them in its place, or is not eligible while a recorder is active (`eligibility.module_reason`).
+reports them in its place, or is not eligible while a recorder is active (`module_weights.module_reason`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from regard import tree
 from regard.layers.cells.cell import CELLS, Cell, State
 from regard.layers.cells.layer import LAYERS, call
 from regard.layers.dropout import Dropout, drop
-from regard.layers.eligibility import overridden
+from regard.layers.module_weights import overridden
 from regard.layers.packing import RightPadding
 from regard.ops.over_steps import Loop
 from regard.shapes import Bool, Float, keep_right_padding

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout, Where, drop
-from regard.layers.eligibility import module_reason
 from regard.layers.linear import Linear
+from regard.layers.module_weights import module_reason
 from regard.ops import linear_cross_entropy, log_softmax
 from regard.ops.linear_cross_entropy import cross_entropy
 from regard.shapes import Bool, Float, Int

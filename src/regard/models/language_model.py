@@ -15,7 +15,7 @@ from regard.attention.contract import Tree
 from regard.attention.memory import widened
 from regard.errors import ShapeError
 from regard.layers import recorders
-from regard.layers.eligibility import overridden
+from regard.layers.module_weights import overridden
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.outputs import all_steps, cross_entropy_by, cross_entropy_of, one_step
 from regard.shapes import Bool, Float, Int, describe, keep_right_padding

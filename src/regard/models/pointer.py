@@ -14,8 +14,8 @@ from regard.attention.contract import Tree
 from regard.attention.interface import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import PositionedEmbedding, TokenEmbedding
-from regard.layers.eligibility import overridden
 from regard.layers.linear import Linear
+from regard.layers.module_weights import overridden
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loop import for_search
 from regard.models.outputs import cross_entropy_of

@@ -17,8 +17,8 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
-from regard.layers.eligibility import overridden
 from regard.layers.linear import Linear
+from regard.layers.module_weights import overridden
 from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext

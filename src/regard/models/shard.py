@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.errors import UnsupportedError
-from regard.layers.eligibility import ENTRY
+from regard.layers.module_weights import ENTRY
 
 ENTRY_POINTS = (
     "forward",

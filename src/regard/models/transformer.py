@@ -18,7 +18,7 @@ from regard.attention.memory import widened
 from regard.attention.refined import Refined
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
-from regard.layers.eligibility import module_reason, overridden
+from regard.layers.module_weights import module_reason, overridden
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.outputs import (

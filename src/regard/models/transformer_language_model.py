@@ -15,7 +15,7 @@ from regard.attention.mechanism import Mechanism
 from regard.attention.memory import widened
 from regard.errors import UnsupportedError
 from regard.layers import Activation, FeedForward, Norm, PositionedEmbedding
-from regard.layers.eligibility import module_reason
+from regard.layers.module_weights import module_reason
 from regard.models import transformer_search
 from regard.models.contract import DecoderOutput
 from regard.models.language_model import (

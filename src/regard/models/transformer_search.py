@@ -31,7 +31,7 @@ from regard.attention import (
 )
 from regard.layers import FeedForward, Residual
 from regard.layers.dropout import Dropout, drops
-from regard.layers.eligibility import module_reason
+from regard.layers.module_weights import module_reason
 from regard.layers.positions import position_angles
 from regard.models.contract import DecoderOutput
 from regard.models.outputs import named, output_of

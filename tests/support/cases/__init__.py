@@ -14,6 +14,7 @@ from support.cases.case import (
     MechanismCase,
     OperationCase,
     PartCase,
+    covering,
 )
 from support.cases.images import IMAGE_ENCODERS
 from support.cases.layers import LAYERS
@@ -54,4 +55,5 @@ __all__ = [
     "MechanismCase",
     "OperationCase",
     "PartCase",
+    "covering",
 ]

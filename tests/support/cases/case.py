@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -110,6 +110,18 @@ class ClassifierCase(Case):
     """A classifier of documents (B, S, W) of ids below 7, with 3 labels."""
 
     make: Callable[[], Any]
+
+
+def covering(cases: Iterable[MechanismCase | DecoderCase]) -> set[str]:
+    """Names of cases that together have every public thing and every class of module: the first of each."""
+    seen: set[Any] = set()
+    names = set()
+    for case in cases:
+        things = {id(thing) for thing in case.shows} | {type(module) for module in case.make().modules()}
+        if things - seen:
+            names.add(case.name)
+            seen |= things
+    return names
 
 
 def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **options: Any) -> MechanismCase:

@@ -15,7 +15,7 @@ MechanismT = TypeVar("MechanismT")
 
 def imitable(recipe: Callable[P, MechanismT]) -> Callable[P, MechanismT]:
     """The recipe, whose option `like` builds the variant of another program (`regard.interop.variants`)."""
-    builders = variants.RECIPES[recipe.__name__]
+    builders = variants.RECIPE_VARIANTS[recipe.__name__]
 
     @wraps(recipe)
     def build(*args: P.args, **options: P.kwargs) -> MechanismT:

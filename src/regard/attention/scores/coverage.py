@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention.contract import AbstractContentScore, Attended, Memory, Source, StepInputs, Tree
 from regard.attention.memory import first_alignment
 from regard.attention.scores.additive import AdditiveScore
-from regard.layers.eligibility import filters_of
+from regard.layers.module_weights import filters_of
 from regard.ops import over_steps
 from regard.shapes import Float
 

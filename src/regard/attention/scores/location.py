@@ -13,8 +13,8 @@ from regard.attention.contract import AbstractContentScore, AbstractScore, Atten
 from regard.attention.memory import FirstAlignment, first_alignment
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.sizes import head_size
-from regard.layers.eligibility import filters_of
 from regard.layers.linear import Linear
+from regard.layers.module_weights import filters_of
 from regard.ops import over_steps
 from regard.shapes import Float, Int
 

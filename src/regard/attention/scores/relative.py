@@ -13,8 +13,8 @@ from regard.attention.contract import AbstractContentScore, Comparison, Source, 
 from regard.attention.scores.dot import NormalisedDotScore, ScaledDotScore
 from regard.attention.sizes import split
 from regard.errors import ShapeError, UnsupportedError
-from regard.layers.eligibility import matrix_of
 from regard.layers.linear import Linear
+from regard.layers.module_weights import matrix_of
 from regard.layers.positions import position_angles
 from regard.ops.attend import dot_energies
 from regard.shapes import Float, Int

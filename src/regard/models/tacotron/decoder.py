@@ -13,7 +13,7 @@ from regard.attention.contract import Tree
 from regard.attention.interface import AbstractAttention, prepare_memory
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet
-from regard.layers.eligibility import overridden
+from regard.layers.module_weights import overridden
 from regard.layers.recurrent import CellState
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loop import outputs_of_steps, take_steps

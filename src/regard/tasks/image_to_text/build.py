@@ -23,7 +23,7 @@ FIXED = (
     *("layer_bias", "tied_weights", "residual", "specials", "positions"),
 )
 """Keys of the decoder whose values `like` determines."""
-ATTENTION_OPTIONS, RECIPES = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
+ATTENTION_OPTIONS, CAPTIONER_RECIPES = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
 """Options of attention, and recipes, that can be combined with `like`."""
 BACKBONE_OPTIONS = (
     *("widths", "depth", "depths", "stem_kernel", "pool"),
@@ -65,7 +65,7 @@ def _captioner(config: RecurrentCaptionerConfig, memory_size: int, num_target: i
             raise ConfigError(f"{name} follows from like: {side.like}; leave it out", ("model", "decoder", name))
     options = {} if attention is None else dict(attention.options)
     wrong = [name for name in options if name not in ATTENTION_OPTIONS]
-    if attention is None or attention.recipe not in RECIPES:
+    if attention is None or attention.recipe not in CAPTIONER_RECIPES:
         wrong = ["null" if attention is None else attention.recipe]
     if wrong:
         free = ", ".join(ATTENTION_OPTIONS)

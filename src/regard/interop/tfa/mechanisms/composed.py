@@ -24,7 +24,7 @@ from regard.interop.tfa.layers.deferred import (
 )
 from regard.interop.tfa.layers.originals import FromTensorflow, Pool, Shape
 from regard.interop.tfa.mechanisms.contract import AttentionMechanism
-from regard.layers.eligibility import overridden
+from regard.layers.module_weights import overridden
 from regard.shapes import Bool, Float, describe
 
 
