@@ -309,13 +309,6 @@ class CaptionDecodingConfig(TextDecodingConfig):
     )
 
 
-METRICS = (
-    "sequence_error_rate (wer), expression_rate, expression_rate_1, expression_rate_2, expression_rate_3, "
-    "symbol_error_rate (per), loss, bleu, chrf, bleu_4, rouge_l, cider, cider_d"
-)
-"""The values of `select`, in words."""
-
-
 class ImageToTextConfig(Config):
     """A whole configuration of image to text."""
 
@@ -327,7 +320,10 @@ class ImageToTextConfig(Config):
     training: ImageTrainingConfig = Field(default=ImageTrainingConfig(), description="the training loop")
     decoding: CaptionDecodingConfig = Field(default=CaptionDecodingConfig(), description="the search")
     select: str = Field(
-        default="sequence_error_rate", description=f"the validation metric that chooses the best weights: {METRICS}"
+        default="sequence_error_rate",
+        description="the validation metric that chooses the best weights: sequence_error_rate (wer), expression_rate, "
+        "expression_rate_1, expression_rate_2, expression_rate_3, symbol_error_rate (per), teacher_forced_loss (loss), "
+        "bleu, chrf, bleu_1, bleu_2, bleu_3, bleu_4, rouge_l, cider, cider_d",
     )
 
 

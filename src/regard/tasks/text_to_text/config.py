@@ -292,7 +292,7 @@ class TextToTextConfig(Config):
     select: str = Field(
         default="sequence_error_rate",
         description="the validation metric that chooses the best weights: sequence_error_rate (wer), "
-        "symbol_error_rate (per), loss, bleu, chrf",
+        "symbol_error_rate (per), teacher_forced_loss (loss), bleu, chrf",
     )
 
 
