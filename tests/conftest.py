@@ -36,8 +36,12 @@ def pytest_runtest_setup() -> None:
     annotations.next_test()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what has the marker `gpu` where there is none."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without slow tests, a quarter of the examples of hypothesis; skips what has the marker `gpu` where there is none."""
+    if config.option.markexpr == "not slow":
+        for test in {item.obj for item in items if hypothesis.is_hypothesis_test(getattr(item, "obj", None))}:
+            drawn = test._hypothesis_internal_use_settings
+            test._hypothesis_internal_use_settings = hypothesis.settings(drawn, max_examples=drawn.max_examples // 4)
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):

@@ -189,7 +189,7 @@ def test_a_context_must_fit_into_its_window(tmp_path: Path) -> None:
     "kind", [{"tied_weights": True, "past": "key_value"}, {"tied_weights": True, "embedding_size": 5}]
 )
 def test_tied_weights_are_one(kind: dict[str, Any], tmp_path: Path) -> None:
-    model = untrained(config({**kind, "tied_weights": True}))
+    model = untrained(config({**kind, "tied_weights": True}, decoding={"max_length": 5}))
     assert model.module.head.projection.weight is model.module.embedding.table.weight
     save(model, tmp_path / "model")
     assert load(tmp_path / "model").predict(["a"])[0].tokens == model.predict(["a"])[0].tokens
@@ -197,11 +197,11 @@ def test_tied_weights_are_one(kind: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_transformer_reaches_as_far_as_its_window() -> None:
     kind = {"architecture": "transformer", "layers": 1, "dropout": 0.0}
-    model = untrained(config(kind))
+    model = untrained(config(kind, decoding={"max_length": 30}))
     long = "the cat sat.\nno dog ran.\nthe fox hid."
     assert model.predict([long])[0].tokens == model.predict([long[-16:]])[0].tokens
     prediction = model.predict(["the cat"])[0]
-    assert prediction.alignments["self.0"].shape == (2, 200, 7 + 199)
+    assert prediction.alignments["self.0"].shape == (2, 30, 7 + 29)
     assert (prediction.alignments["self.0"][0, -1] > 0).sum() == 16
 
 
