@@ -27,13 +27,13 @@ KERNELS = "regard.ops.kernels"
 """Modules in it are compiled from their source as it stands, without checks."""
 
 
-_tests = 0
+_tests, _on = 0, True
 
 
-def next_test() -> None:
-    """Begins to count calls anew."""
-    global _tests
-    _tests += 1
+def next_test(*, checks: bool = True) -> None:
+    """Begins to count calls anew, in a test that checks annotations or not."""
+    global _tests, _on
+    _tests, _on = _tests + 1, checks
 
 
 def install(modules: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ def checked(what: Any) -> Any:
     @wraps(what)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal strict, test, calls
-        if config.jaxtyping_disable or torch.compiler.is_compiling():
+        if not _on or config.jaxtyping_disable or torch.compiler.is_compiling():
             return what(*args, **kwargs)
         if test != _tests:
             test, calls = _tests, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -32,12 +33,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it to w
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_runtest_setup() -> None:
-    annotations.next_test()
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without slow tests, a quarter of the tests checks annotations, by their names."""
+    quick = item.config.option.markexpr == "not slow" and "annotations" not in item.path.stem
+    annotations.next_test(checks=not quick or crc32(item.nodeid.encode()) % 4 == 0)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without slow tests, a quarter of the examples of hypothesis; skips what has the marker `gpu` where there is none."""
+    """Without slow tests a quarter of the examples of hypothesis; skips tests marked `gpu` where there is none."""
     if config.option.markexpr == "not slow":
         for test in {item.obj for item in items if hypothesis.is_hypothesis_test(getattr(item, "obj", None))}:
             drawn = test._hypothesis_internal_use_settings
