@@ -259,6 +259,17 @@ class TrainingConfig(Section):
         description="a run folder or a shipped model's name; training starts from its weights, as far as they fit, "
         "and keeps its symbols and labels; for few new data, steps and learning rate follow from it",
     )
+    replay: Weight | None = Field(
+        default=None,
+        description="adapts the model of `start_from`: for each training item this many of the data that it was "
+        "trained on are trained on again, 0 for none; null: no adaptation",
+        json_schema_extra=only_with("start_from", unless=None),
+    )
+    former: File | None = Field(
+        default=None,
+        description="the training data of the model of `start_from`; null: those that its configuration names",
+        json_schema_extra=both(only_with("replay", unless=None), only_with("replay", unless=0)),
+    )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
     optimizer: Literal["adam", "adamw"] = Field(
         default="adamw", description="`adamw` decouples weight decay from the gradient"

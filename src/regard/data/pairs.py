@@ -99,6 +99,21 @@ class Selection(Pairs):
         return self.pairs.read(int(self.indices[index]))
 
 
+class JoinedPairs(Pairs):
+    """The pairs of two sequences, one after the other."""
+
+    def __init__(self, first: Pairs, second: Pairs) -> None:
+        self.first = first
+        self.second = second
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def read(self, index: int) -> Pair:
+        rest = index - len(self.first)
+        return self.second.read(rest) if rest >= 0 else self.first.read(index)
+
+
 def shorten(text: str) -> str:
     """A text for messages: quoted, on one line, and cut to 60 characters.
 

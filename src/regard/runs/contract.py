@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,7 +18,7 @@ from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
-from regard.errors import DataError, UnsupportedError
+from regard.errors import DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
 from regard.runs.fingerprints import DataFile, fingerprint, training_files
 from regard.runs.plan import Plan
@@ -119,6 +120,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     fingerprints: dict[str, str] = field(default_factory=dict)
     trained_items: TrainedItems | None = field(init=False, default=None)
     """The items that it was trained on; None if they were not recorded."""
+    folder: Path | None = field(init=False, default=None)
+    """The folder that it was loaded from; None if it was not."""
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
     input_kind: ClassVar[Literal["text", "file"]] = "text"
@@ -382,6 +385,57 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """The material of a training that starts from a model, with the model's symbols and labels."""
         return material
 
+    def adapted(self, config: ConfigT) -> Mapping[str, Any]:
+        """The keys of a model's configuration that are others where the model is adapted to a new file.
+
+        Returns:
+            the values by dotted key; an ellipsis for a key that is left out. Without those of all tasks.
+        """
+        return {}
+
+    def learned(self, config: ConfigT, folder: Path) -> Mapping[str, Any]:
+        """The keys with which data are read so that nothing that the model of a folder has learned is learned again."""
+        return {}
+
+    def new_part(self, material: Any, base: Any, name: str) -> Any:
+        """The material of a new file without what a model was trained on.
+
+        Args:
+            name: the file, for messages.
+
+        Raises:
+            DataError: if nothing is left.
+        """
+        known: TrainedItems | None = base.trained_items
+        seen = None if known is None else known.seen(self.items(material)[0])
+        if seen is not None and seen.count and len(seen.items) == seen.count:
+            raise DataError(
+                f"{name}: there is nothing new in it: {base.name} was trained on all of its "
+                f"{counted(seen.count, 'training item|training items')}."
+            )
+        return material
+
+    def sizes(self, material: Any) -> tuple[int, int]:
+        """The numbers of training items and of held-out items: of sentences, tokens, rows or the like."""
+        return len(material.train), len(material.dev)
+
+    def joined(self, material: Any, former: Any, *, train: float, dev: float, seed: int) -> Any:
+        """The material with some of the training items and held-out items of another one; nothing is learned anew.
+
+        Args:
+            train, dev: the shares of the former items.
+            seed: of the choice.
+        """
+        parts = {
+            name: [*getattr(material, name), *(others[i] for i in drawn(len(others), share, seed))]
+            for name, others, share in (("train", former.train, train), ("dev", former.dev, dev))
+        }
+        return replace(material, **parts)
+
+    def known_to(self, material: Any, model: Any) -> Any:
+        """The material with held-out items as a model reads them: with its symbols, labels and scales."""
+        return material
+
     def checked(self, config: ConfigT, material: Any) -> Findings:
         """The findings of `check` and about trained held-out items, which are an error if a file has many of them."""
         report = self.check(config, material)
@@ -404,6 +458,16 @@ class AbstractTask(ABC, Generic[ConfigT]):
     @abstractmethod
     def restore(self, config: ConfigT, folder: Path, *, name: str) -> AbstractModel[ConfigT]:
         """The model from the files of `save_assets`, without its weights."""
+
+
+def drawn(count: int, share: float, seed: int) -> list[int]:
+    """The indices of a share of `count` items, in order.
+
+    >>> drawn(5, 0.4, seed=1), drawn(2, 1.0, seed=1)
+    ([1, 3], [0, 1])
+    """
+    order: list[int] = np.random.default_rng(seed).permutation(count)[: round(share * count)].tolist()
+    return sorted(order)
 
 
 TASKS: OnDemand[AbstractTask[Any]] = OnDemand({name: f"regard.tasks.{name}.task:TASK" for name in SCHEMAS})

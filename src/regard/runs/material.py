@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.data import Finding, Findings, collecting
 from regard.errors import DataError, counted
+from regard.runs.adapted_data import AdaptedData
 from regard.runs.contract import AbstractTask
 from regard.runs.plan import Plan
 
@@ -22,11 +23,13 @@ class CheckedData(Generic[ConfigT]):
         material: the task's material without the items that cannot be read; None if there is none without them.
         report: the findings, those about items that cannot be read first.
         num_left_out: the number of items that cannot be read.
+        adapted: in the adaptation of a model, its new data and the former ones.
     """
 
     material: Any
     report: Findings
     num_left_out: int
+    adapted: AdaptedData | None = None
 
     def plan(self, task: AbstractTask[ConfigT], config: ConfigT) -> Plan[ConfigT]:
         """The plan of the training, with the number of the items that are left out."""
@@ -51,8 +54,8 @@ def read_and_check(task: AbstractTask[ConfigT], config: ConfigT, base: Any = Non
     """
     if config.data.on_error == "skip":
         return check_all(task, config, base)
-    material = _material(task, config, base)
-    return CheckedData(material, task.checked(config, material), 0)
+    material, adapted = _material(task, config, base)
+    return CheckedData(material, task.checked(config, material), 0, adapted)
 
 
 def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) -> CheckedData[ConfigT]:
@@ -63,19 +66,25 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) ->
     Raises:
         ConfigError: for settings that contradict the data.
     """
-    material, fatal = None, None
+    material, adapted, fatal = None, None, None
     with collecting() as defects:
         try:
-            material = _material(task, config, base)
+            material, adapted = _material(task, config, base)
         except DataError as error:
             fatal = error
     findings = defects.findings(left_out=config.data.on_error == "skip")
     if fatal is not None:
         return CheckedData(None, Findings((*findings, Finding.of_message("error", str(fatal)))), len(defects))
     report = task.checked(config, material)
-    return CheckedData(material, replace(report, findings=(*findings, *report.findings)), len(defects))
+    return CheckedData(material, replace(report, findings=(*findings, *report.findings)), len(defects), adapted)
 
 
-def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> Any:
+def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> tuple[Any, AdaptedData | None]:
     material = task.read(config)
-    return material if base is None else task.continued(config, material, base)
+    if base is None:
+        return material, None
+    material = task.continued(config, material, base)
+    if config.training.replay is None:
+        return material, None
+    adapted = AdaptedData.of(task, config, material)
+    return adapted.joined(task, config), adapted

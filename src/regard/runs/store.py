@@ -140,6 +140,7 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
         lines = [f"  {name}: expected {_shape(expected.get(name))}, got {_shape(shapes.get(name))}" for name in wrong]
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
     model.module.load_state_dict(weights, strict=False)
+    model.folder = folder
     model.fingerprints = load_fingerprints(folder)
     if ITEMS in header.get("files", {}):
         model.trained_items = TrainedItems.load(folder / ITEMS)

@@ -19,6 +19,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
+from regard.runs.before_after import BeforeAfter, lacks_figures
 from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
@@ -103,7 +104,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     except ConfigError:
         fingerprints(task.files(config))  # a missing file is reported rather than a configuration that differs
         raise
-    if decision.finished is not None:
+    if decision.finished is not None and not lacks_figures(config, folder):
         return _revisit(decision.finished, decision, folder, metric.name)
     if decision.begins:
         configuration.check_unread()
@@ -117,6 +118,8 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     say(data.report)
     if data.report.has_errors:
         raise DataError("A model cannot be trained on these data; see the errors above.")
+    if data.adapted is not None:
+        say(data.adapted.note(task, data.material))
     trained_items = _trained_items(task, data.material, None if decision.begins else folder)
     plan = data.plan(task, config)
     plan = plan if start is None else start.plan(plan, trained_items)
@@ -125,6 +128,8 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     with within_memory(config.training.device):
         model = task.build(config, data.material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
+    if data.adapted is not None:
+        model.fingerprints |= data.adapted.fingerprints
     model.trained_items = trained_items
     if not decision.begins:
         before = load_fingerprints(folder)
@@ -147,7 +152,13 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
             larger_is_better=metric.larger_is_better,
             lock=lock,
         )
+        figures = None
+        if data.adapted is not None and outcome.stop_reason != "interrupted":
+            figures = BeforeAfter.measure(task, model, data.adapted)
+            processes.first(partial(figures.save, folder))
     say(summary(outcome, folder, select=metric.name, inputs=trainee.examples))
+    if figures is not None:
+        say(figures)
     if outcome.stop_reason == "interrupted" and overwrite:
         say("To continue this run, leave out --overwrite, which would begin anew.")
     return outcome
@@ -168,6 +179,8 @@ def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) ->
         keys = ", ".join(key for key, *_ in decision.extended)
         say(f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.")
     say(summary(outcome, folder, select=select))
+    if (figures := BeforeAfter.load(folder)) is not None:
+        say(figures)
     return outcome
 
 

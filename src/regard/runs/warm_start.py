@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.config.place import KeyPath
-from regard.config.schema import is_set
+from regard.config.schema import TrainingConfig, is_set
 from regard.data.text.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.files import checksum
@@ -30,6 +30,8 @@ SMALL_SHARE = 0.5
 """New data with at most this share of the items of the former data are a small change."""
 STEPS_SHARE, RATE_SHARE, LEAST_VALIDATIONS = 0.25, 0.25, 5
 """The shares of steps and learning rate of a training from scratch for a small change (`docs/log.md`)."""
+ADAPTED_STEPS, ADAPTED_RATE = 0.25, 0.25
+"""The shares of steps and learning rate of a training from scratch in an adaptation, which replays former items."""
 WRAPPED = ("core", "content")
 """The attributes of the decoder in a pointer, and of the content score in a score with coverage or locations."""
 SHOWN = 10
@@ -79,6 +81,8 @@ class WarmStart:
         They are if they have at most half as many items as the model was trained on, or if that number is not known.
         """
         chosen, original = dict(plan.automatic.chosen), plan.automatic.original
+        if original.training.replay is not None:
+            return self._adapting(plan, chosen)
         notes = [f"start: {self.folder}; sizes of the network that are not set are those of this model"]
         known, training = self.base.trained_items, original.training
         if known is not None and trained is not None and len(trained.hashes) > SMALL_SHARE * len(known.hashes):
@@ -98,6 +102,15 @@ class WarmStart:
         settings = AutomaticSettings(original, chosen)
         return replace(plan, automatic=settings, few_steps=0, notes=(*plan.notes, *notes))
 
+    def _adapting(self, plan: Plan[Any], chosen: dict[str, Any]) -> Plan[Any]:
+        """The plan of an adaptation: fewer steps than from scratch with as many items, at a low rate."""
+        _lower(plan, chosen, steps_share=ADAPTED_STEPS)
+        if not is_set(plan.automatic.original, ("training", "learning_rate")):
+            training = self.base.config.training
+            rate = _peak(training) * (1 if training.replay is not None else ADAPTED_RATE)
+            chosen["training.learning_rate"] = float(f"{rate:.2g}")
+        return replace(plan, automatic=AutomaticSettings(plan.automatic.original, chosen), few_steps=0)
+
     def begin(self, model: AbstractModel[Any]) -> str:
         """Copies weights into an untrained model, and returns a text about copied and other weights.
 
@@ -111,7 +124,9 @@ class WarmStart:
             raise DataError(
                 f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
             )
-        lines = [_names(side, *names) for side, names in _named(model, base).items()]
+        named = _named(model, base)
+        _check_case(folder, *named.get("labels", ((), ())))
+        lines = [_names(side, *names) for side, names in named.items()]
         lines += [f"  {difference}" for difference in model.unlike(base)]
         copied, skipped = _transfer(model, base)
         if not copied:
@@ -127,11 +142,11 @@ class WarmStart:
         return "\n".join([f"Training starts from {folder}:", *lines])
 
 
-def _lower(plan: Plan[Any], chosen: dict[str, Any]) -> None:
-    """Lowers steps and learning rate, where they are not set, to `STEPS_SHARE` and `RATE_SHARE` of them."""
+def _lower(plan: Plan[Any], chosen: dict[str, Any], steps_share: float = STEPS_SHARE) -> None:
+    """Lowers steps and learning rate, where they are not set, to `steps_share` and `RATE_SHARE` of them."""
     config = plan.config
     if "training.epochs" in chosen:
-        chosen["training.epochs"] = max(1, round(STEPS_SHARE * chosen["training.epochs"]))
+        chosen["training.epochs"] = max(1, round(steps_share * chosen["training.epochs"]))
     training = config.training.model_copy(update={"epochs": chosen.get("training.epochs", config.training.epochs)})
     steps = planned_steps(config.model_copy(update={"training": training}), plan.steps_per_epoch)
     if "training.warmup_steps" in chosen:
@@ -140,6 +155,23 @@ def _lower(plan: Plan[Any], chosen: dict[str, Any]) -> None:
         chosen["training.validate_every"] = max(1, min(chosen["training.validate_every"], steps // LEAST_VALIDATIONS))
     if config.training.schedule != "noam" and not is_set(plan.automatic.original, ("training", "learning_rate")):
         chosen["training.learning_rate"] = RATE_SHARE * config.training.learning_rate
+
+
+def _peak(training: TrainingConfig) -> float:
+    """The highest learning rate of a training."""
+    if training.schedule != "noam" or training.noam_size is None:
+        return training.learning_rate
+    return float(training.noam_factor * training.noam_size**-0.5 * max(training.warmup_steps, 1) ** -0.5)
+
+
+def _check_case(folder: Path, labels: Sequence[str], saved: Sequence[str]) -> None:
+    """Refuses a new label that differs from one of the saved model only in letter case."""
+    known = {label.casefold(): label for label in saved}
+    if label := next((label for label in labels if label not in saved and label.casefold() in known), None):
+        raise DataError(
+            f"The label {label!r} is not new: {folder} has {known[label.casefold()]!r}, which differs from it only in "
+            "letter case; write it in the same way."
+        )
 
 
 def _has(config: Config, path: KeyPath) -> bool:

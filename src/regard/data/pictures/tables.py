@@ -160,6 +160,26 @@ class SelectedPictures(Pictures):
         return self.pictures.texts(self.indices[index])
 
 
+class JoinedPictures(Pictures):
+    """The pictures of two sequences, one after the other."""
+
+    def __init__(self, first: Pictures, second: Pictures) -> None:
+        super().__init__(first.path)
+        self.first = first
+        self.second = second
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def read(self, index: int) -> Picture:
+        rest = index - len(self.first)
+        return self.second.read(rest) if rest >= 0 else self.first.read(index)
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        rest = index - len(self.first)
+        return self.second.texts(rest) if rest >= 0 else self.first.texts(index)
+
+
 class ListedPictures(Pictures):
     """Pictures in files, listed in memory; InkML is parsed when it is read."""
 

@@ -83,6 +83,15 @@ class StandardScale:
             tuple(names), self.mean[at], self.deviation[at], self.known_mean[at], self.known_deviation[at]
         )
 
+    def extended(self, other: StandardScale) -> StandardScale:
+        """This scale, followed by the series of another one that it lacks."""
+        names = [name for name in other.names if name not in self.names]
+        if not names:
+            return self
+        further = other.of(names)
+        arrays = (np.concatenate([getattr(self, name), getattr(further, name)]) for name in _ARRAYS)
+        return StandardScale((*self.names, *names), *arrays)
+
     def save(self, path: Path | str) -> None:
         """Writes the scale as JSON with exact numbers."""
         content = {name: getattr(self, name).tolist() for name in _ARRAYS}

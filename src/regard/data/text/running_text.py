@@ -7,7 +7,8 @@ import math
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from regard.data.tally import MOST_NAMES
 from regard.data.text.field import Field
 from regard.data.text.normalisation import Normalisation
 from regard.data.text.units import CharacterUnits, Units
-from regard.data.text.vocabulary import BOS, PAD, UNKNOWN, Vocabulary
+from regard.data.text.vocabulary import BOS, PAD, SPECIALS, UNKNOWN, Vocabulary
 from regard.data.text_file import not_utf8, open_text
 from regard.errors import DataError, RegardError, counted
 
@@ -28,6 +29,8 @@ LONGEST_BLOCK = 1 << 24
 """The most bytes of a text without white space that are read at once."""
 MOST_HELD_OUT = 200_000
 """The approximate number of tokens held out of a long text."""
+PASSAGES = 8
+"""The passages of a text of which a part is joined to another one."""
 NEWLINE = "\n"
 """The symbol of a line's end for units without one."""
 BEGINNING = -1
@@ -143,6 +146,38 @@ class RunningText:
             parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, int(unknowns.sum()), unknown))
         return cls(Field(normalise, units, vocabulary), renumbered[ids], *parts)
 
+    def of(self, field: Field) -> RunningText:
+        """The same text with the ids of another field with the same units; its unknown symbols become `<unk>`."""
+        symbols = self.field.vocabulary.symbols
+        numbers = np.concatenate([np.arange(len(SPECIALS)), field.vocabulary.ids(symbols)]).astype(np.int32)
+        ids = numbers[self.ids]
+
+        def counted_again(span: TextSpan) -> TextSpan:
+            return replace(span, num_unknown=int((ids[span.start : span.stop] == UNKNOWN).sum()))
+
+        return replace(
+            self, field=field, ids=ids, train=counted_again(self.train), held_out=counted_again(self.held_out)
+        )
+
+    def joined(self, other: RunningText, *, train: float, dev: float) -> RunningText:
+        """This text followed, in both of its parts, by passages of another one, whose symbols it has.
+
+        Args:
+            train, dev: the shares of the other text.
+        """
+        other, ids, spans = other.of(self.field), list[NDArray[np.int32]](), list[TextSpan]()
+        for own, further, share in ((self.train, other.train, train), (self.held_out, other.held_out, dev)):
+            number = round(share * further.num_tokens)
+            pieces, start = [self.ids[own.start : own.stop]], sum(map(len, ids))
+            for first, stop in _passages(further.num_tokens, number):
+                pieces.append(other.ids[further.start + first : further.start + stop])
+            ids.append(np.concatenate(pieces))
+            names = ("num_characters", "num_words")
+            counts = [getattr(own, name) + round(share * getattr(further, name)) for name in names]
+            unknown = int((ids[-1] == UNKNOWN).sum())
+            spans.append(TextSpan(start, start + len(ids[-1]), *counts, unknown, own.unknown))
+        return replace(self, ids=np.concatenate(ids), train=spans[0], held_out=spans[1])
+
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids of a text, for example of a prompt."""
         return self.field.vocabulary.ids(split_text(self.field, text))
@@ -150,6 +185,18 @@ class RunningText:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids."""
         return decode(self.field, ids)
+
+
+def _passages(count: int, number: int) -> list[tuple[int, int]]:
+    """Ranges of `number` of `count` tokens, evenly spaced.
+
+    >>> _passages(80, 80), _passages(80, 16)[:2]
+    ([(0, 80)], [(0, 2), (10, 12)])
+    """
+    if number >= count:
+        return [(0, count)]
+    edges = [(count * i // PASSAGES, number * i // PASSAGES) for i in range(PASSAGES + 1)]
+    return [(start, start + b - a) for (start, a), (_, b) in pairwise(edges) if b > a]
 
 
 def suggested_share(num_tokens: int) -> float:

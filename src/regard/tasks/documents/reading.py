@@ -53,6 +53,11 @@ class DocumentTrainingData:
     labels: Labels
     chosen: Mapping[str, float]
 
+    def of(self, train: Documents, dev: Documents) -> DocumentTrainingData:
+        """With other documents."""
+        train_words, dev_words = (SplitDocuments((item.text for item in part), self.field) for part in (train, dev))
+        return replace(self, train=train, dev=dev, train_words=train_words, dev_words=dev_words)
+
 
 def read_data(data: DocumentDataConfig) -> DocumentTrainingData:
     """Reads the documents, and learns words and labels from the training documents.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import Findings, bucket
-from regard.data.documents import DocumentField, Labels
+from regard.data.documents import DocumentField, Documents, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
 from regard.models import DocumentClassifier
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
@@ -78,6 +78,16 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         names = dict.fromkeys((*base.labels.names, *material.labels.names))
         labels = Labels(names, several=material.labels.several)
         return replace(material, field=replace(material.field, words=words), labels=labels)
+
+    def joined(
+        self, material: DocumentTrainingData, former: DocumentTrainingData, *, train: float, dev: float, seed: int
+    ) -> DocumentTrainingData:
+        material = super().joined(material, former, train=train, dev=dev, seed=seed)
+        return material.of(Documents(material.train), Documents(material.dev))
+
+    def known_to(self, material: DocumentTrainingData, model: DocumentModel) -> DocumentTrainingData:
+        material = replace(material, field=model.field, labels=model.labels)
+        return material.of(Documents(()), material.dev)
 
     def resolve(
         self, config: DocumentsConfig, material: DocumentTrainingData, report: Findings

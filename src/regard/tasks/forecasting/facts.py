@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ class SeriesFacts:
         """The facts of a training."""
         table = material.table
         features = table.step.features if data.time_features is None else data.time_features
-        seen = _seen(table, material.split)
-        if material.held_out is not table:
-            for name, (start, end) in _seen(material.held_out, material.held_out_split).items():
+        seen = dict(material.seen)
+        for part, split in {table: material.split, material.held_out: material.held_out_split}.items():
+            for name, (start, end) in _seen(part, split):
                 before = seen.get(name, (start, end))
                 seen[name] = max(before[0], start), max(before[1], end)
         zones = {series.name: str(series.clock.zone) for series in table.series if series.clock.zone is not None}
@@ -117,13 +117,11 @@ def _step(content: Mapping[str, Any]) -> Step:
     return step
 
 
-def _seen(table: SeriesTable, split: TimeSplit) -> dict[str, tuple[np.datetime64, np.datetime64]]:
-    """For each series the times at which its test part begins and ends."""
-    times = {}
+def _seen(table: SeriesTable, split: TimeSplit) -> Iterator[tuple[str, tuple[np.datetime64, np.datetime64]]]:
+    """The name of each series, and the times at which its test part begins and ends."""
     for series, (_, _, start, end) in zip(table.series, split.bounds, strict=True):
         following = table.step.after(series.times, 1, series.clock)
         if np.isnat(following[0]):  # rows are the steps
             following = series.times[-1:] + np.timedelta64(1, "us")
         extended = np.concatenate([series.times, following])
-        times[series.name] = extended[start], extended[end]
-    return times
+        yield series.name, (extended[start], extended[end])

@@ -39,6 +39,10 @@ WINDOW_SCALES = {
 }
 FIT_WINDOWS = 50_000
 """The approximate number of windows from which on the ridge regression is fitted to every n-th."""
+Seen = Mapping[str, tuple[np.datetime64, np.datetime64]]
+"""By the name of a series the beginning and the end of the first rows that a model has not seen."""
+PASSAGES = 4
+"""The parts of a series from which former training windows are taken."""
 COLUMNS = ("file", "series", "step", "time")
 """The columns of a table of forecasts before the targets."""
 FEW_WINDOWS = 50
@@ -57,6 +61,8 @@ class SeriesData:
         table, split, scale: the series, their parts in time, and the scale of their training rows.
         held_out, held_out_split, held_out_scale: those of validations; without a held-out file the same series.
         findings: about the reading and splitting of the series.
+        seen: the rows that a model was trained on from which the training starts, as `SeriesFacts.seen`.
+        learned: the ridge regression of that model; None if it is fitted to the training windows.
     """
 
     path: Path
@@ -67,6 +73,8 @@ class SeriesData:
     held_out_split: TimeSplit
     held_out_scale: StandardScale
     findings: tuple[Finding, ...] = ()
+    seen: Seen = field(default_factory=dict)
+    learned: LinearForecast | None = None
     _fitted: dict[Any, LinearForecast] = field(default_factory=dict)
 
     def training_windows(self, data: SeriesDataConfig, *, stride: int | None = None) -> SeriesWindows:
@@ -84,13 +92,76 @@ class SeriesData:
         return _windows(data, self.held_out, self.held_out_split, "validation", self.held_out_scale, stride)
 
     def linear(self, config: ForecastingConfig) -> LinearForecast:
-        """The ridge regression of the training windows, fitted once."""
+        """The ridge regression of the training windows, fitted once, or that of the model that training starts from."""
+        if self.learned is not None:
+            return self.learned
         data, penalty = config.data, config.model.linear_penalty
         key = data.model_dump_json(), penalty
         if key not in self._fitted:
             stride = data.stride * max(1, len(self.training_windows(data)) // FIT_WINDOWS)
             self._fitted[key] = LinearForecast.fit(self.training_windows(data, stride=stride), penalty=penalty)
         return self._fitted[key]
+
+    @property
+    def num_rows(self) -> tuple[int, int]:
+        """The rows for training and for validation."""
+        return (
+            sum(second - first for first, second, *_ in self.split.bounds),
+            sum(third - second for _, second, third, _ in self.held_out_split.bounds),
+        )
+
+    def after(self, seen: Seen) -> SeriesData:
+        """The same series, of which earlier rows than these are only histories of windows.
+
+        The parts of the remaining rows have the shares that they had of all rows.
+
+        Raises:
+            DataError: if no series has later rows.
+        """
+        bounds = []
+        for series, parts in zip(self.table.series, self.split.bounds, strict=True):
+            until = seen[series.name][0] if series.name in seen else series.times[0]
+            first = int(np.searchsorted(series.times[: series.end], until))
+            share = (series.end - first) / max(series.end, 1)
+            bounds.append(tuple(first + int(share * row + 1e-6) for row in parts))
+        if all(first == last for first, *_, last in bounds):
+            series = self.table.series[0]
+            raise DataError(
+                f"{self.path}: there is nothing new in it: {series.title} ends {series.shown(series.end - 1)}, and "
+                f"the model has seen rows before {series.clock.shown(seen[series.name][0])}."
+            )
+        split = TimeSplit(tuple(bounds))
+        return replace(self, split=split, **({"held_out_split": split} if self.held_out is self.table else {}))
+
+    def joined(self, other: SeriesData, *, train: float, dev: float) -> SeriesData:
+        """With training windows and validation windows of other series, which may have the same names.
+
+        The training windows are those of `PASSAGES` parts of the rows, evenly spaced.
+
+        Args:
+            train, dev: the shares of the rows of the other series.
+        """
+        former = [
+            (series, (start, stop, stop, stop))
+            for series, (first, second, *_) in zip(other.table.series, other.split.bounds, strict=True)
+            for start, stop in _passages(first, second, train)
+        ]
+        validated = [
+            (series, (second, second, second + round(dev * (third - second)), third))
+            for series, (_, second, third, _) in zip(other.held_out.series, other.held_out_split.bounds, strict=True)
+        ]
+        own = TimeSplit(tuple((second, second, third, third) for _, second, third, _ in self.held_out_split.bounds))
+        table, split = _with_series(self.table, self.split, former)
+        held_out, held_out_split = _with_series(self.held_out, own, validated if dev else [])
+        return replace(
+            self,
+            table=table,
+            split=split,
+            scale=self.scale.extended(other.scale),
+            held_out=held_out,
+            held_out_split=held_out_split,
+            held_out_scale=self.scale.extended(self.held_out_scale).extended(other.held_out_scale).of(held_out.names),
+        )
 
     def check(self, data: SeriesDataConfig) -> Findings:
         """Checks the series.
@@ -157,6 +228,23 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
         )
     whole = TimeSplit(tuple((0, 0, series.end, series.end) for series in dev.series))
     return SeriesData(data.train, table, split, scale, dev, whole, scale_of(dev, scale)[0], tuple(findings))
+
+
+def _passages(first: int, last: int, share: float) -> list[tuple[int, int]]:
+    """Ranges of rows that together have a share of those from `first` to `last`, evenly spaced."""
+    if share >= 1:
+        return [(first, last)]
+    size = round(share * (last - first) / PASSAGES)
+    starts = np.linspace(first, last - size, PASSAGES).astype(int).tolist()
+    return [(start, start + size) for start in starts] if size else []
+
+
+def _with_series(
+    table: SeriesTable, split: TimeSplit, further: Sequence[tuple[Series, tuple[int, ...]]]
+) -> tuple[SeriesTable, TimeSplit]:
+    """A table and its split with further series, each with its bounds."""
+    series = (*table.series, *(each for each, _ in further))
+    return replace(table, series=series), TimeSplit((*split.bounds, *(bounds for _, bounds in further)))
 
 
 def minimum_of(data: SeriesDataConfig, targets: Sequence[str]) -> dict[str, float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +23,13 @@ from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
-from regard.tasks.forecasting.reading import SeriesData, read_material, rows_of
+from regard.tasks.forecasting.reading import SeriesData, listed, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
 from regard.tasks.learnable import check_learnable
 
 PINBALL = "pinball_loss"
+SPLIT = [0.8, 0.2, 0.0]
+"""The shares of the rows of a new file for training, validation and test."""
 
 
 class ForecastingTask(AbstractTask[ForecastingConfig]):
@@ -72,6 +76,43 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
             return (), ()
         train = rows_of(material.table, material.split, "train")
         return train, rows_of(material.held_out, material.held_out_split, "validation")
+
+    def continued(self, config: ForecastingConfig, material: SeriesData, base: Forecaster) -> SeriesData:
+        """The series, with the scales of the model and its ridge regression; without, if targets or steps differ."""
+        table, facts = material.table, base.facts
+        names = table.target_names, table.known_names, table.step
+        if names != (facts.target_names, facts.known_names, facts.step):
+            return material
+        size = len(facts.target_names), config.data.history + 1, config.data.horizon
+        scale = base.scale.extended(material.scale)
+        held_out = scale.extended(material.held_out_scale).of(material.held_out.names)
+        learned = base.linear if base.linear.weights.shape == size else None
+        return replace(material, scale=scale, held_out_scale=held_out, seen=facts.seen, learned=learned)
+
+    def adapted(self, config: ForecastingConfig) -> Mapping[str, Any]:
+        """No row of a new file is for a test, unless it is said."""
+        return {"data.split": {"fractions": SPLIT}, "data.dev_stride": ...}
+
+    def new_part(self, material: SeriesData, base: Forecaster, name: str) -> SeriesData:
+        """The rows after those that the model has seen."""
+        table, facts = material.table, base.facts
+        if not material.seen:
+            raise DataError(
+                f"{name}: targets {listed(table.target_names)}, known inputs {listed(table.known_names) or 'none'}, "
+                f"rows every {table.step}; {base.name} has {listed(facts.target_names)}, "
+                f"{listed(facts.known_names) or 'none'}, every {facts.step}."
+            )
+        return material.after(material.seen)
+
+    def sizes(self, material: SeriesData) -> tuple[int, int]:
+        return material.num_rows
+
+    def joined(self, material: SeriesData, former: SeriesData, *, train: float, dev: float, seed: int) -> SeriesData:
+        """The new series with passages of the former ones, evenly spaced."""
+        return material.joined(former, train=train, dev=dev)
+
+    def known_to(self, material: SeriesData, model: Forecaster) -> SeriesData:
+        return self.continued(model.config, material, model)
 
     def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
         return resolve(config, material)

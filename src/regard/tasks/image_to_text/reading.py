@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from regard.data import Finding, Findings
 from regard.data.defects import is_collecting, readable
 from regard.data.finding import NUM_EXAMPLES, by_severity, too_few
 from regard.data.pictures import Pictures, check_pictures, open_pictures
-from regard.data.pictures.tables import Part, SelectedPictures, is_divided, picture_format
+from regard.data.pictures.tables import JoinedPictures, Part, SelectedPictures, is_divided, picture_format
 from regard.data.split import held_out_indices, suggested_fraction
 from regard.data.text import Field
 from regard.data.text.field import open_pieces
@@ -56,6 +56,20 @@ class Split:
     def texts(self) -> Iterator[str]:
         """All texts, in order."""
         return all_texts(self.pictures)
+
+    def joined(self, other: Split, chosen: Sequence[int]) -> Split:
+        """With the pictures of another split at some indices."""
+        place = {index: len(self.pictures) + rank for rank, index in enumerate(chosen)}
+        texts = np.flatnonzero(np.isin(other.owners, chosen))
+        owners = [place[index] for index in other.owners[texts].tolist()]
+        return replace(
+            self,
+            pictures=JoinedPictures(self.pictures, SelectedPictures(other.pictures, chosen)),
+            sizes=np.concatenate([self.sizes, other.sizes[np.asarray(chosen, np.intp)]]),
+            owners=np.concatenate([self.owners, np.array(owners, np.int64)]),
+            lengths=np.concatenate([self.lengths, other.lengths[texts]]),
+            num_strokes=self.num_strokes + other.num_strokes * len(chosen) // max(len(other.pictures), 1),
+        )
 
 
 @dataclass(frozen=True, slots=True)

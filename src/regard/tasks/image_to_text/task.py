@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from regard.errors import ConfigError, counted
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
-from regard.runs.contract import AbstractTask, Metric
+from regard.runs.contract import AbstractTask, Metric, drawn
 from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan, choose_steps, falling_dropout
 from regard.runs.trained_items import DataItem
@@ -25,7 +26,7 @@ from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FI
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
-from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, load_field
+from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, learned_pieces, load_field
 
 DRAFT_SYMBOLS = 8
 """The number of symbols of a vocabulary in a draft."""
@@ -117,6 +118,26 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
             return material
         chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
         return replace(material, target=base.target.extended(material.target), chosen=chosen)
+
+    def adapted(self, config: ImageToTextConfig) -> Mapping[str, Any]:
+        """The pictures of another table are beside it."""
+        return {"data.image_folder": ...}
+
+    def learned(self, config: ImageToTextConfig, folder: Path) -> Mapping[str, Any]:
+        return learned_pieces(config.data, folder, "target")
+
+    def sizes(self, material: Material) -> tuple[int, int]:
+        return len(material.train.pictures), len(material.dev.pictures)
+
+    def joined(self, material: Material, former: Material, *, train: float, dev: float, seed: int) -> Material:
+        parts = {
+            name: own.joined(others, drawn(len(others.pictures), share, seed))
+            for name, own, others, share in (
+                ("train", material.train, former.train, train),
+                ("dev", material.dev, former.dev, dev),
+            )
+        }
+        return replace(material, **parts)
 
     def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
         """Chooses batches, steps, sizes and dropout by the number n of training texts.

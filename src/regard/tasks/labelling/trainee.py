@@ -80,7 +80,7 @@ class LabellingTrainee(AbstractArrayTrainee):
             _, likelihood, counted = self._sums(batch, 0.0)
             losses.append((float(likelihood), int(counted)))
         total, count = map(sum, zip(*losses))
-        metrics = {**evaluation.metrics, "loss": total / count}
+        metrics = {**evaluation.metrics, "loss": total / count if count else float("nan")}
         del metrics["sentences"]
         drawn = self.model.predict([each.tokens for each in self.dev[:shown]])
         pictures = numbered_pictures(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from regard.data import Findings
 from regard.data.text import RunningText
@@ -66,11 +63,17 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
 
     def continued(self, config: LanguageModellingConfig, material: RunningText, base: LanguageModel) -> RunningText:
         """The text, with the symbols of the model added."""
-        field, known = base.text.extended(material.field), material.field.vocabulary
-        if field.units.inventory is not None or field is material.field:
-            return material
-        numbers = np.concatenate([np.arange(len(SPECIALS)), field.vocabulary.ids(known.symbols)]).astype(np.int32)
-        return replace(material, field=field, ids=numbers[material.ids])
+        return material.of(base.text.extended(material.field))
+
+    def sizes(self, material: RunningText) -> tuple[int, int]:
+        return material.train.num_tokens, material.held_out.num_tokens
+
+    def joined(self, material: RunningText, former: RunningText, *, train: float, dev: float, seed: int) -> RunningText:
+        """The new text with passages of the former one, evenly spaced."""
+        return material.joined(former, train=train, dev=dev)
+
+    def known_to(self, material: RunningText, model: LanguageModel) -> RunningText:
+        return material.of(model.text)
 
     def resolve(
         self, config: LanguageModellingConfig, material: RunningText, report: Findings

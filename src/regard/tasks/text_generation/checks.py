@@ -11,6 +11,7 @@ import torch
 from regard.config.place import KeyPath
 from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
 from regard.data.text import Field
+from regard.data.text.field import learns_pieces
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder
@@ -63,6 +64,20 @@ def check_attentions(
             except ConfigError as error:
                 message = str(error).replace("alignment_", f"{name}_", 1)
                 raise ConfigError(message, (*path, f"{name}_{key}")) from None
+
+
+def learned_pieces(data: Any, folder: Path, *sides: str) -> dict[str, Any]:
+    """The keys with which the pieces of a saved model are read from its folder instead of learned anew.
+
+    Args:
+        data: the section `data` of its configuration.
+    """
+    values: dict[str, Any] = {}
+    for side in sides:
+        if learns_pieces(getattr(data, side)):
+            path = folder.absolute() / f"{side}.model"
+            values |= {f"data.{side}.sentencepiece_model": path, f"data.{side}.vocabulary_size": None}
+    return values
 
 
 def load_field(folder: Path, side: str) -> Field:

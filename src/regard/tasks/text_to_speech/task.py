@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from regard.audio import FRONT_ENDS
 from regard.data import Findings, bucket, collecting
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
+from regard.metrics.speech import MeanDurations
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import DataFile
@@ -108,6 +110,23 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             return material
         linear = base.linear_scale if material.linear_scale is not None else None
         return replace(material, scale=base.scale, linear_scale=linear or material.linear_scale)
+
+    def adapted(self, config: TextToSpeechConfig) -> Mapping[str, Any]:
+        """Labels are beside the new table; r and the losses on alignments are those at the end of the training."""
+        decoder, until = config.model.decoder, config.training.alignment_losses_until
+        values: dict[str, Any] = {"data.phones": ..., "data.letters": ..., "training.align_by": None}
+        if decoder.reductions:
+            values["model.decoder.reductions"] = [[0, max(decoder.reductions)[1]]]
+        if until is not None:
+            values["training.alignment_losses_until"] = 1
+        return values
+
+    def joined(
+        self, material: SpeechMaterial, former: SpeechMaterial, *, train: float, dev: float, seed: int
+    ) -> SpeechMaterial:
+        material = super().joined(material, former, train=train, dev=dev, seed=seed)
+        labels = [item.labels for item in material.train if item.labels is not None]
+        return replace(material, durations=MeanDurations.of(labels) if labels else None)
 
     def resolve(
         self, config: TextToSpeechConfig, material: SpeechMaterial, report: Findings

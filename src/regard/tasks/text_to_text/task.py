@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from regard.config.texts import ParallelFiles, SideConfig, check_directions
+from regard.data import Selection
+from regard.data.pairs import JoinedPairs
 from regard.data.text import Field, Report
 from regard.errors import ConfigError
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
-from regard.runs.contract import AbstractTask, Metric
+from regard.runs.contract import AbstractTask, Metric, drawn
 from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem
 from regard.tasks.compilation import check_compilable
-from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
+from regard.tasks.text_generation.checks import (
+    check_attentions,
+    check_decoder_learns,
+    check_self_attention,
+    learned_pieces,
+    load_field,
+)
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import TextToTextConfig
@@ -101,6 +110,30 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         target = source if is_shared else extended(config.data.target, material.target, base.target)
         chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
         return replace(material, source=source, target=target, chosen=chosen)
+
+    def adapted(self, config: TextToTextConfig) -> Mapping[str, Any]:
+        """Without reference alignments, which belong to the lines of the former file."""
+        if config.data.alignments is None:
+            return {}
+        losses = "training.alignment_losses.supervision"
+        return dict.fromkeys(
+            ("data.alignments", "data.alignment_units", losses, f"{losses}_layer", f"{losses}_head"), ...
+        )
+
+    def learned(self, config: TextToTextConfig, folder: Path) -> Mapping[str, Any]:
+        return {"data.alignments": None, **learned_pieces(config.data, folder, "source", "target")}
+
+    def joined(
+        self, material: PairTrainingData, former: PairTrainingData, *, train: float, dev: float, seed: int
+    ) -> PairTrainingData:
+        parts = {
+            name: JoinedPairs(own, Selection(others, np.array(drawn(len(others), share, seed), np.int64)))
+            for name, own, others, share in (
+                ("train", material.train, former.train, train),
+                ("dev", material.dev, former.dev, dev),
+            )
+        }
+        return replace(material, **parts)
 
     def resolve(self, config: TextToTextConfig, material: PairTrainingData, report: Report) -> Plan[TextToTextConfig]:
         lengths = report.train.source.lengths, report.train.target.lengths

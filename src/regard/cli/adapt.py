@@ -1,0 +1,58 @@
+"""`regard adapt`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.train import KILLED
+
+
+def adapt(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or the name of a shipped model.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="New data, in a form in which the model was trained.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The run folder; default: runs/ and the names of model and file."),
+    ] = None,
+    dev: Annotated[
+        Path | None, typer.Option("--dev", metavar="FILE", help="Held-out new data; default: a part of FILE.")
+    ] = None,
+    former: Annotated[
+        Path | None,
+        typer.Option("--former", metavar="FILE", help="The former training data, if they are in another place now."),
+    ] = None,
+    replay: Annotated[
+        float | None,
+        typer.Option("--replay", min=0, metavar="N", help="Former items for each new one; default: 4, and 0 is none."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any key, e.g. training.epochs=3; may be repeated."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")] = None,
+) -> None:
+    """Train a model further on new data, so that it keeps what it knows.
+
+    Symbols, labels and scales of the model are kept and extended, and some of its former data are trained on again. The
+    figures on new and former held-out data, before and after, are printed at the end. The same command continues an
+    adaptation that was stopped.
+    """
+    shortcuts = {"training.device": device, "seed": seed}
+    overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
+    folder = output or Path("runs") / f"{Path(model).absolute().name}-{file.stem}"
+
+    from regard.runs.adaptation import REPLAY
+    from regard.runs.adaptation import adapt as run
+
+    number = REPLAY if replay is None else replay
+    outcome = run(model, file, folder, dev=dev, replay=number, former=former, overrides=overrides, overwrite=overwrite)
+    raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)

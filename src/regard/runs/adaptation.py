@@ -1,0 +1,128 @@
+"""Adapting a model: a short training on a new file, from a model that keeps what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.config import Configuration, dump, from_values, load
+from regard.config.document import parse
+from regard.errors import ConfigError
+from regard.runs.contract import AbstractModel, task_of
+from regard.runs.former_data import FormerData
+from regard.runs.store import CONFIGURATION, find
+from regard.runs.training import train
+from regard.training import Outcome
+from regard.training.progress import say
+
+REPLAY = 4.0
+"""The former training items for each new one, if they are found."""
+LEFT_OUT = (
+    "data.dev",
+    "data.dev_fraction",
+    *(
+        f"training.{name}"
+        for name in (
+            *("epochs", "max_steps", "start_from", "replay", "former", "learning_rate", "schedule", "noam_factor"),
+            *("noam_size", "warmup_steps", "plateau_factor", "plateau_patience", "min_learning_rate"),
+            *("validate_every", "early_stopping", "allow_trained_dev", "scheduled_sampling_start"),
+            *("scheduled_sampling_warmup", "scheduled_sampling_schedule", "device", "threads", "sharding"),
+            *("keep_checkpoints", "tensorboard", "log_every", "save_every_minutes"),
+        )
+    ),
+)
+"""The keys of the model's configuration that are not those of its adaptation."""
+
+
+def adapt(
+    model: AbstractModel[Any] | Path | str,
+    data: Path | str,
+    folder: Path | str,
+    *,
+    dev: Path | str | None = None,
+    replay: float = REPLAY,
+    former: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    overwrite: bool = False,
+) -> Outcome:
+    """Trains a model further on new data, in a run folder of its own; or continues such a run.
+
+    The model keeps its symbols, labels and scales, to which those of the new data are added, and its configuration.
+    Some of the data that it was trained on are trained on again, so that it does not forget them. Learning rate and
+    steps are low, and follow from the number of items. At the end the figures on new and former held-out data, before
+    and after, are printed, and written to `adaptation.json`.
+
+    Args:
+        model: a model that `load` has read, its folder, or the name of a shipped model.
+        data: a file like those that the model was trained on.
+        folder: the run folder, as for `train`.
+        dev: held-out new data; None: a part of `data`.
+        replay: the former training items for each new one; 0: none.
+        former: the former training data, if they are not where the configuration of the model has them.
+        overrides: texts `section.key=value` that change the configuration.
+        overwrite: replaces the run in the folder.
+
+    Raises:
+        ConfigError: for data of another kind, a setting that does not fit, or a folder with another run.
+        DataError: for data that cannot be trained on, or without anything new.
+    """
+    base = model.folder if isinstance(model, AbstractModel) else find(model)
+    if base is None:
+        raise ConfigError(f"{model!r} was not loaded from a folder; save it first, and load it (regard.load).")
+    base = base.absolute()
+    if not replay and former is not None:
+        raise ConfigError("former names data to replay, and replay is 0; leave out one of them.")
+    located = FormerData.locate(base, None if former is None else Path(former).absolute())
+    for each in located:
+        for note in each.notes:
+            say(f"adapt: former data not found: {note}" if former is None else f"adapt: {note}")
+    if replay and not any(each.has_train for each in located):
+        say(
+            "warning: none of the former training data are found, so none are trained on again, and the model "
+            "may forget. --former FILE names them"
+        )
+        replay = 0.0
+    if not any(each.has_dev for each in located):
+        say("warning: no former held-out data are found, so nothing shows what the model forgets")
+    configuration = _configuration(base, Path(data), dev, replay, former, overrides)
+    return train(configuration, folder, overwrite=overwrite)
+
+
+def _configuration(
+    base: Path,
+    data: Path,
+    dev: Path | str | None,
+    replay: float,
+    former: Path | str | None,
+    overrides: Sequence[str],
+) -> Configuration:
+    """The configuration of the model with the new data, without what follows from the data."""
+    config = load(base / CONFIGURATION).config
+    task = task_of(config)
+    values: dict[str, Any] = parse(dump(config), origin="", folder=base, lines=False).values  # type: ignore[assignment]
+    changed = dict.fromkeys(LEFT_OUT, ...) | task.adapted(config) | task.learned(config, base)
+    before: Any = config.data.train  # type: ignore[attr-defined]
+    if getattr(config.data, "format", "auto") != "auto" and Path(str(before)).suffix != data.suffix:
+        changed["data.format"] = ...
+    changed |= {"data.train": str(data.absolute()), "training.start_from": str(base), "training.replay": replay}
+    if dev is not None:
+        changed["data.dev"] = str(Path(dev).absolute())
+    if former is not None:
+        changed["training.former"] = str(Path(former).absolute())
+    for key, value in changed.items():
+        _set(values, key.split("."), value)
+    return from_values(values, overrides)
+
+
+def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Sets a key of nested dicts, or removes it if the value is an ellipsis."""
+    *sections, name = path
+    for section in sections:
+        if not isinstance(values.get(section), dict):
+            return
+        values = values[section]
+    if value is ...:
+        values.pop(name, None)
+    else:
+        values[name] = str(value) if isinstance(value, Path) else value
