@@ -26,7 +26,7 @@ def adapt(
     ] = None,
     replay: Annotated[
         float | None,
-        typer.Option("--replay", min=0, metavar="N", help="Former items for each new one; default: 4, and 0 is none."),
+        typer.Option("--replay", min=0, metavar="N", help="Former items for each new one; default: 8, and 0 is none."),
     ] = None,
     set_: Annotated[
         list[str] | None,

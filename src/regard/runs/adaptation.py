@@ -16,7 +16,7 @@ from regard.runs.training import train
 from regard.training import Outcome
 from regard.training.progress import say
 
-REPLAY = 4.0
+REPLAY = 8.0
 """The former training items for each new one, if they are found."""
 LEFT_OUT = (
     "data.dev",

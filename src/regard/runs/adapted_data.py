@@ -32,6 +32,9 @@ class AdaptedData:
     def of(cls, task: AbstractTask[Any], config: Config, material: Any) -> AdaptedData:
         """The data of a configuration with `training.replay`.
 
+        Args:
+            material: the new data, as they are read.
+
         Raises:
             ConfigError: if former data are to be replayed, but are not found; if the model is not there.
             DataError: for a file without anything new.
@@ -44,7 +47,7 @@ class AdaptedData:
         files, trained = fingerprints(task.files(config)), training_files(base.fingerprints)
         if all(value in trained for name, value in files.items() if name.split(".")[0] == "train"):
             raise DataError(f"{data.train}: there is nothing new in it: {folder} was trained on this file.")
-        material = task.new_part(material, base, str(data.train))
+        material = task.new_part(task.continued(config, material, base), base, str(data.train))
         located = FormerData.locate(folder, training.former)
         if training.replay and not any(each.has_train for each in located):
             notes = "; ".join(note for each in located for note in each.notes)

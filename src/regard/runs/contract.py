@@ -411,7 +411,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         if seen is not None and seen.count and len(seen.items) == seen.count:
             raise DataError(
                 f"{name}: there is nothing new in it: {base.name} was trained on all of its "
-                f"{counted(seen.count, 'training item|training items')}."
+                f"{counted(seen.count, 'item|items')}."
             )
         return material
 

@@ -83,8 +83,7 @@ def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> tuple[
     material = task.read(config)
     if base is None:
         return material, None
-    material = task.continued(config, material, base)
     if config.training.replay is None:
-        return material, None
+        return task.continued(config, material, base), None
     adapted = AdaptedData.of(task, config, material)
     return adapted.joined(task, config), adapted

@@ -30,7 +30,7 @@ SMALL_SHARE = 0.5
 """New data with at most this share of the items of the former data are a small change."""
 STEPS_SHARE, RATE_SHARE, LEAST_VALIDATIONS = 0.25, 0.25, 5
 """The shares of steps and learning rate of a training from scratch for a small change (`docs/log.md`)."""
-ADAPTED_STEPS, ADAPTED_RATE = 0.25, 0.25
+ADAPTED_STEPS, ADAPTED_RATE = 0.25, 0.5
 """The shares of steps and learning rate of a training from scratch in an adaptation, which replays former items."""
 WRAPPED = ("core", "content")
 """The attributes of the decoder in a pointer, and of the content score in a score with coverage or locations."""
