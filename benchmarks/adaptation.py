@@ -20,7 +20,7 @@ from pathlib import Path
 LOAN = re.compile(
     "^а|ф|^е[влкпр]|нт|нц|нс[^к]|ци|кт|кс|пт|тор|изъм|логи|граф|ист(к[аи])?$|[^лтжбн]и[оа]|ау|еу|ео|теле|метър"
 )
-"""Spellings of Bulgarian loan words and names: Slavic words have no ф, and only a few begin with а. The pattern was made
+"""Spellings of Bulgarian loan words and names: Slavic words have no ф, and only a few begin with а. The pattern comes
 from lists of words, before any model was trained."""
 NEW = 200
 SEEDS = (1, 2, 3)
