@@ -18,6 +18,7 @@ from regard.runs.adaptation import adapt
 from regard.runs.before_after import FIGURES, BeforeAfter
 from regard.runs.contract import TASKS, drawn
 from regard.runs.former_data import FormerData
+from regard.runs.warm_start import MOST_EPOCHS
 from regard.tasks import load, train
 from task_cases import TASK_CASES, configured, interrupt
 
@@ -177,7 +178,7 @@ def test_an_adaptation_keeps_no_settings_that_belong_to_the_former_training(pair
     assert after.select == before.select
     assert after.seed == before.seed
     assert after.training.learning_rate == before.training.learning_rate / 2
-    assert after.training.epochs < before.training.epochs or after.training.epochs == 1
+    assert after.training.epochs <= MOST_EPOCHS
     assert after.data.dev == pairs / "dev.tsv"
     assert after.training.start_from == pairs / "run"  # type: ignore[attr-defined]
     assert load(tmp_path / "next", device="cpu").folder == tmp_path / "next"
@@ -187,9 +188,10 @@ def test_an_adaptation_keeps_no_settings_that_belong_to_the_former_training(pair
     ("task", "content", "message"),
     [
         ("text_to_text", "only one column\n", "column"),
-        ("documents", "label,text\nGood,a joy\nGood,more\nGood,a joy of it\nGood,so good\nGood,fine\n", "letter case"),
+        ("documents", "label,text\n" + "".join(f"Good,a joy {i}\n" for i in range(20)), "'Good' is not new"),
         ("forecasting", "time,c\n2024-01-01 00:00,1\n2024-01-01 01:00,2\n", "targets 'c'"),
-        ("labelling", "a\tb\tc\n", "label"),
+        ("labelling", "May\tb-month\n\n" * 20, "'b-month' is not new: "),
+        ("labelling", "one\n\ntwo\n\n", "line 1"),
     ],
 )
 def test_a_file_of_another_kind_is_one_clear_error(
@@ -213,7 +215,7 @@ def test_what_contradicts_itself_is_refused(pairs: Path, tmp_path: Path) -> None
     file, to = pairs / "test.tsv", tmp_path / "new"
     with pytest.raises(ConfigError, match="replay is 0"):
         adapt(pairs / "run", file, to, former=file, replay=0)
-    with pytest.raises(ConfigError, match=r"former: .*nonesuch\.tsv"):
+    with pytest.raises(ConfigError, match=r"nonesuch\.tsv: no such file"):
         adapt(pairs / "run", file, to, former=tmp_path / "nonesuch.tsv")
     with pytest.raises(ConfigError, match="cannot start from the model in its own folder"):
         adapt(pairs / "run", file, pairs / "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ STEPS_SHARE, RATE_SHARE, LEAST_VALIDATIONS = 0.25, 0.25, 5
 """The shares of steps and learning rate of a training from scratch for a small change (`docs/log.md`)."""
 ADAPTED_STEPS, ADAPTED_RATE = 0.25, 0.5
 """The shares of steps and learning rate of a training from scratch in an adaptation, which replays former items."""
+MOST_EPOCHS = 10
+"""The most passes of an adaptation over its items, which are only a part of the former ones."""
 WRAPPED = ("core", "content")
 """The attributes of the decoder in a pointer, and of the content score in a score with coverage or locations."""
 SHOWN = 10
@@ -104,7 +107,7 @@ class WarmStart:
 
     def _adapting(self, plan: Plan[Any], chosen: dict[str, Any]) -> Plan[Any]:
         """The plan of an adaptation: fewer steps than from scratch with as many items, at a low rate."""
-        _lower(plan, chosen, steps_share=ADAPTED_STEPS)
+        _lower(plan, chosen, steps_share=ADAPTED_STEPS, most_epochs=MOST_EPOCHS)
         if not is_set(plan.automatic.original, ("training", "learning_rate")):
             training = self.base.config.training
             rate = _peak(training) * (1 if training.replay is not None else ADAPTED_RATE)
@@ -142,11 +145,13 @@ class WarmStart:
         return "\n".join([f"Training starts from {folder}:", *lines])
 
 
-def _lower(plan: Plan[Any], chosen: dict[str, Any], steps_share: float = STEPS_SHARE) -> None:
+def _lower(
+    plan: Plan[Any], chosen: dict[str, Any], *, steps_share: float = STEPS_SHARE, most_epochs: float = math.inf
+) -> None:
     """Lowers steps and learning rate, where they are not set, to `steps_share` and `RATE_SHARE` of them."""
     config = plan.config
     if "training.epochs" in chosen:
-        chosen["training.epochs"] = max(1, round(steps_share * chosen["training.epochs"]))
+        chosen["training.epochs"] = max(1, round(min(steps_share * chosen["training.epochs"], most_epochs)))
     training = config.training.model_copy(update={"epochs": chosen.get("training.epochs", config.training.epochs)})
     steps = planned_steps(config.model_copy(update={"training": training}), plan.steps_per_epoch)
     if "training.warmup_steps" in chosen:
