@@ -39,13 +39,21 @@ def other_pictures(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=sorted(TASK_CASES))
-def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A task's name, and its folder with data and the run of a model."""
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A task's name, and its folder with data and a configuration."""
     folder = tmp_path_factory.mktemp("adapt") / request.param
-    train(read_config(configured(request.param, folder)), folder / "run")
+    configured(request.param, folder)
     if request.param == "image_to_text":
         other_pictures(folder)
     return request.param, folder
+
+
+@pytest.fixture(scope="module")
+def base(data: tuple[str, Path]) -> tuple[str, Path]:
+    """The same, with the run of a model."""
+    task, folder = data
+    train(read_config(folder / f"{task}.yaml"), folder / "run")
+    return data
 
 
 def adapted(base: tuple[str, Path], to: Path, *overrides: str, **options: Any) -> Any:
@@ -117,9 +125,8 @@ def test_nothing_is_learned_where_no_step_is_made(base: tuple[str, Path], tmp_pa
         assert all(part.before == part.after for part in figures.parts) or task in ("documents", "labelling")
 
 
-def test_the_material_of_an_adaptation_has_the_shares_that_it_names(base: tuple[str, Path]) -> None:
-    task, folder = TASKS[base[0]], base[1]
-    config = read_config(folder / "run" / "config.yaml").config
+def test_the_material_of_an_adaptation_has_the_shares_that_it_names(data: tuple[str, Path]) -> None:
+    task, config = TASKS[data[0]], read_config(data[1] / f"{data[0]}.yaml").config
     material, former = task.read(config), task.read(config)
     own = task.sizes(material)
     for train_share, dev_share in ((0.0, 0.0), (0.5, 1.0), (1.0, 0.5)):
@@ -127,7 +134,7 @@ def test_the_material_of_an_adaptation_has_the_shares_that_it_names(base: tuple[
         sizes = task.sizes(joined)
         assert sizes[0] == pytest.approx(own[0] * (1 + train_share), abs=4)
         assert sizes[1] == pytest.approx(own[1] * (1 + dev_share), abs=1)
-    task.check(config, joined)
+    assert task.check(config, joined).findings
 
 
 def words(path: Path, *rows: Sequence[str]) -> Path:

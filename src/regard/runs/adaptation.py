@@ -100,8 +100,8 @@ def _configuration(
     """The configuration of the model with the new data, without what follows from the data."""
     config = load(base / CONFIGURATION).config
     task = task_of(config)
-    values: dict[str, Any] = parse(dump(config), origin="", folder=base, lines=False).values  # type: ignore[assignment]
-    changed = dict.fromkeys(LEFT_OUT, ...) | task.adapted(config) | task.learned(config, base)
+    values: dict[str, Any] = parse(dump(config), origin="", folder=base, lines=False).values
+    changed: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, ...), **task.adapted(config), **task.learned(config, base)}
     before: Any = config.data.train  # type: ignore[attr-defined]
     if getattr(config.data, "format", "auto") != "auto" and Path(str(before)).suffix != data.suffix:
         changed["data.format"] = ...

@@ -82,8 +82,8 @@ class BeforeAfter:
             for metric in part.after:
                 before, after = part.before.get(metric), part.after[metric]
                 change = None if before is None or after is None else after - before
-                shown = *map(_number, (before, after)), "" if change is None else f"{change:+.4g}"
-                rows.append((name, metric, *shown))
+                shown = "" if change is None else f"{change:+.4g}"
+                rows.append((name, metric, _number(before), _number(after), shown))
                 name = ""
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         return "\n".join(

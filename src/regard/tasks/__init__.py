@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
+    from regard.runs.adaptation import adapt
     from regard.runs.contract import TASKS, AbstractModel, AbstractTask, Metric
     from regard.runs.fingerprints import DataFile
     from regard.runs.store import load
@@ -36,6 +37,7 @@ __getattr__ = on_demand(
         "language_modelling.evaluation": ["LikelihoodEvaluation"],
         "language_modelling.model": ["LanguageModel"],
         "listing": ["catalogue", "describe", "explain"],
+        "regard.runs.adaptation": ["adapt"],
         "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "Metric"],
         "regard.runs.fingerprints": ["DataFile"],
         "regard.runs.store": ["load"],
@@ -69,6 +71,7 @@ __all__ = [
     "SpeechEvaluation",
     "SpeechModel",
     "TextToText",
+    "adapt",
     "catalogue",
     "describe",
     "ensemble",

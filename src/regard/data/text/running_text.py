@@ -172,10 +172,11 @@ class RunningText:
             for first, stop in _passages(further.num_tokens, number):
                 pieces.append(other.ids[further.start + first : further.start + stop])
             ids.append(np.concatenate(pieces))
-            names = ("num_characters", "num_words")
-            counts = [getattr(own, name) + round(share * getattr(further, name)) for name in names]
+            characters, words = (
+                getattr(own, name) + round(share * getattr(further, name)) for name in ("num_characters", "num_words")
+            )
             unknown = int((ids[-1] == UNKNOWN).sum())
-            spans.append(TextSpan(start, start + len(ids[-1]), *counts, unknown, own.unknown))
+            spans.append(TextSpan(start, start + len(ids[-1]), characters, words, unknown, own.unknown))
         return replace(self, ids=np.concatenate(ids), train=spans[0], held_out=spans[1])
 
     def encode(self, text: str) -> NDArray[np.int64]:

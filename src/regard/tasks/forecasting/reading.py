@@ -131,7 +131,7 @@ class SeriesData:
                 f"the model has seen rows before {series.clock.shown(seen[series.name][0])}."
             )
         split = TimeSplit(tuple(bounds))
-        return replace(self, split=split, **({"held_out_split": split} if self.held_out is self.table else {}))
+        return replace(self, split=split, held_out_split=split if self.held_out is self.table else self.held_out_split)
 
     def joined(self, other: SeriesData, *, train: float, dev: float) -> SeriesData:
         """With training windows and validation windows of other series, which may have the same names.

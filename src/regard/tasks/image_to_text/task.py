@@ -24,7 +24,7 @@ from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES, data_items, items_of
 from regard.tasks.image_to_text.model import ImageToText, reader_of
-from regard.tasks.image_to_text.reading import Material, check, read_material
+from regard.tasks.image_to_text.reading import Material, Split, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
 from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, learned_pieces, load_field
 
@@ -130,14 +130,12 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         return len(material.train.pictures), len(material.dev.pictures)
 
     def joined(self, material: Material, former: Material, *, train: float, dev: float, seed: int) -> Material:
-        parts = {
-            name: own.joined(others, drawn(len(others.pictures), share, seed))
-            for name, own, others, share in (
-                ("train", material.train, former.train, train),
-                ("dev", material.dev, former.dev, dev),
-            )
-        }
-        return replace(material, **parts)
+        def joined(own: Split, others: Split, share: float) -> Split:
+            return own.joined(others, drawn(len(others.pictures), share, seed))
+
+        return replace(
+            material, train=joined(material.train, former.train, train), dev=joined(material.dev, former.dev, dev)
+        )
 
     def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
         """Chooses batches, steps, sizes and dropout by the number n of training texts.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from regard.config.texts import ParallelFiles, SideConfig, check_directions
-from regard.data import Selection
+from regard.data import Pairs, Selection
 from regard.data.pairs import JoinedPairs
 from regard.data.text import Field, Report
 from regard.errors import ConfigError
@@ -126,14 +126,12 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def joined(
         self, material: PairTrainingData, former: PairTrainingData, *, train: float, dev: float, seed: int
     ) -> PairTrainingData:
-        parts = {
-            name: JoinedPairs(own, Selection(others, np.array(drawn(len(others), share, seed), np.int64)))
-            for name, own, others, share in (
-                ("train", material.train, former.train, train),
-                ("dev", material.dev, former.dev, dev),
-            )
-        }
-        return replace(material, **parts)
+        def joined(own: Pairs, others: Pairs, share: float) -> Pairs:
+            return JoinedPairs(own, Selection(others, np.array(drawn(len(others), share, seed), np.int64)))
+
+        return replace(
+            material, train=joined(material.train, former.train, train), dev=joined(material.dev, former.dev, dev)
+        )
 
     def resolve(self, config: TextToTextConfig, material: PairTrainingData, report: Report) -> Plan[TextToTextConfig]:
         lengths = report.train.source.lengths, report.train.target.lengths
