@@ -74,9 +74,8 @@ def adapt(
     if not replay and former is not None:
         raise ConfigError("former names data to replay, and replay is 0; leave out one of them.")
     located = FormerData.locate(base, None if former is None else Path(former).absolute())
-    for each in located:
-        for note in each.notes:
-            say(f"adapt: former data not found: {note}" if former is None else f"adapt: {note}")
+    for note in (note for each in located if not (each.has_train or each.has_dev) for note in each.notes):
+        say(f"adapt: former data: {note}")
     if replay and not any(each.has_train for each in located):
         say(
             "warning: none of the former training data are found, so none are trained on again, and the model "

@@ -78,14 +78,14 @@ class AdaptedData:
         return material
 
     def note(self, task: AbstractTask[Any], material: Any) -> str:
-        """A line about the data of the training, and what is not found.
+        """A line about the data of the training, and lines about former data that are not found.
 
         Args:
             material: the result of `joined`.
         """
         new, (every, _) = task.sizes(self.material)[0], task.sizes(material)
         lines = [f"adapt: {new:,} new training items and {every - new:,} former ones"]
-        lines += [f"  not found: {note}" for former, _ in self.former for note in former.notes]
+        lines += [f"  former data: {note}" for former, _ in self.former for note in former.notes]
         return "\n".join(lines)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.config import Config, load
 from regard.data import collecting
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, RegardError
 from regard.files import checksum
 from regard.runs.automatic_settings import replaced
 from regard.runs.contract import AbstractTask, task_of
@@ -104,7 +104,7 @@ def _checked(
     where = data.train if part == "train" else data.dev
     try:
         every = fingerprints(task.files(config))
-    except DataError as error:
+    except RegardError as error:
         return {}, str(error).rstrip(".")
     files = {name: value for name, value in every.items() if ("dev" in name.split(".")) == (part == "dev")}
     files = {name: value for name, value in files.items() if not name.endswith(".model")}

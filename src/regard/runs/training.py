@@ -24,6 +24,7 @@ from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.material import read_and_check
+from regard.runs.store import load as load_model
 from regard.runs.store import load_fingerprints
 from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.runs.warm_start import WarmStart
@@ -154,7 +155,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         )
         figures = None
         if data.adapted is not None and outcome.stop_reason != "interrupted":
-            figures = BeforeAfter.measure(task, model, data.adapted)
+            figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
             processes.first(partial(figures.save, folder))
     say(summary(outcome, folder, select=metric.name, inputs=trainee.examples))
     if figures is not None:
