@@ -209,11 +209,11 @@ def test_metrics_of_one_label_each() -> None:
     assert result.names == ("bad", "good", "odd", "new")
     assert result.details["labels"]["new"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1}
     assert np.array(result.details["confusion"]).sum() == 13
-    confidences = [entry.confidence for entry in result.worst]
+    confidences = [entry.mistake for entry in result.worst]
     assert confidences == sorted(confidences, reverse=True)
     assert "true \\ predicted" in str(result)
     assert str(result.worst[0]).startswith(result.worst[0].place)
-    assert set(result.worst[0].record()) == {"text", "labels", "given", "confidence", "place"}
+    assert {"place", "input", "references", "output", "confidence"} < set(result.worst[0].record())
 
 
 def test_a_confusion_matrix_of_many_labels_has_numbers_for_columns() -> None:

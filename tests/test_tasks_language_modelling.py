@@ -344,7 +344,7 @@ def test_the_worst_stretches_come_first_with_their_lines(tmp_path: Path) -> None
     second = evaluation.scored[1]
     assert second.place == f"{path}:{1 + chr(10).join(LINES)[:64].count(chr(10))}"
     assert second.text == ("\n".join(LINES * 2))[64:128]
-    assert second.record()["tokens"] == 64
+    assert second.record()["length"] == 64
     assert second.prediction.warnings == ()
     assert [stretch.place for stretch in worst[:2]] == [worst[0].place, worst[1].place]
 

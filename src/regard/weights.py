@@ -37,14 +37,16 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
     return copies
 
 
-def write(weights: Mapping[str, Tensor], path: Path, *, extra: Mapping[str, Any] | None = None) -> None:
-    """Writes weights, which are on the CPU and contiguous, into a file with ordinary permissions.
+def write(weights: Mapping[str, Tensor], path: Path, *, extra: Mapping[str, Any] | None = None) -> str:
+    """Writes weights, which are on the CPU and contiguous, into a file with ordinary permissions; returns their digest.
 
     Args:
         extra: plain values for the header, which is in the same file so that a kill cannot separate them.
     """
-    header = {"format": FORMAT, "sha256": digest(weights), **(extra or {})}
+    sha256 = digest(weights)
+    header = {"format": FORMAT, "sha256": sha256, **(extra or {})}
     path.write_bytes(safetensors.torch.save(dict(weights), {HEADER: json.dumps(header)}))
+    return sha256
 
 
 def save(weights: Mapping[str, Tensor], path: Path) -> None:

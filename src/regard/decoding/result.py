@@ -64,6 +64,7 @@ class Prediction:
         warnings: what the user should know about this item.
         alternatives: further predictions, best first.
         generate: (T,), for a pointer the probability that a symbol was generated rather than copied; else None.
+        confidence: the probability, from 0 to 1, that the text is right; None of models without confidences.
     """
 
     source_tokens: list[str]
@@ -77,6 +78,7 @@ class Prediction:
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Prediction, ...] = ()
     generate: Any = None
+    confidence: float | None = None
 
     def record(self) -> dict[str, Any]:
         """The prediction as a JSON object, with its alternatives; weights of alignments have six decimals."""

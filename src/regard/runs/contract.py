@@ -20,6 +20,7 @@ from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
+from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.fingerprints import DataFile, fingerprint, training_files
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
@@ -55,7 +56,11 @@ class AnyPrediction(Protocol):
 
 
 class AnyScored(Protocol):
-    """An item of an evaluation with its prediction; `str` shows both, in one or more lines."""
+    """An item of an evaluation with its prediction; `str` shows both, in one or more lines.
+
+    Items whose outputs are right or wrong also have `is_right`, and those of models with confidences `confidence`, the
+    probability, from 0 to 1, that the output is right (docs/confidence.md).
+    """
 
     @property
     def place(self) -> str:
@@ -66,7 +71,12 @@ class AnyScored(Protocol):
         """Its prediction."""
 
     def record(self) -> dict[str, Any]:
-        """The item as a JSON object."""
+        """The item as a JSON object, with further figures of the task after these, None for those it does not have.
+
+        place, input; references: a list of what is right, each a text or a list of labels; output: like one of them;
+        errors: the wrong symbols, labels or tokens; length: of how many; score: by which the model ranks outputs;
+        confidence: as above.
+        """
 
 
 class AnyEvaluation(Protocol):
@@ -122,6 +132,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The items that it was trained on; None if they were not recorded."""
     folder: Path | None = field(init=False, default=None)
     """The folder that it was loaded from; None if it was not."""
+    calibration: Calibration | None = field(init=False, default=None)
+    """The temperatures of confidences; None for a model that is not calibrated, whose temperatures are 1."""
+    no_confidence: ClassVar[str] = ""
+    """Why predictions have no confidence; empty for models whose predictions have one."""
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
     input_kind: ClassVar[Literal["text", "file"]] = "text"
@@ -164,6 +178,18 @@ class AbstractModel(ABC, Generic[ConfigT]):
     @abstractmethod
     def description(self) -> dict[str, Any]:
         """The entries of `information` that depend on the task, such as vocabularies."""
+
+    def temperature(self, unit: str = OUTPUT) -> float:
+        """The temperature of the confidences of a unit; 1 for a model that is not calibrated."""
+        return 1.0 if self.calibration is None else self.calibration.temperatures.get(unit, 1.0)
+
+    def calibrate(self, evaluation: Any) -> Calibration:
+        """The temperatures with which confidences agree best with what is right in an evaluation of held-out data.
+
+        Raises:
+            UnsupportedError: for models without confidences.
+        """
+        raise UnsupportedError(self.no_confidence)
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""

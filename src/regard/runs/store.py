@@ -22,6 +22,7 @@ from regard.config.schema import is_set
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import checksum
+from regard.runs.calibration import CALIBRATION, Calibration
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.trained_items import ITEMS, TrainedItems
@@ -38,7 +39,7 @@ LAST_KEY = "select"
 
 def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -> None:
     """Writes `model.safetensors`, `config.yaml`, the model's assets, such as vocabularies, `data.json` (fingerprints of
-    the training files) and, if the model has one, its `card.md`.
+    the training files) and, if the model has them, its `card.md` and its `calibration.json`.
 
     The header of `model.safetensors` has the format's version, checksums of the weights and of the other files, and
     the section `model` of the configuration, so that `load` refuses files that do not belong together.
@@ -68,7 +69,11 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
         "files": {name: checksum(folder / name) for name in names},
         "model": model.config.model.model_dump(mode="json"),
     }
-    files.write(weights, folder / WEIGHTS, extra=header)
+    digest = files.write(weights, folder / WEIGHTS, extra=header)
+    if model.calibration is not None:
+        model.calibration.save(folder, digest)
+    else:
+        (folder / CALIBRATION).unlink(missing_ok=True)
 
 
 def file_names(folder: Path) -> set[str]:
@@ -78,7 +83,13 @@ def file_names(folder: Path) -> set[str]:
         DataError: for a folder without a readable model.
     """
     _, header = files.read(folder / WEIGHTS)
-    return {WEIGHTS, CONFIGURATION, CARD, *header.get("files", ())}
+    return {WEIGHTS, CONFIGURATION, CARD, CALIBRATION, *header.get("files", ())}
+
+
+def save_calibration(model: AbstractModel[Any], folder: Path) -> None:
+    """Adds the calibration of a model to its folder."""
+    assert model.calibration is not None
+    model.calibration.save(folder, files.read(folder / WEIGHTS)[1].get("sha256", ""))
 
 
 def save_fingerprints(model: AbstractModel[Any], folder: Path) -> None:
@@ -142,6 +153,7 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
     model.module.load_state_dict(weights, strict=False)
     model.folder = folder
     model.fingerprints = load_fingerprints(folder)
+    model.calibration = Calibration.load(folder, header.get("sha256", ""))
     if ITEMS in header.get("files", {}):
         model.trained_items = TrainedItems.load(folder / ITEMS)
     if (folder / CARD).exists():

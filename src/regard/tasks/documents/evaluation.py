@@ -32,6 +32,9 @@ class DocumentPrediction:
         alignments: by level, as in `regard.models.DocumentOutput` without the batch: `word` (H, S, W) and `sentence`
             (H, S); empty for predictions without alignments; a level that pools without weights is absent.
         warnings: why the text could not be handled as it is; empty for most.
+        confidence: the probability, from 0 to 1, that the labels are right.
+        confidences: of every label by name, its probability at the temperature of the model, in the order of
+            `probabilities`.
     """
 
     labels: tuple[str, ...]
@@ -39,6 +42,8 @@ class DocumentPrediction:
     sentences: Sequence[Sequence[str]] = ()
     alignments: Mapping[str, Tensor] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    confidence: float | None = None
+    confidences: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def probability(self) -> float:
@@ -99,8 +104,13 @@ class ScoredDocument:
         return set(self.document.labels) == set(self.prediction.labels)
 
     @property
-    def confidence(self) -> float:
-        """The confidence in the largest mistake: the probability of a wrong label, or that a missing one is absent."""
+    def confidence(self) -> float | None:
+        """The probability that the labels are right, as the model states it."""
+        return self.prediction.confidence
+
+    @property
+    def mistake(self) -> float:
+        """The size of the largest mistake: the probability of a wrong label, or that a missing one is absent."""
         right, predicted = set(self.document.labels), set(self.prediction.labels)
         probabilities = self.prediction.probabilities
         wrong = [probabilities[name] for name in predicted - right]
@@ -115,17 +125,20 @@ class ScoredDocument:
     def record(self) -> dict[str, Any]:
         """The document as a JSON object."""
         return {
-            "text": self.document.text,
-            "labels": list(self.document.labels),
-            "given": list(self.prediction.labels),
-            "confidence": round(self.confidence, 6),
             "place": self.place,
+            "input": self.document.text,
+            "references": [list(self.document.labels)],
+            "output": list(self.prediction.labels),
+            "errors": len(set(self.document.labels) - set(self.prediction.labels)),
+            "length": len(self.document.labels),
+            "score": round(self.prediction.probability, DECIMALS),
+            "confidence": self.confidence,
         }
 
     def __str__(self) -> str:
         right, predicted = (" and ".join(names) or "none" for names in (self.document.labels, self.prediction.labels))
         shown = shorten(" ".join(self.document.text.split()))
-        return f"{self.place}  {right}, predicted {predicted} ({self.confidence:.2f})\n  {shown}"
+        return f"{self.place}  {right}, predicted {predicted} ({self.mistake:.2f})\n  {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +176,8 @@ class DocumentEvaluation:
 
     @property
     def worst(self) -> list[ScoredDocument]:
-        """The documents with mistakes, those with the highest confidence first."""
-        return sorted((entry for entry in self.scored if not entry.is_right), key=lambda entry: -entry.confidence)
+        """The documents with mistakes, those of the highest probability first."""
+        return sorted((entry for entry in self.scored if not entry.is_right), key=lambda entry: -entry.mistake)
 
     @property
     def details(self) -> Mapping[str, Any]:

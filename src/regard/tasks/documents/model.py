@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,20 @@ from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
+from regard.metrics.calibration import (
+    sigmoid_confidence,
+    sigmoid_temperature,
+    softmax_confidence,
+    softmax_temperature,
+)
 from regard.models import DocumentClassifier
+from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.encoded import EncodedDocuments
-from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction, evaluation
+from regard.tasks.documents.evaluation import TINY, DocumentEvaluation, DocumentPrediction, evaluation
 from regard.tasks.documents.reading import data_item, read_file
 from regard.viz import WeightedDocument, plot_document, save_documents
 
@@ -169,10 +177,29 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         values = probabilities.tolist()
         order = sorted(range(len(values)), key=lambda i: -values[i])
         ranked = {self.labels.names[i]: values[i] for i in order}
-        names = tuple(ranked)[:1]
+        temperature = self.temperature()
         if self.labels.several:
             names = tuple(name for name, p in ranked.items() if p >= self.config.decoding.threshold)
-        return DocumentPrediction(names, ranked, sentences, alignments or {}, warnings)
+            stated = sigmoid_confidence([values[i] for i in order], temperature).tolist()
+            confidence = math.prod(p if name in names else 1 - p for name, p in zip(ranked, stated, strict=True))
+        else:
+            names = tuple(ranked)[:1]
+            logarithms = np.log(np.maximum([values[i] for i in order], TINY))
+            stated = softmax_confidence(logarithms, temperature).tolist()
+            confidence = stated[0]
+        confidences = dict(zip(ranked, stated, strict=True))
+        return DocumentPrediction(names, ranked, sentences, alignments or {}, warnings, confidence, confidences)
+
+    def calibrate(self, evaluation: DocumentEvaluation) -> Calibration:
+        known = [each for each in evaluation.scored if all(name in self.labels for name in each.document.labels)]
+        rows = [[each.prediction.probabilities[name] for name in self.labels.names] for each in known]
+        probabilities = np.array(rows).reshape(len(known), len(self.labels))
+        documents = [each.document for each in known]
+        if self.labels.several:
+            temperature = sigmoid_temperature(probabilities, self.labels.indicators(documents))
+        else:
+            temperature = softmax_temperature(np.log(np.maximum(probabilities, TINY)), self.labels.ids(documents))
+        return Calibration({OUTPUT: temperature}, len(known))
 
     def evaluate(
         self, path: Path | str, *, source_field: Any = None, target_field: str | int | None = None

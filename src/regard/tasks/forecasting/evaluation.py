@@ -38,7 +38,17 @@ class ScoredSeries:
 
     def record(self) -> dict[str, Any]:
         """The errors as a JSON object."""
-        return {"series": self.place, **_plain(self.errors)}
+        return {
+            "place": self.place,
+            "input": self.place,
+            "references": [],
+            "output": None,
+            "errors": None,
+            "length": self.errors.num_values,
+            "score": None,
+            "confidence": None,
+            **_plain(self.errors),
+        }
 
     def __str__(self) -> str:
         errors = self.errors

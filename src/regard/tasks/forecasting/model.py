@@ -73,6 +73,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     linear: LinearForecast
     module: ForecastNetwork
 
+    no_confidence = "a forecast is never exactly right; quantiles (model.quantiles) express its uncertainty"
     assets: ClassVar[tuple[str, ...]] = (FACTS, SCALE, LINEAR)
     input_kind = "file"
     formats = ("csv", "jsonl")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,9 @@ class Labelling:
         probabilities: S numbers, of the labels.
         alignment: (H, S, S), the weights of each token's attention, or None.
         warnings: why the sentence could not be labelled as it is.
+        confidences: S numbers from 0 to 1, the probabilities of the labels at the temperature of the model.
+        confidence: the probability, from 0 to 1, that all labels are right.
+        logarithms: (S, L), the log-probabilities of all labels; None unless they were asked for.
     """
 
     tokens: tuple[str, ...]
@@ -33,6 +37,9 @@ class Labelling:
     probabilities: tuple[float, ...]
     alignment: Any = None
     warnings: tuple[str, ...] = ()
+    confidences: tuple[float, ...] = ()
+    confidence: float | None = None
+    logarithms: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,27 @@ class ScoredSentence:
         """The number of tokens with another label than the file's."""
         return sum(right not in ("", label) for right, label in zip(self.sentence.labels, self.prediction.labels))
 
+    @property
+    def is_right(self) -> bool:
+        """Whether all tokens have the file's labels."""
+        return not self.errors
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that all labels are right, as the model states it."""
+        return self.prediction.confidence
+
     def record(self) -> dict[str, Any]:
         """The sentence as a JSON object."""
         return {
-            "tokens": list(self.sentence.tokens),
-            "references": list(self.sentence.labels),
-            "labels": list(self.prediction.labels),
-            "errors": self.errors,
             "place": self.place,
+            "input": list(self.sentence.tokens),
+            "references": [list(self.sentence.labels)],
+            "output": list(self.prediction.labels),
+            "errors": self.errors,
+            "length": sum(label != "" for label in self.sentence.labels),
+            "score": math.prod(self.prediction.probabilities),
+            "confidence": self.confidence,
         }
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,13 @@ from regard.data.input_rows import InputTable
 from regard.data.text import PAD, Vocabulary
 from regard.errors import DataError
 from regard.metrics import SpanScheme
+from regard.metrics.calibration import (
+    power_confidence,
+    power_temperature,
+    softmax_confidence,
+    softmax_temperature,
+)
+from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
@@ -29,6 +36,8 @@ from regard.tasks.labelling.reading import cased, data_item, form_options, read_
 from regard.viz import plot_alignment
 
 DECIMALS = 6
+SENTENCE = "sentence"
+"""The unit of the temperature of sentences; that of `output` is of tokens."""
 LONGEST_TOKEN = 40
 """The most characters of a token that are read."""
 
@@ -76,7 +85,12 @@ class Tagger(AbstractModel[LabellingConfig]):
         return {"tokens": tokens, "words": words, "spelling": spelling, "mask": mask}
 
     def predict(
-        self, inputs: Sequence[str | Sequence[str]], *, alignment: bool = True, strict: bool = False
+        self,
+        inputs: Sequence[str | Sequence[str]],
+        *,
+        alignment: bool = True,
+        strict: bool = False,
+        logarithms: bool = False,
     ) -> list[Labelling]:
         """The labels of sentences, in order; batching changes results by rounding only.
 
@@ -85,6 +99,7 @@ class Tagger(AbstractModel[LabellingConfig]):
                 other than U+0020, as in files.
             alignment: whether predictions have their alignments.
             strict: raises an error for an empty sentence.
+            logarithms: whether predictions have the log-probabilities of all labels.
 
         Raises:
             DataError: for the first empty sentence, if `strict`.
@@ -94,23 +109,34 @@ class Tagger(AbstractModel[LabellingConfig]):
         sentences = [tokens_of(each) for each in inputs]
         if strict and not all(sentences):
             raise DataError(f"input {sentences.index(()) + 1}: the sentence is empty")
-        results = [Labelling((), (), (), None, ("the input is empty",))] * len(sentences)
+        results = [Labelling((), (), (), None, ("the input is empty",), confidence=0.0)] * len(sentences)
         for indices in self._batches(sentences):
             rows = [sentences[i] for i in indices]
             for i, result in zip(indices, self._labelled(rows, alignment=alignment), strict=True):
-                results[i] = result
+                results[i] = result if logarithms else replace(result, logarithms=None)
         return results
 
     @torch.inference_mode()
     def _labelled(self, sentences: Sequence[tuple[str, ...]], *, alignment: bool) -> Iterator[Labelling]:
         batch = {name: tensor.to(self.device) for name, tensor in self.batch(sentences).items()}
         labelled = self.module(**batch, alignment=alignment)
-        log_probabilities, ids = self.module.head(labelled.features).max(-1)
+        every = self.module.head(labelled.features)
+        log_probabilities, ids = every.max(-1)
+        every = every.double().cpu().numpy()
         for row, tokens in enumerate(sentences):
             length = len(tokens)
             weights = None if labelled.alignment is None else labelled.alignment[row, :, :length, :length].cpu()
             labels = tuple(self.labels.tokens(ids[row, :length].tolist()))
-            yield Labelling(tokens, labels, tuple(log_probabilities[row, :length].exp().tolist()), weights)
+            stated = softmax_confidence(every[row, :length], self.temperature()).max(-1)
+            yield Labelling(
+                tokens,
+                labels,
+                tuple(log_probabilities[row, :length].exp().tolist()),
+                weights,
+                confidences=tuple(stated.tolist()),
+                confidence=float(power_confidence(np.log(stated).sum(), self.temperature(SENTENCE))),
+                logarithms=every[row, :length],
+            )
 
     def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[NDArray[np.int64]]:
         lengths, most = np.array([len(each) for each in sentences], np.int64), self.config.decoding.batch_tokens
@@ -128,10 +154,23 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     def score(self, sentences: Sequence[Sentence]) -> LabellingEvaluation:
         """As `evaluate`, for sentences instead of a file."""
-        predictions = self.predict([each.tokens for each in sentences], alignment=False)
+        predictions = self.predict([each.tokens for each in sentences], alignment=False, logarithms=True)
         return LabellingEvaluation(
             list(map(ScoredSentence, sentences, predictions)), self.span_scheme, frozenset(self.labels.symbols)
         )
+
+    def calibrate(self, evaluation: LabellingEvaluation) -> Calibration:
+        """One temperature for the labels of tokens, and one for sentences, whose tokens are not independent."""
+        rows, ids, sentences = [], [], []
+        for each in evaluation.scored:
+            known = [i for i, label in enumerate(each.sentence.labels) if label in self.labels]
+            rows.append(each.prediction.logarithms[known])
+            ids.append(self.labels.ids([each.sentence.labels[i] for i in known]))
+        temperature = softmax_temperature(np.concatenate(rows), np.concatenate(ids))
+        for each in evaluation.scored:
+            sentences.append(np.log(softmax_confidence(each.prediction.logarithms, temperature).max(-1)).sum())
+        whole = power_temperature(sentences, [each.is_right for each in evaluation.scored])
+        return Calibration({OUTPUT: temperature, SENTENCE: whole}, len(evaluation.scored))
 
     @cached_property
     def span_scheme(self) -> SpanScheme | None:

@@ -42,9 +42,13 @@ class Stretch:
         """The stretch as a JSON object."""
         return {
             "place": self.place,
-            "text": self.text,
-            "tokens": self.num_tokens,
-            "nats": self.nats,
+            "input": self.text,
+            "references": [],
+            "output": None,
+            "errors": None,
+            "length": self.num_tokens,
+            "score": -self.nats,
+            "confidence": None,
             "nats_per_token": self.nats_per_token,
         }
 

@@ -57,6 +57,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     module: AbstractLanguageModel
 
     assets = ("text.json",)
+    no_confidence = "no continuation of a text is the right one, so there is nothing to be sure of"
     line_end = LINE_END
 
     @classmethod

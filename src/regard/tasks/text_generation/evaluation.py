@@ -44,6 +44,11 @@ class Scored:
         return self.errors == 0
 
     @property
+    def confidence(self) -> float | None:
+        """The probability that the output is right, as the model states it."""
+        return self.prediction.confidence
+
+    @property
     def place(self) -> str:
         """Where the item is from."""
         return self.item.place
@@ -51,12 +56,14 @@ class Scored:
     def record(self) -> dict[str, Any]:
         """The item as a JSON object."""
         return {
-            "source": str(self.item.source),
+            "place": self.place,
+            "input": str(self.item.source),
             "references": list(self.item.references),
             "output": self.prediction.text,
             "errors": self.errors,
             "length": self.length,
-            "place": self.place,
+            "score": self.prediction.score,
+            "confidence": self.confidence,
         }
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
@@ -33,9 +34,11 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
+from regard.metrics.calibration import power_temperature
 from regard.metrics.edit_distance import symbol_errors
 from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
+from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict
 from regard.tasks.encoded import item_numbers
 from regard.tasks.streaming import Pieces, Streamed
@@ -280,6 +283,11 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """Figures that the task adds to those of all texts, by name."""
         return {}
 
+    def calibrate(self, evaluation: Evaluation) -> Calibration:
+        read = [each for each in evaluation.scored if each.prediction.tokens]
+        logarithms = [each.prediction.log_probability for each in read]
+        return Calibration({OUTPUT: power_temperature(logarithms, [each.is_right for each in read])}, len(read))
+
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each output, the best first: its text, and its score if `scores` or if there are several."""
         outputs = (prediction, *prediction.alternatives)
@@ -320,7 +328,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def _unreadable(self, source: SourceT) -> Prediction:
         """The prediction for an input that cannot be read."""
-        return self.completed(Prediction([], [], "", 0.0, 0.0, "length", warnings=source.warnings), source)
+        empty = Prediction([], [], "", 0.0, 0.0, "length", warnings=source.warnings, confidence=0.0)
+        return self.completed(empty, source)
 
     def _streamed(self, request: SearchRequest[SourceT]) -> Iterator[Streamed]:
         for i, source in enumerate(request.sources):
@@ -519,6 +528,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             alignments,
             warnings,
             generate=hypothesis.auxiliary.get("generate"),
+            confidence=math.exp(min(hypothesis.log_probability, 0.0) / self.temperature()),
         )
         return self.completed(prediction, source)
 

@@ -102,7 +102,18 @@ class SpokenAndRecorded:
 
     def record(self) -> dict[str, Any]:
         """The figures as a JSON object."""
-        return {"id": self.measured.id, "place": self.place, **SpeechScores([self.measured]).figures()}
+        reading = self.measured.reading
+        return {
+            "place": self.place,
+            "input": self.prediction.text,
+            "references": [],
+            "output": self.measured.id,
+            "errors": None if reading is None else self.errors,
+            "length": None if reading is None else len(self.prediction.tokens),
+            "score": None,
+            "confidence": None,
+            **SpeechScores([self.measured]).figures(),
+        }
 
     def __str__(self) -> str:
         return f"{self.place}: {self.measured.id}: {SpeechScores([self.measured])}"

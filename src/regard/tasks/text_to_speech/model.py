@@ -63,6 +63,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     linear_scale: Standardisation | None = None
     durations: MeanDurations | None = None
 
+    no_confidence = "there are many right ways to read a text; `regard evaluate` measures errors of reading instead"
     assets = (f"{FIELD}.json", SCALE, DURATIONS)
     formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
