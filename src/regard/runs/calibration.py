@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.files import replace_text
-from regard.metrics.calibration import Reliability, reliability
+from regard.metrics.calibration import Reliability, calibration_error, reliability
 
 CALIBRATION = "calibration.json"
 OUTPUT = "output"
 """The unit of most confidences: the whole output."""
+FEWEST = 20
+"""The fewest held-out items to which temperatures are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,44 @@ class Calibration:
     Args:
         temperatures: by unit, `output` for all models.
         items: the number of held-out items that they were fitted to.
+        before, after: the calibration error of these items at temperature 1, and at these temperatures.
         weights: the digest of the weights that they belong to; empty before they are saved.
     """
 
     temperatures: Mapping[str, float]
     items: int
+    before: float
+    after: float
     weights: str = ""
+
+    @classmethod
+    def fitted(
+        cls, temperatures: Mapping[str, float], before: Sequence[float], after: Any, is_right: Sequence[bool]
+    ) -> Calibration:
+        """Temperatures that were fitted to items.
+
+        Args:
+            before, after: the confidences of the items at temperature 1 and at these temperatures.
+
+        Raises:
+            DataError: for too few items.
+        """
+        if len(is_right) < FEWEST:
+            raise DataError(f"there are {len(is_right)} held-out items, and at least {FEWEST} are needed.")
+        errors = (calibration_error(confidences, is_right) for confidences in (before, after))
+        return cls(dict(temperatures), len(is_right), *errors)
+
+    def __str__(self) -> str:
+        values = ", ".join(f"of {unit}s {value:.3g}" for unit, value in self.temperatures.items())
+        shown = values if len(self.temperatures) > 1 else f"{self.temperatures[OUTPUT]:.3g}"
+        return (
+            f"temperature {shown}, calibration error {self.before:.4f} before and {self.after:.4f} after "
+            f"({counted(self.items, 'held-out item|held-out items')})"
+        )
 
     def save(self, folder: Path, weights: str) -> None:
         """Writes `calibration.json` for the weights of this digest."""
-        values = {"temperatures": dict(self.temperatures), "items": self.items, "weights": weights}
+        values = {**asdict(self), "temperatures": dict(self.temperatures), "weights": weights}
         replace_text(folder / CALIBRATION, json.dumps(values, indent=1) + "\n")
 
     @classmethod
@@ -52,7 +82,8 @@ class Calibration:
             temperatures = {str(unit): float(value) for unit, value in values["temperatures"].items()}
             if not all(math.isfinite(value) and value > 0 for value in temperatures.values()):
                 raise ValueError("temperatures are positive numbers")
-            result = cls(temperatures, int(values["items"]), str(values["weights"]))
+            errors = float(values["before"]), float(values["after"])
+            result = cls(temperatures, int(values["items"]), *errors, str(values["weights"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{path}: not the calibration of a model ({error!s:.100}).\n"

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from regard.config.schema import FeedbackConfig
 from regard.data.text import UNKNOWN
+from regard.errors import DataError
 from regard.layers import items
+from regard.runs.contract import AnyEvaluation
 from regard.runs.store import save
 from regard.shapes import Bool, Int
 from regard.training import Trainee
@@ -47,6 +49,23 @@ class AbstractTrainee(Trainee):
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
+
+    def calibration_items(self) -> AnyEvaluation | None:
+        """The evaluation of held-out items to which confidences are fitted, with the search of predictions; None of
+        models without confidences."""
+        return None
+
+    def conclude(self) -> str | None:
+        """Fits the temperatures of confidences to held-out items."""
+        self.model.calibration = None
+        evaluation = self.calibration_items()
+        if evaluation is None:
+            return None
+        try:
+            self.model.calibration = self.model.calibrate(evaluation)
+        except DataError as error:
+            return f"Confidences are not calibrated: {error}"
+        return f"Confidences are calibrated: {self.model.calibration}"
 
     def on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of a batch on the device of the model."""

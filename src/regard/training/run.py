@@ -31,7 +31,7 @@ from regard.training.schedule import Plateau, Schedule
 from regard.training.selection import BestValidation
 from regard.training.step import Stepper
 from regard.training.tally import MetricSums
-from regard.training.trainee import Trainee, Validation
+from regard.training.trainee import ConcludingTrainee, Trainee, Validation
 
 SEED_STRIDE = 1_000_003
 """The difference between the seeds of two processes."""
@@ -199,6 +199,7 @@ class Run:
             self._put(final)
         else:
             final, metrics, concern = set(self.position.averaged), dict(averaged.metrics), averaged.concern
+        self._conclude()
         with self.stepper.exchange.whole():
             processes.first(self._publish)
         self._warn(self.diagnosis.end(concern))
@@ -208,6 +209,14 @@ class Run:
         with self.stepper.exchange.whole():
             processes.first(partial(self._close, final))
         return outcome
+
+    def _conclude(self) -> None:
+        """Lets the trainee complete the model, whose final weights stand."""
+        if isinstance(self.trainee, ConcludingTrainee):
+            self.module.eval()
+            with _preserved_random(self.generator), torch.no_grad(), self.stepper.exchange.whole():
+                message = self.trainee.conclude()
+            self._warn([message] if message else [])
 
     def _close(self, final: set[int]) -> None:
         """Removes checkpoints according to `keep_checkpoints`."""

@@ -125,6 +125,19 @@ class PlacedTrainee(Trainee, Protocol):
 
 
 @runtime_checkable
+class ConcludingTrainee(Trainee, Protocol):
+    """A trainee that adds to its model when its final weights stand."""
+
+    def conclude(self) -> str | None:
+        """Called once before the final model is saved, in all processes, in evaluation mode and without gradients.
+
+        Returns:
+            A message about it. It is a pure function of the weights, so that a run that is killed here and continues
+            saves the same model.
+        """
+
+
+@runtime_checkable
 class CountingTrainee(Trainee, Protocol):
     """A trainee whose loss is not counted in symbols."""
 

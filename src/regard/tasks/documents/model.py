@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -195,11 +195,18 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         rows = [[each.prediction.probabilities[name] for name in self.labels.names] for each in known]
         probabilities = np.array(rows).reshape(len(known), len(self.labels))
         documents = [each.document for each in known]
+        is_right = [each.is_right for each in known]
+        before = [each.confidence for each in known]
         if self.labels.several:
             temperature = sigmoid_temperature(probabilities, self.labels.indicators(documents))
+            stated = sigmoid_confidence(probabilities, temperature)
+            chosen = self.labels.indicators([replace(each.document, labels=each.prediction.labels) for each in known])
+            after = np.where(chosen, stated, 1 - stated).prod(-1)
         else:
-            temperature = softmax_temperature(np.log(np.maximum(probabilities, TINY)), self.labels.ids(documents))
-        return Calibration({OUTPUT: temperature}, len(known))
+            logarithms = np.log(np.maximum(probabilities, TINY))
+            temperature = softmax_temperature(logarithms, self.labels.ids(documents))
+            after = softmax_confidence(logarithms, temperature).max(-1)
+        return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
     def evaluate(
         self, path: Path | str, *, source_field: Any = None, target_field: str | int | None = None

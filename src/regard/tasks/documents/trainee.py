@@ -104,6 +104,9 @@ class DocumentTrainee(AbstractArrayTrainee):
         """The held-out texts; none if a text has several fields."""
         return (item.text for item in self.documents if len(self.model.input_fields) == 1)
 
+    def calibration_items(self) -> DocumentEvaluation:
+        return self._evaluate()
+
     def _evaluate(self) -> DocumentEvaluation:
         """The evaluation of the held-out documents, each predicted by one of the processes."""
         local = processes.local_part(range(len(self.dev)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -161,16 +162,20 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     def calibrate(self, evaluation: LabellingEvaluation) -> Calibration:
         """One temperature for the labels of tokens, and one for sentences, whose tokens are not independent."""
-        rows, ids, sentences = [], [], []
-        for each in evaluation.scored:
+        scored = [each for each in evaluation.scored if each.prediction.logarithms is not None]
+        is_right = [each.is_right for each in scored]
+        rows, ids = [], []
+        for each in scored:
             known = [i for i, label in enumerate(each.sentence.labels) if label in self.labels]
             rows.append(each.prediction.logarithms[known])
             ids.append(self.labels.ids([each.sentence.labels[i] for i in known]))
         temperature = softmax_temperature(np.concatenate(rows), np.concatenate(ids))
-        for each in evaluation.scored:
-            sentences.append(np.log(softmax_confidence(each.prediction.logarithms, temperature).max(-1)).sum())
-        whole = power_temperature(sentences, [each.is_right for each in evaluation.scored])
-        return Calibration({OUTPUT: temperature, SENTENCE: whole}, len(evaluation.scored))
+        tokens = [softmax_confidence(each.prediction.logarithms, temperature).max(-1) for each in scored]
+        products = [float(np.log(each).sum()) for each in tokens]
+        whole = power_temperature(products, is_right)
+        before = [math.prod(each.prediction.probabilities) for each in scored]
+        temperatures = {OUTPUT: temperature, SENTENCE: whole}
+        return Calibration.fitted(temperatures, before, power_confidence(products, whole), is_right)
 
     @cached_property
     def span_scheme(self) -> SpanScheme | None:

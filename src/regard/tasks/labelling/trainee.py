@@ -15,6 +15,7 @@ from regard.data.text.vocabulary import UNKNOWN
 from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures, without_words
 from regard.tasks.encoded import pad
 from regard.tasks.labelling.columns import Sentence
+from regard.tasks.labelling.evaluation import LabellingEvaluation
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial
 from regard.training import Loss, Validation
@@ -87,6 +88,9 @@ class LabellingTrainee(AbstractArrayTrainee):
             partial(self.model.plot, [each]) if self.model.can_plot(each) else None for each in drawn
         )
         return Validation(metrics, [str(each) for each in evaluation.scored[:shown]], pictures)
+
+    def calibration_items(self) -> LabellingEvaluation:
+        return self.model.score(self.dev)
 
     @property
     def examples(self) -> Iterator[str]:

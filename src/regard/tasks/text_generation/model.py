@@ -34,7 +34,7 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
-from regard.metrics.calibration import power_temperature
+from regard.metrics.calibration import power_confidence, power_temperature
 from regard.metrics.edit_distance import symbol_errors
 from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
@@ -285,8 +285,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def calibrate(self, evaluation: Evaluation) -> Calibration:
         read = [each for each in evaluation.scored if each.prediction.tokens]
-        logarithms = [each.prediction.log_probability for each in read]
-        return Calibration({OUTPUT: power_temperature(logarithms, [each.is_right for each in read])}, len(read))
+        logarithms, is_right = [each.prediction.log_probability for each in read], [each.is_right for each in read]
+        temperature = power_temperature(logarithms, is_right)
+        before, after = (power_confidence(logarithms, each) for each in (1.0, temperature))
+        return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each output, the best first: its text, and its score if `scores` or if there are several."""

@@ -31,6 +31,10 @@ NUM_MEASURED = 200
 """The number of held-out items whose alignments are measured at each validation."""
 
 
+MOST_CALIBRATED = 1000
+"""The most held-out items, evenly chosen, to which the temperature of confidences is fitted."""
+
+
 class AbstractWriterTrainee(AbstractArrayTrainee):
     """A model that writes texts, with what it is trained on.
 
@@ -125,6 +129,14 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
         predictions = self.model.predict(sources, search=search, alignment=False)
         metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
         return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
+
+    def calibration_items(self) -> Evaluation:
+        """The outputs of at most `MOST_CALIBRATED` held-out items by the beam of predictions."""
+        items = self.items[:: -(-len(self.items) // MOST_CALIBRATED)]
+        search = self._search(beam=self.config.decoding.beam)
+        sources = [item.source for item in processes.local_part(items)]
+        predictions = self.model.predict(sources, search=search, alignment=False)
+        return self.model.evaluation(items, processes.merged(processes.gathered(predictions)))
 
     def _forced_loss(self) -> float:
         """Nats per symbol of the held-out references, each batch computed by one of the processes."""
