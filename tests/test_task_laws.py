@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 import shutil
@@ -25,12 +26,19 @@ from regard.config.schema import SCHEMAS
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import checksum
 from regard.runs.automatic_settings import is_set, value_of
+from regard.runs.calibration import CALIBRATION, reliability_of
 from regard.runs.contract import TASKS
 from regard.tasks import ImageToText, TextToText, load, train
-from task_cases import TASK_CASES, configured, interrupt, near
+from task_cases import TASK_CASES, Case, configured, interrupt, near
 
 NAMES = sorted(TASK_CASES)
 NOTHING = SimpleNamespace(section=None)
+WITHOUT_CONFIDENCE = {
+    "forecasting": "a forecast is never exactly right",
+    "language_modelling": "no continuation of a text is the right one",
+    "text_to_speech": "there are many right ways to read a text",
+}
+"""The tasks whose outputs have no confidence, and why."""
 
 
 @pytest.fixture(scope="session", params=NAMES)
@@ -38,7 +46,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A task's name, and its folder with data, configuration and the run."""
     folder = tmp_path_factory.mktemp("laws") / request.param
     path = configured(request.param, folder, samples=1)
-    train(read_config(path), folder / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.runs.calibration.FEWEST", 1)
+        train(read_config(path), folder / "run")
     return request.param, folder
 
 
@@ -70,12 +80,14 @@ def test_a_run_that_is_stopped_twice_inside_epochs_ends_with_the_same_bytes(
     trained: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, folder = trained
+    monkeypatch.setattr("regard.runs.calibration.FEWEST", 1)
     interrupt(monkeypatch, task, 1, 2)
     configuration = read_config(folder / f"{task}.yaml")
     reasons = [train(configuration, tmp_path / "run").stop_reason for _ in range(3)]
     assert reasons == ["interrupted", "interrupted", "max_steps"]
     files = weights.read(folder / "run" / "model.safetensors")[1]["files"]
-    for name in ("model.safetensors", "config.yaml", *files):
+    calibrated = [CALIBRATION] * (task not in WITHOUT_CONFIDENCE)
+    for name in ("model.safetensors", "config.yaml", *calibrated, *files):
         assert (tmp_path / "run" / name).read_bytes() == (folder / "run" / name).read_bytes(), name
     assert lines(tmp_path / "run") == lines(folder / "run")
 
@@ -184,6 +196,143 @@ def test_every_verb_serves_the_task(
     assert task in capsys.readouterr().out
     assert run(["explain", "run"]) == 0
     assert "on the CPU" in capsys.readouterr().out
+
+
+def with_confidence(trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Case:
+    """The case of a task, in its folder; tests of tasks without confidences end here."""
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    if task in WITHOUT_CONFIDENCE:
+        pytest.skip(f"{task} has no confidences: {WITHOUT_CONFIDENCE[task]}")
+    return TASK_CASES[task]
+
+
+@pytest.mark.parametrize(
+    "flag", [["predict", "--confidence"], ["predict", "--at-least", "0.9"], ["evaluate", "--calibrate"]]
+)
+def test_tasks_without_confidences_refuse_them_by_name(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    case = TASK_CASES[task]
+    verb, *flags = flag
+    arguments = case.inputs if verb == "predict" else [case.held_out]
+    if task in WITHOUT_CONFIDENCE:
+        assert run([verb, "-m", "run", *arguments, *flags]) == 2
+        error = capsys.readouterr().err
+        assert f"{flags[0]} is not for models of {task}: {WITHOUT_CONFIDENCE[task]}" in error
+    else:
+        assert load("run").no_confidence == ""
+
+
+def test_confidences_are_shown_in_every_format_and_equal_those_of_python(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case, model = with_confidence(trained, monkeypatch), load("run", device="cpu")
+    stated = [each.confidence for each in model.predict([model.read(argument) for argument in case.inputs])]
+    assert all(0 <= confidence <= 1 for confidence in stated)
+    for format in model.formats:
+        command = ["predict", "-m", "run", *case.inputs, "--confidence", "--format", format]
+        if format == "text":
+            assert run(command) == 2
+            assert "text has outputs only" in capsys.readouterr().err
+            continue
+        assert run(command) == 0
+        printed = capsys.readouterr()
+        assert "not calibrated" not in printed.err
+        if format == "jsonl":
+            records = [json.loads(line) for line in printed.out.splitlines()]
+            assert [record["confidence"] for record in records] == pytest.approx(stated, abs=1e-4)
+        elif format in ("tsv", "csv"):
+            rows = printed.out.splitlines()[format == "csv" :]
+            shown = [float(row.split("," if format == "csv" else "\t")[-1]) for row in rows]
+            assert shown == pytest.approx(stated, abs=1e-4)
+        else:  # a token per line
+            assert "0." in printed.out or "1.0000" in printed.out
+
+
+def test_outputs_below_a_level_are_left_empty_and_counted(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case, model = with_confidence(trained, monkeypatch), load("run", device="cpu")
+    predictions = model.predict([model.read(argument) for argument in case.inputs])
+    level = sorted(each.confidence for each in predictions)[-1]  # the surest output stays
+    command = ["predict", "-m", "run", *case.inputs, "--at-least", f"{level:.12f}"]
+    withheld = sum(each.confidence < float(f"{level:.12f}") for each in predictions)
+    assert run(command) == 0
+    printed = capsys.readouterr()
+    whole = [model.rows(each)[0][model.output_column] for each in predictions]
+    shown = [row.split("\t")[-1] for row in printed.out.splitlines()]
+    for text, right, each in zip(shown, whole, predictions, strict=True):
+        assert text == ("" if each.confidence < float(f"{level:.12f}") else right)
+    assert (f"of {len(predictions)} left empty" in printed.err) == (withheld > 0)
+    assert run([*command, "--format", "jsonl"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum(record["abstained"] for record in records) == withheld
+
+
+def test_a_model_is_calibrated_once_and_old_folders_load_without_it(
+    trained: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = with_confidence(trained, monkeypatch)
+    monkeypatch.setattr("regard.runs.calibration.FEWEST", 1)
+    shutil.copytree("run", tmp_path / "run")
+    (tmp_path / "run" / CALIBRATION).unlink()
+    model = load(tmp_path / "run", device="cpu")
+    assert (model.calibration, model.temperature()) == (None, 1.0)
+    assert run(["predict", "-m", str(tmp_path / "run"), *case.inputs, "--confidence"]) == 0
+    assert capsys.readouterr().err.count("--calibrate") == 1
+    command = ["evaluate", "-m", str(tmp_path / "run"), case.held_out]
+    assert run(command) == 0
+    assert "the model is not calibrated (--calibrate)" in capsys.readouterr().out
+    assert run([*command, "--calibrate"]) == 0
+    assert "confidences are calibrated: temperature" in capsys.readouterr().err
+    calibrated = load(tmp_path / "run", device="cpu")
+    assert calibrated.is_calibrated
+    assert run([*command, "--calibrate"]) == 2
+    assert "--overwrite calibrates it again" in capsys.readouterr().err
+    assert run([*command, "--calibrate", "--overwrite"]) == 0
+    capsys.readouterr()
+    assert run([*command, "--json"]) == 0
+    curve = reliability_of(calibrated.evaluate(case.held_out).scored)
+    assert curve is not None
+    assert json.loads(capsys.readouterr().out)["calibration_error"] == pytest.approx(curve.error)
+
+
+def test_a_report_has_every_item_in_every_form(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    held_out = TASK_CASES[task].held_out
+    command = ["evaluate", "-m", "run", held_out, "--report"]
+    for suffix in ("html", "csv", "jsonl", *["parquet"] * (find_spec("pyarrow") is not None)):
+        assert run([*command, str(tmp_path / f"r.{suffix}")]) == 0, suffix
+    assert run([*command, str(tmp_path / "r.csv")]) == 2
+    assert "the file exists" in capsys.readouterr().err
+    records = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    rows = list(csv.DictReader((tmp_path / "r.csv").open(encoding="utf-8", newline="")))
+    assert len(rows) == len(records)
+    if (tmp_path / "r.parquet").exists():
+        assert len(pytest.importorskip("pandas").read_parquet(tmp_path / "r.parquet")) == len(records)
+    assert list(rows[0]) == list(records[0])
+    if task == "forecasting":
+        assert {"origin", "step", "time", "target", "observed", "forecast"} < set(records[0])
+    else:
+        evaluation = load("run", device="cpu").evaluate(held_out)
+        assert [record["place"] for record in records] == [entry.place for entry in evaluation.scored]
+        assert {"place", "input", "references", "output", "errors", "length", "score", "confidence"} <= set(records[0])
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=.https?:", page)
+    assert ("Reliability" in page) == (task not in WITHOUT_CONFIDENCE)
+    assert 'class="page"' in page  # what the model attends to, of the worst items
+
+
+@pytest.mark.parametrize("name", ["r.xlsx", "r", "r.txt"])
+def test_the_suffix_of_a_report_decides_or_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "-m", "g2p-en", "nowhere.tsv", "--report", name]) == 2
+    assert "use one of .html, .csv, .jsonl, .parquet" in capsys.readouterr().err
 
 
 FOREIGN = {

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli import inputs, options
 from regard.cli.standard import check_output, format_of_output, plain, results, say
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.runs.contract import AbstractModel
 
 
 def evaluate(
@@ -55,6 +58,18 @@ def evaluate(
         ),
     ] = None,
     vocoder: options.Vocoder = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Also write every item, by suffix: .csv, .jsonl or .parquet, or a page (.html) of what goes wrong.",
+        ),
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="Fit the confidences of the model to this file, and keep that in its folder."),
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     worst: Annotated[int, typer.Option("--worst", min=0, metavar="N", help="Also print the N worst items.")] = 0,
     output: options.Output = None,
@@ -67,6 +82,10 @@ def evaluate(
     normalisation; repeated inputs of a file of pairs are one item with several references. sacrebleu computes BLEU and
     chrF of texts; the signature after each score records how.
 
+    --report FILE.html shows what goes wrong: confusions, errors by length and rarity, reliability, and the worst items.
+    --calibrate is for held-out data: it fits the temperature of confidences (docs/confidence.md) of a model that was
+    trained without it.
+
     Speech is compared with recordings: alignments with labels, if there are any, and with a baseline without
     attention; errors of reading, also of joined sentences; distortion, pitch and durations.
     """
@@ -77,6 +96,11 @@ def evaluate(
     read = [file, source, *(target or ()), boxes]
     check_output(output, overwrite=overwrite, inputs=read)
     check_output(table, overwrite=overwrite, inputs=read)
+    if report is not None:
+        from regard.runs.report import check_report, write_report
+
+        check_report(report)
+        check_output(report, overwrite=overwrite, inputs=read)
     as_json = format_of_output(output, {".json": "json", ".txt": "text"}, "text", "json" if json_ else None) == "json"
     loaded = options.load(model, device, options.settings(context))
     flags = {
@@ -90,7 +114,10 @@ def evaluate(
         "--boxes": ("boxes", boxes),
         "--vocoder": ("vocoder", vocoder),
     }
+    if calibrate:
+        folder = _calibrated_folder(loaded, model, overwrite=overwrite)
     from regard.data.tally import summary
+    from regard.runs.calibration import reliability_of
 
     evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))
     if (seen := loaded.seen(evaluation, path)) is not None and str(seen):
@@ -99,12 +126,22 @@ def evaluate(
         say(f"warning: {line}")
     for warning in evaluation.warnings:
         say(f"warning: {warning}")
+    if calibrate:
+        from regard.runs.store import save_calibration
+
+        loaded.calibration = loaded.calibrate(evaluation)
+        save_calibration(loaded, folder)
+        say(f"{folder}: confidences are calibrated: {loaded.calibration}")
+    if report is not None:
+        say(str(write_report(loaded, evaluation, report, data=str(path))))
     worst_entries = evaluation.worst[:worst]
+    curve = reliability_of(evaluation.scored)
     with results(output) as stream:
         if as_json:
             figures = {
                 **evaluation.metrics,
                 **evaluation.details,
+                **({} if curve is None else {"calibration_error": curve.error}),
                 **({} if seen is None else {"trained_items": len(seen.items), "trained_inputs": len(seen.inputs)}),
                 **({"warnings": list(evaluation.warnings)} if evaluation.warnings else {}),
                 **({"worst": [entry.record() for entry in worst_entries]} if worst else {}),
@@ -112,5 +149,28 @@ def evaluate(
             print(json.dumps(plain(figures), ensure_ascii=False), file=stream)
             return
         print(evaluation, file=stream)
+        if curve is not None and not calibrate:
+            note = "" if loaded.is_calibrated else "; the model is not calibrated (--calibrate)"
+            print(f"calibration error of confidences {curve.error:.4f}{note}", file=stream)
         for entry in worst_entries:
             print(f"\n{entry}", file=stream)
+
+
+def _calibrated_folder(model: AbstractModel[Any], name: str, *, overwrite: bool) -> Path:
+    """The folder of a model that is to be calibrated.
+
+    Raises:
+        RegardError: for a model without confidences, one that is calibrated, or one that cannot be.
+    """
+    from regard.runs.store import find, shipped
+
+    folder = find(name)
+    if model.no_confidence:
+        raise RegardError(f"--calibrate is not for models of {model.config.task}: {model.no_confidence}.")
+    if folder in shipped().values():
+        raise RegardError(f"--calibrate: {name} comes with regard and stays as it is; save a copy of it (regard.save).")
+    if model.calibration is not None and not model.is_calibrated:
+        raise RegardError("--calibrate is for one model; leave out --ensemble.")
+    if model.calibration is not None and not overwrite:
+        raise RegardError(f"{folder} is calibrated ({model.calibration}); --overwrite calibrates it again.")
+    return folder

@@ -15,6 +15,7 @@ import typer
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.runs.calibration import Stated
     from regard.runs.contract import AbstractModel
 
 SETTINGS = "regard.settings"
@@ -120,6 +121,28 @@ def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -
             others = (other.removeprefix("--") for other, (name, _) in flags.items() if name in names)
             raise ConfigError(_not_for(flag, model.config.task, others))
     return {name: value for name, value in flags.values() if value is not None}
+
+
+def stated(model: AbstractModel[Any], *, shown: bool, at_least: float | None) -> Stated:
+    """What outputs state about their confidence; says once if the model is not calibrated.
+
+    Raises:
+        ConfigError: for models without confidences.
+    """
+    from regard.cli.standard import say
+    from regard.runs.calibration import Stated
+
+    result = Stated(shown, at_least or 0.0)
+    if result != Stated():
+        flag = "--confidence" if shown else "--at-least"
+        if model.no_confidence:
+            raise ConfigError(f"{flag} is not for models of {model.config.task}: {model.no_confidence}.")
+        if not model.is_calibrated:
+            say(
+                f"warning: {model.name} is not calibrated: `regard evaluate FILE --calibrate`, with data that the "
+                "training did not have, makes its confidences agree with how often outputs are right."
+            )
+    return result
 
 
 def _not_for(flag: str, task: str, others: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from regard.errors import RegardError, counted
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow, InputTable
+    from regard.runs.calibration import Stated
     from regard.runs.contract import AbstractModel
 
 LONGEST_NAME = 40
@@ -27,7 +28,7 @@ class Writer:
     """Writes outputs and shows the progress; a context manager. If it is stopped, a partial file keeps the outputs."""
 
     def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
-        self.progress, self.failed = ProgressLine(share, visible, done), 0
+        self.progress, self.failed, self.withheld = ProgressLine(share, visible, done), 0, 0
         self._unfinished, self._output = Unfinished(output), output
         self._stack = ExitStack()
 
@@ -59,6 +60,9 @@ class Writer:
     def finish(self) -> None:
         """Ends a complete prediction; raises `typer.Exit` with status 1 if inputs have no output."""
         self._unfinished.remove()
+        if self.withheld:
+            total = f"of {self.progress.done:,} left empty"
+            say(f"{counted(self.withheld, f'output|outputs {total}')}, with less confidence than --at-least.")
         check_failed(self.failed)
 
 
@@ -71,13 +75,19 @@ def check_failed(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The lines for an input, their numbers of columns of input and of output, and its warning."""
+    """The lines for an input, their numbers of columns of input and of output, and its warning.
+
+    Args:
+        failed: whether there is no output.
+        withheld: whether it is left empty for its confidence.
+    """
 
     text: str
     num_kept: int = 0
     num_outputs: int = 0
     warning: str = ""
     failed: bool = False
+    withheld: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,7 @@ class LineFormat:
         table: the form of the inputs; None for arguments.
         num_columns: the columns of an input.
         has_files: whether there are files for each input.
+        stated: what outputs state about their confidence.
     """
 
     model: AbstractModel[Any]
@@ -96,20 +107,22 @@ class LineFormat:
     num_columns: int
     scores: bool
     has_files: bool
+    stated: Stated
 
     def output(self, row: InputRow, prediction: Any, files: Sequence[Path]) -> Output:
         """The lines of a prediction."""
         if self.name == "jsonl":
-            record = self.model.record(prediction)
+            record = self.model.stated_record(prediction, self.stated)
             if self.has_files:
                 record["files"] = [str(path) for path in files]
             return Output(json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False))
         if self.name not in ("tsv", "text", "csv"):
-            return Output(self.model.formatted(prediction, row.kept, self.name, scores=self.scores))
+            return Output(self.model.formatted(prediction, row.kept, self.name, scores=self.scores, stated=self.stated))
         kept = [] if self.name == "text" else columns_of(row, self.num_columns)
-        rows = self.model.rows(prediction, scores=self.scores)
+        rows = self.model.stated_rows(prediction, self.stated, scores=self.scores)
         lines = [self._line([*kept, *columns, *map(str, files[:1])]) for columns in rows]
-        return Output("\n".join(lines), num_kept=len(kept), num_outputs=max(map(len, rows), default=0))
+        num_outputs = max(map(len, rows), default=0) - self.stated.shown
+        return Output("\n".join(lines), num_kept=len(kept), num_outputs=num_outputs)
 
     def heading(self, outputs: Sequence[Output]) -> Sequence[str]:
         """The line with the names of columns, before the first outputs: of CSV, and of TSV if the input has one."""
@@ -118,7 +131,8 @@ class LineFormat:
             return []
         kept = outputs[0].num_kept
         names = list(header or (["input"] if kept == 1 else [f"input_{i}" for i in range(kept)]))
-        for name in [*self.model.column_names[: outputs[0].num_outputs], *["file"] * self.has_files]:
+        further = [*["confidence"] * self.stated.shown, *["file"] * self.has_files]
+        for name in [*self.model.column_names[: outputs[0].num_outputs], *further]:
             names.append(name if name not in names else f"{name}_2")
         return [self._line(names)]
 

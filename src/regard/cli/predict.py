@@ -21,6 +21,7 @@ from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow
+    from regard.runs.calibration import Stated
     from regard.runs.contract import AbstractModel, AnyPrediction
 
 
@@ -57,6 +58,20 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="A further column: the score or probability of the output.")
     ] = False,
+    confidence: Annotated[
+        bool,
+        typer.Option("--confidence", help="A further column: the probability, 0 to 1, that the output is right."),
+    ] = False,
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            "--at-least",
+            metavar="P",
+            min=0,
+            max=1,
+            help="Leave outputs with less confidence empty, 0.9 for example; jsonl keeps them, marked as abstained.",
+        ),
+    ] = None,
     alignments: Annotated[
         bool, typer.Option("--alignments", help="In jsonl: the weights (output by input). In csv: a table of weights.")
     ] = False,
@@ -100,6 +115,9 @@ def predict(
 
     With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
     TSV; jsonl has everything exactly.
+
+    With --confidence outputs have the probability that they are right, at the temperature that the training fitted to
+    held-out data; --at-least 0.9 leaves the others empty and counts them.
 
     With --stream the text of an output is printed while it is searched for. Inputs are searched for together; what is
     known of later ones waits for those before them.
@@ -151,6 +169,9 @@ def predict(
     chosen = format_of_output(output, _suffixes(loaded.formats), default, format)
     if scores and chosen == "text":
         raise RegardError("--format text has outputs only: use --scores with --format tsv.")
+    if confidence and chosen == "text":
+        raise RegardError("--format text has outputs only: use --confidence with --format tsv.")
+    stated = options.stated(loaded, shown=confidence, at_least=at_least)
     flags = {
         "--constraints": ("constraints", constraints),
         "--files": ("sound", True if files is not None else None),
@@ -168,14 +189,15 @@ def predict(
     if loaded.input_kind == "file":
         names = argument or ([] if input is None else [str(input)])
         with Writer(output, done, lambda: None, visible=not to_terminal) as target:
-            _print_files(loaded, names, chosen, target, scores=scores, alignments=alignments, strict=strict)
+            _print_files(loaded, names, chosen, target, stated, scores=scores, alignments=alignments, strict=strict)
         target.finish()
         return
     if alignments and chosen != "jsonl":
         raise RegardError(f"--format {chosen} has no weights: use --alignments with --format jsonl.")
     if stream:
+        whole_outputs = {"--scores": scores, "--confidence": confidence, "--at-least": at_least is not None}
         _check_stream(
-            loaded, chosen, {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
+            loaded, chosen, {**whole_outputs, "--output": output, "--constraints": constraints, "--files": files}
         )
     for number, text in enumerate(argument or (), start=1):
         if len(text) < inputs.LONGEST_NAME and Path(text).is_file():
@@ -193,7 +215,7 @@ def predict(
         check_failed(failed)
         return
 
-    lines = LineFormat(loaded, chosen, table, len(trained), scores, folder is not None)
+    lines = LineFormat(loaded, chosen, table, len(trained), scores, folder is not None, stated)
 
     def outputs_of(numbered: tuple[int, list[InputRow]]) -> list[Output]:
         before, chunk = numbered
@@ -211,7 +233,8 @@ def predict(
             if whole and not alignments and chosen == "jsonl":
                 prediction = replace(prediction, alignment=None)
             each = lines.output(row, prediction, written)
-            outputs.append(replace(each, warning=_warning(row, prediction), failed=failed))
+            withheld = not failed and stated.at_least > 0 and stated.withholds(prediction.confidence)
+            outputs.append(replace(each, warning=_warning(row, prediction), failed=failed, withheld=withheld))
         return outputs
 
     from regard.training import processes
@@ -234,6 +257,7 @@ def predict(
                     writer.print([each.text])
                 writer.advance(len(outputs))
                 writer.failed += sum(each.failed for each in outputs)
+                writer.withheld += sum(each.withheld for each in outputs)
     if shared is not None:
         shared.finish()
 
@@ -297,6 +321,7 @@ def _print_files(
     names: Sequence[str],
     format: str,
     writer: Writer,
+    stated: Stated,
     *,
     scores: bool,
     alignments: bool,
@@ -316,11 +341,13 @@ def _print_files(
         chunk = named[start : start + size]
         predictions = model.predict([item for _, item in chunk], alignment=alignments)
         for (name, _), prediction in zip(chunk, predictions, strict=True):
-            writer.failed += model.has_failed(prediction)
+            failed = model.has_failed(prediction)
+            writer.failed += failed
+            writer.withheld += not failed and stated.at_least > 0 and stated.withholds(prediction.confidence)
             text = "; ".join(prediction.warnings)
             _warn(text if text.startswith(name) or not text else f"{name}: {text}", strict=strict)
-        heading = model.heading(format, scores=scores) if not writer.progress.done else []
-        printed = model.lines(predictions, format, scores=scores, alignments=alignments)
+        heading = model.heading(format, scores=scores, stated=stated) if not writer.progress.done else []
+        printed = model.lines(predictions, format, scores=scores, alignments=alignments, stated=stated)
         writer.print([*heading, *printed])
         writer.advance(len(chunk))
 

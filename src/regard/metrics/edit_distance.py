@@ -54,6 +54,35 @@ def symbol_errors(output: Symbols, references: Sequence[Symbols]) -> tuple[int, 
     return distance, -length
 
 
+def differences(output: Symbols, reference: Symbols) -> list[tuple[Hashable | None, Hashable | None]]:
+    """The symbols that differ along a shortest edit path: (reference, output), None where one of them has none.
+
+    >>> differences("sitting", "kitten")
+    [('k', 's'), ('e', 'i'), (None, 'g')]
+    """
+    width = len(output) + 1
+    table = [list(range(width))]
+    for i, symbol in enumerate(reference, start=1):
+        row, above = [i], table[-1]
+        for j, other in enumerate(output, start=1):
+            row.append(min(above[j - 1] + (symbol != other), above[j] + 1, row[-1] + 1))
+        table.append(row)
+    pairs: list[tuple[Hashable | None, Hashable | None]] = []
+    i, j = len(reference), len(output)
+    while i or j:
+        if i and j and table[i][j] == table[i - 1][j - 1] + (reference[i - 1] != output[j - 1]):
+            i, j = i - 1, j - 1
+            if reference[i] != output[j]:
+                pairs.append((reference[i], output[j]))
+        elif i and table[i][j] == table[i - 1][j] + 1:
+            i -= 1
+            pairs.append((reference[i], None))
+        else:
+            j -= 1
+            pairs.append((None, output[j]))
+    return pairs[::-1]
+
+
 def symbol_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
     """Edit distances to the nearest references over the lengths of those references, both summed over the items.
 

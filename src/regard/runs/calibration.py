@@ -39,7 +39,7 @@ class Calibration:
 
     @classmethod
     def fitted(
-        cls, temperatures: Mapping[str, float], before: Sequence[float], after: Any, is_right: Sequence[bool]
+        cls, temperatures: Mapping[str, float], before: Any, after: Any, is_right: Sequence[bool]
     ) -> Calibration:
         """Temperatures that were fitted to items.
 
@@ -90,6 +90,23 @@ class Calibration:
                 "  Remove the file; the model then is not calibrated."
             ) from None
         return result if result.weights == weights else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What outputs state about their confidence.
+
+    Args:
+        shown: whether outputs have their confidence.
+        at_least: outputs with less confidence are left empty; 0: none.
+    """
+
+    shown: bool = False
+    at_least: float = 0.0
+
+    def withholds(self, confidence: float | None) -> bool:
+        """Whether an output with this confidence is left empty."""
+        return confidence is not None and confidence < self.at_least
 
 
 def reliability_of(scored: Iterable[Any]) -> Reliability | None:

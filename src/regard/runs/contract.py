@@ -20,12 +20,13 @@ from regard.data.input_rows import InputRow, InputTable
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
-from regard.runs.calibration import OUTPUT, Calibration
+from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.fingerprints import DataFile, fingerprint, training_files
 from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
 
 if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
     from regard.runs.trainee import AbstractTrainee
 
 
@@ -104,6 +105,8 @@ class AnyEvaluation(Protocol):
 
 
 ConfigT = TypeVar("ConfigT", bound=Config)
+STATED = Stated()
+"""Outputs without confidences."""
 
 
 @dataclass(eq=False, repr=False)
@@ -144,6 +147,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The formats of `regard predict`; the first is the default."""
     column_names: ClassVar[tuple[str, ...]] = ("prediction", "score")
     """The names of the columns of `rows` in a header."""
+    output_column: ClassVar[int] = 0
+    """The column of `rows` that has the output."""
     file_formats: ClassVar[tuple[str, ...]] = ()
     """The suffixes of the files that `write` may write for a prediction; none for most."""
     folder_suffixes: ClassVar[tuple[str, ...]] = ()
@@ -264,6 +269,12 @@ class AbstractModel(ABC, Generic[ConfigT]):
             DataError: for a file without items, or one that the model was trained on.
         """
 
+    def report_facts(self, evaluation: Any) -> ReportFacts:
+        """What reports of an evaluation show beyond the records of its items."""
+        from regard.runs.report import ReportFacts
+
+        return ReportFacts()
+
     def evaluated_items(self, evaluation: Any, path: Path | str) -> Iterable[DataItem]:
         """The items of an evaluation, in the form of the recorded training items; none for tasks without items."""
         return ()
@@ -295,7 +306,39 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The rows of a prediction, usually one: columns that follow those of the input."""
         raise NotImplementedError
 
-    def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether confidences have temperatures that were fitted to held-out data."""
+        return self.calibration is not None
+
+    def row_confidences(self, prediction: Any) -> Sequence[float]:
+        """The confidence of each of `rows`."""
+        return [each.confidence for each in (prediction, *getattr(prediction, "alternatives", ()))]
+
+    def stated_rows(self, prediction: Any, stated: Stated, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """As `rows`, with the confidence in a last column; outputs that `stated` withholds are empty."""
+        rows = [list(row) for row in self.rows(prediction, scores=scores)]
+        if stated == Stated():
+            return rows
+        for row, confidence in zip(rows, self.row_confidences(prediction), strict=True):
+            if stated.withholds(confidence):
+                row[self.output_column] = ""
+            if stated.shown:
+                row.append(f"{confidence:.4f}")
+        return rows
+
+    def stated_record(self, prediction: Any, stated: Stated) -> dict[str, Any]:
+        """As `record`, with the confidence; an output that `stated` withholds is marked as `abstained`."""
+        record = self.record(prediction)
+        if stated.shown:
+            record["confidence"], *others = self.row_confidences(prediction)
+            for alternative, confidence in zip(record.get("alternatives", ()), others, strict=False):
+                alternative["confidence"] = confidence
+        if stated.at_least:
+            record["abstained"] = stated.withholds(prediction.confidence)
+        return record
+
+    def heading(self, format: str, *, scores: bool = False, stated: Stated = STATED) -> Sequence[str]:
         """The lines before those of `lines`, for models whose inputs are files."""
         return ()
 
@@ -303,12 +346,15 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """Whether there is no output, because the input could not be read."""
         return False
 
-    def formatted(self, prediction: Any, kept: Any, format: str, *, scores: bool = False) -> str:
+    def formatted(
+        self, prediction: Any, kept: Any, format: str, *, scores: bool = False, stated: Stated = STATED
+    ) -> str:
         """A prediction in one of `formats` other than tsv, text and jsonl, without the last line end.
 
         Args:
             kept: the columns of the input (`InputRow.kept`); None if there are none.
             scores: whether scores or probabilities are printed.
+            stated: as in `stated_rows`.
         """
         raise NotImplementedError
 
@@ -329,7 +375,13 @@ class AbstractModel(ABC, Generic[ConfigT]):
         raise NotImplementedError
 
     def lines(
-        self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
+        self,
+        predictions: Sequence[Any],
+        format: str,
+        *,
+        scores: bool = False,
+        alignments: bool = False,
+        stated: Stated = STATED,
     ) -> Iterable[str]:
         """The output of `regard predict`, for models whose inputs are files."""
         raise NotImplementedError

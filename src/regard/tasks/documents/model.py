@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -27,15 +29,19 @@ from regard.metrics.calibration import (
     softmax_temperature,
 )
 from regard.models import DocumentClassifier
-from regard.runs.calibration import OUTPUT, Calibration
+from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.encoded import EncodedDocuments
-from regard.tasks.documents.evaluation import TINY, DocumentEvaluation, DocumentPrediction, evaluation
+from regard.tasks.documents.evaluation import MOST_SHOWN, TINY, DocumentEvaluation, DocumentPrediction, evaluation
 from regard.tasks.documents.reading import data_item, read_file
 from regard.viz import WeightedDocument, plot_document, save_documents
+from regard.viz.report import Table
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 LONGEST_TITLE = 60
 """The most characters of a title; a longer one is the text itself, and left out."""
@@ -196,16 +202,15 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         probabilities = np.array(rows).reshape(len(known), len(self.labels))
         documents = [each.document for each in known]
         is_right = [each.is_right for each in known]
-        before = [each.confidence for each in known]
         if self.labels.several:
             temperature = sigmoid_temperature(probabilities, self.labels.indicators(documents))
-            stated = sigmoid_confidence(probabilities, temperature)
             chosen = self.labels.indicators([replace(each.document, labels=each.prediction.labels) for each in known])
-            after = np.where(chosen, stated, 1 - stated).prod(-1)
+            stated = [sigmoid_confidence(probabilities, each) for each in (1.0, temperature)]
+            before, after = (np.where(chosen > 0, each, 1 - each).prod(-1) for each in stated)
         else:
             logarithms = np.log(np.maximum(probabilities, TINY))
             temperature = softmax_temperature(logarithms, self.labels.ids(documents))
-            after = softmax_confidence(logarithms, temperature).max(-1)
+            before, after = (softmax_confidence(logarithms, each).max(-1) for each in (1.0, temperature))
         return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
     def evaluate(
@@ -231,6 +236,24 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         }
         return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
 
+    def report_facts(self, evaluation: DocumentEvaluation) -> ReportFacts:
+        """Errors by the words of documents, and the labels that are confused."""
+        from regard.runs.report import ReportFacts
+
+        confused: Counter[tuple[str, str]] = Counter()
+        for entry in evaluation.scored:
+            missing = sorted(set(entry.document.labels) - set(entry.prediction.labels))
+            wrong = sorted(set(entry.prediction.labels) - set(entry.document.labels))
+            confused.update(zip_longest(missing, wrong, fillvalue=""))
+        return ReportFacts(
+            lambda entry: [word for sentence in self.field.encode(entry.document.text).tokens for word in sentence],
+            self.field.words.vocabulary,
+            confused,
+            noun="labels",
+            inputs=lambda entry: entry.document.text,
+            sections=_by_label(evaluation),
+        )
+
     def evaluated_items(self, evaluation: DocumentEvaluation, path: Path | str) -> Iterator[DataItem]:
         return (data_item(entry.document) for entry in evaluation.scored)
 
@@ -242,6 +265,18 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         least = min((prediction.probabilities[name] for name in prediction.labels), default=1.0)
         shown = (self.config.data.label_separator or "").join(prediction.labels)
         return [(shown, f"{least:.4f}") if scores else (shown,)]
+
+    def row_confidences(self, prediction: DocumentPrediction) -> Sequence[float]:
+        if (num_best := self.config.decoding.num_best) > 1:
+            return list(prediction.confidences.values())[:num_best]
+        return super().row_confidences(prediction)
+
+    def stated_record(self, prediction: DocumentPrediction, stated: Stated) -> dict[str, Any]:
+        record = super().stated_record(prediction, stated)
+        if stated.shown:
+            record["confidence"] = prediction.confidence
+            record["confidences"] = dict(prediction.confidences)
+        return record
 
     def can_plot(self, prediction: DocumentPrediction) -> bool:
         return prediction.word_weights is not None and bool(prediction.sentences)
@@ -299,3 +334,18 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         if encoded.num_cut:
             warnings.append(counted(encoded.num_cut, "sentence|sentences beyond data.max_sentences was|were not read"))
         return tuple(warnings)
+
+
+def _by_label(evaluation: DocumentEvaluation) -> list[Table]:
+    """Precision, recall and F1 of each label, the rarest last, and the confusion matrix."""
+    labels = evaluation.details["labels"].items()
+    rows = [
+        (name, figures["support"], figures["precision"], figures["recall"], figures["f1"]) for name, figures in labels
+    ]
+    rows.sort(key=lambda row: -row[1])
+    columns = ["label", "documents", "precision", "recall", "F1"]
+    tables = [Table("Errors by label", columns, rows, bars=columns[2:])]
+    if not evaluation.scores.several and len(evaluation.names) <= MOST_SHOWN:
+        matrix = [[name, *row] for name, row in zip(evaluation.names, evaluation.details["confusion"], strict=True)]
+        tables.append(Table("Confusion matrix", ["right, by row", *evaluation.names], matrix))
+    return tables

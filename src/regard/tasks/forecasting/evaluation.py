@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from regard.data.series import Forecast
+from regard.data.series import Forecast, SeriesWindows
 from regard.errors import counted
 from regard.metrics import ForecastErrors
 from regard.tasks.forecasting.baselines import baseline_text
@@ -70,6 +70,7 @@ class ForecastEvaluation:
         first, last: the first and the last time of the forecasts.
         baselines: errors of the forecasts without a network, by name.
         notes: about rows that were left out.
+        windows: what was forecast.
         warnings: series and targets without errors.
     """
 
@@ -83,6 +84,13 @@ class ForecastEvaluation:
     scored: Sequence[ScoredSeries]
     notes: tuple[str, ...] = ()
     warnings: Sequence[str] = ()
+    windows: SeriesWindows | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def calibration_error(self) -> float | None:
+        """The mean gap between the level of a quantile and the share of values at or below it; None without them."""
+        gaps = [abs(share - level) for level, share in self.errors.coverage.items()]
+        return sum(gaps) / len(gaps) if gaps else None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -106,7 +114,8 @@ class ForecastEvaluation:
     def details(self) -> Mapping[str, Any]:
         """The errors of each target, and the notes."""
         targets = {name: _plain(errors) for name, errors in self.by_target.items()}
-        return {"targets": targets, **({"notes": list(self.notes)} if self.notes else {})}
+        error = {} if self.calibration_error is None else {"calibration_error": self.calibration_error}
+        return {"targets": targets, **error, **({"notes": list(self.notes)} if self.notes else {})}
 
     def __str__(self) -> str:
         errors = self.errors
@@ -117,7 +126,10 @@ class ForecastEvaluation:
         ]
         if errors.coverage:
             covered = ", ".join(f"{level:g}: {share:.1%}" for level, share in errors.coverage.items())
-            lines.append(f"pinball loss {errors.pinball_loss:.4f}; at or below the quantile of {covered}")
+            lines.append(
+                f"pinball loss {errors.pinball_loss:.4f}; at or below the quantile of {covered}; "
+                f"calibration error {self.calibration_error:.4f}"
+            )
         lines.append(f"without a network: {baseline_text(self.baselines)}")
         return "\n".join([*lines, *self.notes])
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,7 +34,8 @@ from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
 from regard.metrics import ForecastTally
-from regard.runs.contract import AbstractModel
+from regard.runs.calibration import Stated
+from regard.runs.contract import STATED, AbstractModel
 from regard.runs.fingerprints import fingerprint
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.config import ForecastingConfig
@@ -44,6 +45,9 @@ from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, minimum_of, read_table, scale_of
 from regard.viz import plot_forecast
 from regard.viz.files import numbered_files
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
 LARGEST = 1e6
@@ -218,7 +222,14 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             scored,
             tuple(notes),
             [f"no value was observed of {listed(empty)}, so there are no errors of it"] * bool(empty),
+            windows,
         )
+
+    def report_facts(self, evaluation: ForecastEvaluation) -> ReportFacts:
+        """Rolling forecasts as the rows of the table, errors by step, and the worst windows with their pictures."""
+        from regard.tasks.forecasting.report import forecast_facts
+
+        return forecast_facts(self, evaluation)
 
     @torch.inference_mode()
     def forecast_batch(
@@ -278,6 +289,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         *,
         scores: bool = False,
         alignments: bool = False,
+        stated: Stated = STATED,
     ) -> Iterator[str]:
         """A tidy table with a header: a row for each step, or with `alignments` for each weight of a step.
 

@@ -29,6 +29,8 @@ from regard.metrics import CaptionMaps, map_scores
 from regard.metrics.translation import Metric, scorer_of
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
+from regard.runs.calibration import Stated
+from regard.runs.contract import STATED
 from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
@@ -93,6 +95,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     reader: PictureReader = field(init=False)
     """Turns pictures into inputs of the encoder."""
 
+    output_column = 1
     input_kind = "file"
     most_inputs = 512
     formats = ("tsv", "jsonl", "text", "csv")
@@ -338,22 +341,29 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return {"image": prediction.name, **record, **shape}
 
     def lines(
-        self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
+        self,
+        predictions: Sequence[Any],
+        format: str,
+        *,
+        scores: bool = False,
+        alignments: bool = False,
+        stated: Stated = STATED,
     ) -> Iterable[str]:
         """The texts of pictures, in lines of picture, tab and text."""
         if alignments and format != "jsonl":
             raise UnsupportedError(f"{format} has no room for weights: use --alignments with --format jsonl.")
         for prediction in predictions:
             if format == "jsonl":
-                yield json.dumps(self.record(prediction), ensure_ascii=False, allow_nan=False)
+                yield json.dumps(self.stated_record(prediction, stated), ensure_ascii=False, allow_nan=False)
                 continue
-            for name, *row in self.rows(prediction, scores=scores):
+            for name, *row in self.stated_rows(prediction, stated, scores=scores):
                 columns = row if format == "text" else [name, *row]
                 yield csv_line(columns) if format == "csv" else "\t".join(each.translate(BLANKS) for each in columns)
 
-    def heading(self, format: str, *, scores: bool = False) -> Sequence[str]:
+    def heading(self, format: str, *, scores: bool = False, stated: Stated = STATED) -> Sequence[str]:
         count = 2 if scores or self._search_settings(None).num_best > 1 else 1
-        return [csv_line(["image", *self.column_names[:count]])] if format == "csv" else ()
+        names = ["image", *self.column_names[:count], *["confidence"] * stated.shown]
+        return [csv_line(names)] if format == "csv" else ()
 
     def plot(
         self,

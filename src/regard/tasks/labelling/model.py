@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -24,21 +25,27 @@ from regard.metrics.calibration import (
     softmax_confidence,
     softmax_temperature,
 )
-from regard.runs.calibration import OUTPUT, Calibration
-from regard.runs.contract import AbstractModel
+from regard.runs.calibration import OUTPUT, Calibration, Stated
+from regard.runs.contract import STATED, AbstractModel
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
-from regard.tasks.labelling.columns import Sentence, tokens_of
+from regard.tasks.labelling.columns import UNANNOTATED, Sentence, tokens_of
 from regard.tasks.labelling.config import LabellingConfig
 from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import cased, data_item, form_options, read_sentences, scheme_of
 from regard.viz import plot_alignment
+from regard.viz.report import Table
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 DECIMALS = 6
 SENTENCE = "sentence"
 """The unit of the temperature of sentences; that of `output` is of tokens."""
+MOST_TOKENS = 20
+"""The most tokens in a table of a report."""
 LONGEST_TOKEN = 40
 """The most characters of a token that are read."""
 
@@ -186,9 +193,43 @@ class Tagger(AbstractModel[LabellingConfig]):
         """Files with a token per line, recognised by their suffix, labels or columns."""
         return tables.input_table(name, head, self.config.data, self.labels, is_table=is_table)
 
-    def formatted(self, prediction: Labelling, kept: Any, format: str, *, scores: bool = False) -> str:
+    def formatted(
+        self, prediction: Labelling, kept: Any, format: str, *, scores: bool = False, stated: Stated = STATED
+    ) -> str:
         """The lines of the input with its labels, or lines made of its tokens (conll, conllu)."""
-        return tables.formatted(prediction, kept, format, self.config.data, scores=scores)
+        if stated.withholds(prediction.confidence):
+            prediction = replace(prediction, labels=(UNANNOTATED,) * len(prediction.labels))
+        return tables.formatted(prediction, kept, format, self.config.data, scores=scores, confidence=stated.shown)
+
+    def stated_record(self, prediction: Labelling, stated: Stated) -> dict[str, Any]:
+        record = super().stated_record(prediction, stated)
+        if stated.shown:
+            record["confidences"] = list(prediction.confidences)
+        return record
+
+    def report_facts(self, evaluation: LabellingEvaluation) -> ReportFacts:
+        """Errors by the tokens of sentences, the labels that are confused, and the tokens that most often are wrong."""
+        from regard.runs.report import ReportFacts
+
+        confused: Counter[tuple[str, str]] = Counter()
+        seen: Counter[str] = Counter()
+        wrong: Counter[str] = Counter()
+        for entry in evaluation.scored:
+            for token, right, label in zip(entry.sentence.tokens, entry.sentence.labels, entry.prediction.labels):
+                seen[token] += 1
+                if right not in ("", label):
+                    confused[right, label] += 1
+                    wrong[token] += 1
+        case = self.config.data.case
+        rows = [(token, count, seen[token]) for token, count in wrong.most_common(MOST_TOKENS)]
+        return ReportFacts(
+            lambda entry: [cased(token, case) for token in entry.sentence.tokens],
+            self.tokens,
+            confused,
+            noun="labels",
+            inputs=lambda entry: entry.sentence.tokens,
+            sections=[Table("Tokens with wrong labels", ["token", "wrong", "of"], rows)],
+        )
 
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
         return (data_item(each.sentence) for each in evaluation.scored)

@@ -81,13 +81,20 @@ def _are_tokens(columns: Columns, rows: Sequence[Sequence[str]], lines: Sequence
 
 
 def formatted(
-    prediction: Labelling, kept: tuple[Columns, Sentence] | None, format: str, data: LabellingData, *, scores: bool
+    prediction: Labelling,
+    kept: tuple[Columns, Sentence] | None,
+    format: str,
+    data: LabellingData,
+    *,
+    scores: bool,
+    confidence: bool,
 ) -> str:
     """A sentence in the lines of `conll` or `conllu`: the lines of the input with new labels, or new lines.
 
     Args:
         kept: the form and the sentence of an input with a token per line.
-        scores: whether each token has the probability of its label: in a further column, or in `misc` of CoNLL-U.
+        scores, confidence: whether each token has the probability and the confidence of its label: in a further
+            column, or in `misc` of CoNLL-U.
     """
     columns, sentence = kept if kept is not None else (None, None)
     if columns is not None and sentence is not None and (columns.format == "conllu") == (format == "conllu"):
@@ -96,9 +103,10 @@ def formatted(
         pairs = list(zip(prediction.tokens, prediction.labels))
         lines = _conllu(pairs, data) if format == "conllu" else [f"{token}{TAB}{label}" for token, label in pairs]
         rows, end = tuple(range(len(lines) - len(pairs), len(lines))), "\n"
-    if scores:
-        for row, probability in zip(rows, prediction.probabilities, strict=True):
-            lines[row] = _scored(lines[row], f"{probability:.4f}", format)
+    shown = {"Probability": prediction.probabilities} if scores else {}
+    for name, values in (shown | ({"Confidence": prediction.confidences} if confidence else {})).items():
+        for row, value in zip(rows, values, strict=True):
+            lines[row] = _scored(lines[row], name, f"{value:.4f}", format)
     return "\n".join(lines) + end
 
 
@@ -112,10 +120,8 @@ def _conllu(pairs: Sequence[tuple[str, str]], data: LabellingData) -> list[str]:
     return lines
 
 
-def _scored(line: str, probability: str, format: str) -> str:
+def _scored(line: str, name: str, value: str, format: str) -> str:
     if format == "conll":
-        return f"{line}{TAB if TAB in line else ' '}{probability}"
+        return f"{line}{TAB if TAB in line else ' '}{value}"
     *cells, misc = line.split(TAB)
-    return TAB.join(
-        [*cells, f"Probability={probability}" if misc == UNANNOTATED else f"{misc}|Probability={probability}"]
-    )
+    return TAB.join([*cells, f"{name}={value}" if misc == UNANNOTATED else f"{misc}|{name}={value}"])

@@ -73,6 +73,11 @@ class Stretches(Sequence[Stretch]):
         end = line_end(text.field)
         self._ends = np.flatnonzero(text.ids == end) if end is not None else None
 
+    @property
+    def tokens(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(tokens,) the id and the nats of every token."""
+        return np.asarray(self._text.ids[: len(self._nats)], dtype=np.int64), self._nats
+
     def __len__(self) -> int:
         return -(-len(self._nats) // self._length)
 
@@ -144,6 +149,11 @@ class LikelihoodEvaluation:
     def worst(self) -> Sequence[Stretch]:
         """All stretches, those with the most nats per token first."""
         return self.scored.worst()
+
+    @property
+    def tokens(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(tokens,) the id and the nats of every token."""
+        return self.scored.tokens
 
     @property
     def details(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -34,6 +34,14 @@ from regard.tasks.language_modelling.config import (
 from regard.tasks.language_modelling.evaluation import LikelihoodEvaluation, Stretches
 from regard.tasks.streaming import Pieces, Streamed
 from regard.viz import Aligned, plot_alignment
+from regard.viz.labels import visible
+from regard.viz.report import Table
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
+
+MOST_SYMBOLS = 20
+"""The most symbols in a table of a report."""
 
 LINE_END = "⏎"
 DRAWN = 16
@@ -197,6 +205,27 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         if context > self.window:
             raise ConfigError(f"context={context}: the window has only {self.window} tokens", ("decoding", "context"))
         return TextWindows(text, part, length=self.window + 1 - context, context=context)
+
+    def report_facts(self, evaluation: LikelihoodEvaluation) -> ReportFacts:
+        """The symbols that cost most nats; the worst stretches are drawn as texts that are continued."""
+        from regard.runs.report import ReportFacts
+
+        ids, nats = evaluation.tokens
+        counts = np.bincount(ids)
+        sums = np.bincount(ids, nats)
+        order = [int(i) for i in np.argsort(-sums, kind="stable")[:MOST_SYMBOLS] if counts[i]]
+        names = self.text.vocabulary.tokens(order)
+        costs = [
+            (visible(name), int(counts[i]), float(sums[i] / counts[i]), float(sums[i] / sums.sum()))
+            for i, name in zip(order, names, strict=True)
+        ]
+        columns = ["symbol", "times", "nats each", "share of all nats"]
+        return ReportFacts(
+            lambda stretch: split_text(self.text, stretch.text),
+            self.text.vocabulary,
+            inputs=lambda stretch: stretch.text,
+            sections=[Table("The symbols that cost most", columns, costs, bars=columns[3:])],
+        )
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each continuation, the best first: its text with ⏎ for line ends, and its score if `scores` or if

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
 from regard.metrics.calibration import power_confidence, power_temperature
-from regard.metrics.edit_distance import symbol_errors
+from regard.metrics.edit_distance import differences, edit_distance, symbol_errors
 from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.calibration import OUTPUT, Calibration
@@ -47,6 +48,9 @@ from regard.tasks.text_generation.directions import BEGINS, joint_hypotheses
 from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, unknown_to
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.text_generation.source import EncodedSources, InputSource
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 BEGIN, END = "<s>", "</s>"
 """The names of the begin and the end symbol in alignments."""
@@ -289,6 +293,31 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         temperature = power_temperature(logarithms, is_right)
         before, after = (power_confidence(logarithms, each) for each in (1.0, temperature))
         return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
+
+    def report_facts(self, evaluation: Evaluation) -> ReportFacts:
+        """Errors by the symbols of references, and the symbols that outputs confuse."""
+        from regard.runs.report import ReportFacts
+
+        confused: Counter[tuple[str, str]] = Counter()
+        for entry in evaluation.scored:
+            if not entry.is_right and entry.item.references:
+                output = output_symbols(entry.prediction)
+                references = [self.target.split(text) for text in entry.item.references]
+                nearest = min(references, key=lambda symbols: edit_distance(symbols, output))
+                pairs = differences(output, nearest)
+                confused.update((str(right or ""), str(other or "")) for right, other in pairs)
+        return ReportFacts(
+            lambda entry: self.target.split(entry.item.references[0]),
+            self.target.vocabulary,
+            confused,
+            noun="words" if self._target_config.units == "word" else "symbols",
+            inputs=lambda entry: entry.item.source,
+        )
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Temperatures are those of one model, not of an ensemble."""
+        return super().is_calibrated and not self.config.decoding.members  # type: ignore[attr-defined]
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each output, the best first: its text, and its score if `scores` or if there are several."""

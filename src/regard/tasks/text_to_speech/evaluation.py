@@ -109,7 +109,7 @@ class SpokenAndRecorded:
             "references": [],
             "output": self.measured.id,
             "errors": None if reading is None else self.errors,
-            "length": None if reading is None else len(self.prediction.tokens),
+            "length": None if reading is None else int(reading.num_units.sum()),
             "score": None,
             "confidence": None,
             **SpeechScores([self.measured]).figures(),

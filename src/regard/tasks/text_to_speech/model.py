@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,6 +38,9 @@ from regard.tasks.text_to_speech.evaluation import Speech, SpeechEvaluation, Syn
 from regard.tasks.text_to_speech.reading import data_item
 from regard.viz import AlignedSpeech
 from regard.viz.files import numbered_files
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 END = "</s>"
 """The name of the end symbol in alignments."""
@@ -289,6 +292,17 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         self.check_trained(path)
         synthesise = self.synthesis(vocoder) if sound else None
         return evaluate(self, Path(path), synthesise, joined=joined, table=None if table is None else Path(table))
+
+    def report_facts(self, evaluation: SpeechEvaluation) -> ReportFacts:
+        """Errors of reading by units; the worst sentences are spoken again."""
+        from regard.runs.report import ReportFacts
+
+        return ReportFacts(
+            lambda entry: self.field.encode(entry.prediction.text).tokens,
+            self.field.vocabulary,
+            noun="units",
+            inputs=lambda entry: entry.prediction.text or None,
+        )
 
     def evaluated_items(self, evaluation: SpeechEvaluation, path: Path | str) -> Iterator[DataItem]:
         return map(data_item, read_ljspeech(Path(path)))

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.text_generation.directions import different_directions
 from regard.tasks.text_generation.ensembles import differences_of_fields
-from regard.tasks.text_generation.evaluation import Evaluation
+from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import BEGIN, END, AbstractWriter, max_symbols, size_of_field
 from regard.tasks.text_generation.source import EncodedSources, InputSource, Spelling
 from regard.tasks.text_to_text.aligning import Side, align
@@ -54,6 +54,9 @@ from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.tasks.text_to_text.copying import padded
 from regard.training import grid
 from regard.viz import plot_alignment
+
+if TYPE_CHECKING:
+    from regard.runs.report import ReportFacts
 
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
@@ -371,6 +374,15 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     def copied(self, item: Any) -> Container[str]:
         return () if self.extended is None else frozenset(self.source.split(item.source))
+
+    def report_facts(self, evaluation: Evaluation) -> ReportFacts:
+        """As of all texts, with errors by the symbols of inputs."""
+        facts = super().report_facts(evaluation)
+
+        def symbols(entry: Scored) -> Sequence[str]:
+            return self.source.encode(entry.item.source).tokens
+
+        return replace(facts, symbols=symbols, vocabulary=self.source.vocabulary)
 
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""

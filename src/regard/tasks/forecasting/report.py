@@ -1,0 +1,117 @@
+"""Reports of forecasts: rolling forecasts as a table, errors by step, and the worst windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.series import Forecast, RepeatLast, SeriesBatch, SeriesWindows, forecasts_of
+from regard.runs.report import MOST_DRAWN, ReportFacts
+from regard.tasks.forecasting.evaluation import ForecastEvaluation
+from regard.viz import plot_forecast
+from regard.viz.report import Curve, Section, Table
+
+if TYPE_CHECKING:
+    from regard.tasks.forecasting.model import Forecaster
+
+MOST_WINDOWS = 20
+"""The most windows in the table of the worst ones."""
+
+
+def forecast_facts(model: Forecaster, evaluation: ForecastEvaluation) -> ReportFacts:
+    """As `Forecaster.report_facts`."""
+    windows = evaluation.windows
+    assert windows is not None
+    squared, repeated, counts = zip(*(_errors(model, batch) for batch in _batches(model, windows)), strict=True)
+    # (windows, T): sums over the observed targets
+    model_sums, repeated_sums, numbers = (np.concatenate(each) for each in (squared, repeated, counts))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_step = {
+            name: [(step, float(value)) for step, value in enumerate(sums.sum(0) / numbers.sum(0), start=1)]
+            for name, sums in (("model", model_sums), ("last value repeated", repeated_sums))
+        }
+        errors = model_sums.sum(1) / numbers.sum(1)
+    order = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")[:MOST_WINDOWS].tolist()
+    rows = [(_origin(windows, i), float(errors[i]), int(numbers[i].sum())) for i in order]
+    sections: list[Section] = [
+        Curve(
+            "Error by step", "step ahead", "mean squared error, standardised", by_step, dots=len(by_step["model"]) < 30
+        ),
+        Table("The worst windows", ["begins", "mean squared error, standardised", "values"], rows),
+        *_coverage(evaluation),
+    ]
+    drawn = [i for i in order[:MOST_DRAWN] if np.isfinite(errors[i])]
+    pages: dict[str, Any] = {}
+    for i, forecast in zip(drawn, _forecasts(model, windows, drawn), strict=True):
+        title = f"{_origin(windows, i)} ({errors[i]:.4g})"
+        pages[title] = partial(plot_forecast, forecast, title=title)
+    return ReportFacts(pages=pages, sections=sections, rows=partial(rolling_rows, model, windows))
+
+
+def rolling_rows(model: Forecaster, windows: SeriesWindows) -> Iterator[dict[str, Any]]:
+    """A row for each step and target of the forecast of every origin."""
+    for batch in _batches(model, windows):
+        values, quantiles, _ = model.forecast_batch(batch)
+        for forecast in forecasts_of(batch, values, levels=model.levels, quantiles=quantiles):
+            origin = forecast.history_stamps[-1] if len(forecast.history_times) else None
+            for step, stamp in enumerate(forecast.stamps):
+                for column, target in enumerate(forecast.target_names):
+                    observed, value = float(forecast.truth[step, column]), float(forecast.values[step, column])
+                    row: dict[str, Any] = {"series": forecast.series, "origin": origin, "step": step + 1, "time": stamp}
+                    row |= {
+                        "target": target,
+                        "observed": None if np.isnan(observed) else observed,
+                        "forecast": value,
+                        "error": None if np.isnan(observed) else value - observed,
+                    }
+                    if forecast.quantiles is not None:
+                        for level, quantile in zip(forecast.levels, forecast.quantiles[step, column], strict=True):
+                            row[f"q{level:g}"] = float(quantile)
+                    yield row
+
+
+def _batches(model: Forecaster, windows: SeriesWindows) -> Iterator[SeriesBatch]:
+    return windows.batches(model.config.decoding.batch_windows)
+
+
+def _errors(model: Forecaster, batch: SeriesBatch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(B, T) sums of squared errors of the model and of the last value repeated, and the observed values."""
+    observed, truth = batch.targets_observed, batch.standardised(batch.targets)
+    squared = [
+        np.where(observed, (batch.standardised(values) - truth) ** 2, 0.0).sum(2)
+        for values in (model.forecast_batch(batch)[0], np.asarray(RepeatLast().predict(batch)))
+    ]
+    return squared[0], squared[1], observed.sum(2)
+
+
+def _forecasts(model: Forecaster, windows: SeriesWindows, indices: list[int]) -> list[Forecast]:
+    if not indices:
+        return []
+    batch = windows.batch(np.array(indices))
+    values, quantiles, weights = model.forecast_batch(batch, alignment=True)
+    return forecasts_of(batch, values, levels=model.levels, quantiles=quantiles, alignment=weights)
+
+
+def _origin(windows: SeriesWindows, index: int) -> str:
+    """The series and the first time of the forecast of a window."""
+    series, start = windows.places[index]
+    return " ".join(filter(None, (windows.table.series[series].name, windows.table.series[series].shown(int(start)))))
+
+
+def _coverage(evaluation: ForecastEvaluation) -> Iterator[Section]:
+    """The reliability of quantiles."""
+    coverage = evaluation.errors.coverage
+    if coverage:
+        yield Curve(
+            "Reliability of quantiles",
+            "level",
+            "share of values at or below",
+            {"quantiles": sorted(coverage.items())},
+            diagonal=True,
+            dots=True,
+            note=f"Calibration error {evaluation.calibration_error:.4f}, the mean distance from the dashed line.",
+        )
