@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
-from regard.metrics.calibration import power_confidence, power_temperature
+from regard.metrics.calibration import sequence_confidence, sequence_temperature
 from regard.metrics.edit_distance import differences, edit_distance, symbol_errors
 from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
@@ -289,9 +288,9 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def calibrate(self, evaluation: Evaluation) -> Calibration:
         read = [each for each in evaluation.scored if each.prediction.tokens]
-        logarithms, is_right = [each.prediction.log_probability for each in read], [each.is_right for each in read]
-        temperature = power_temperature(logarithms, is_right)
-        before, after = (power_confidence(logarithms, each) for each in (1.0, temperature))
+        steps, is_right = [each.prediction.token_log_probabilities for each in read], [each.is_right for each in read]
+        temperature = sequence_temperature(steps, is_right)
+        before, after = ([sequence_confidence(each, value) for each in steps] for value in (1.0, temperature))
         return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
     def report_facts(self, evaluation: Evaluation) -> ReportFacts:
@@ -547,7 +546,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         layer, head = self.chosen_attention(request.decoding)
         hypothesis = self._in_reading_order(hypothesis)
         alignments = {name: weights[..., positions] for name, weights in hypothesis.alignments.items()}
-        ids = hypothesis.tokens.tolist()
+        ids, steps = hypothesis.tokens.tolist(), hypothesis.token_log_probabilities.tolist()
         prediction = Prediction(
             list(source.columns),
             source.spelling.tokens(ids) + [END] * (hypothesis.stop_reason == "eos"),
@@ -559,7 +558,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             alignments,
             warnings,
             generate=hypothesis.auxiliary.get("generate"),
-            confidence=math.exp(min(hypothesis.log_probability, 0.0) / self.temperature()),
+            confidence=sequence_confidence(steps, self.temperature()),
+            token_log_probabilities=steps,
         )
         return self.completed(prediction, source)
 
