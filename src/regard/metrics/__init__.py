@@ -34,6 +34,7 @@ from regard.metrics.alignment import (
     soft_coverage,
     summary,
 )
+from regard.metrics.calibration import Reliability, calibration_error, reliability
 from regard.metrics.captions import CaptionScores, caption_scores, caption_words, each_caption_scores
 from regard.metrics.classification import LabelScores, score_labels
 from regard.metrics.edit_distance import (
@@ -70,8 +71,10 @@ __all__ = [
     "Padding",
     "Pointing",
     "RecognisedScheme",
+    "Reliability",
     "SpanScheme",
     "SpanScores",
+    "calibration_error",
     "caption_scores",
     "caption_words",
     "corpus_score",
@@ -91,6 +94,7 @@ __all__ = [
     "pinball",
     "pointing",
     "recognise_scheme",
+    "reliability",
     "repeats",
     "score_labels",
     "score_spans",

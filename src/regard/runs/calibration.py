@@ -59,7 +59,7 @@ class Calibration:
         shown = values if len(self.temperatures) > 1 else f"{self.temperatures[OUTPUT]:.3g}"
         return (
             f"temperature {shown}, calibration error {self.before:.4f} before and {self.after:.4f} after "
-            f"({counted(self.items, 'held-out item|held-out items')})"
+            f"({counted(self.items, 'held-out item|items')})"
         )
 
     def save(self, folder: Path, weights: str) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.data.csv_fields import csv_line
-from regard.data.pairs import shorten
 from regard.data.text import UNKNOWN, Vocabulary
 from regard.errors import RegardError, UnsupportedError
 from regard.files import replace_file
@@ -33,8 +32,8 @@ GROUPS = 4
 """The groups of about equal size of lengths and ranks."""
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 """The values of `--at-least` for which a page has what is kept."""
-LONGEST = 400
-"""The most characters of a cell of a page."""
+LONGEST, LONGEST_TITLE = 400, 160
+"""The most characters of a cell of a page, and of the title of an item that opens."""
 
 
 Group = tuple[float, float, str]
@@ -161,8 +160,7 @@ def _page(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts, data: 
     sections += _reliability(model, evaluation)
     sections += facts.sections
     sections += _confusions(facts)
-    sections += _by_length(records)
-    sections += _by_symbols(records, facts)
+    sections += _groups(records, facts)
     sections.append(Pages("The worst items, with what the model attends to", _drawn(model, evaluation, facts)))
     sections.append(_items(evaluation, records))
     return report_page(
@@ -202,36 +200,39 @@ def _confusions(facts: ReportFacts) -> Iterator[Section]:
     yield Table(f"Confused {facts.noun}", ["right", "output", "times"], rows)
 
 
-def _by_length(records: Sequence[tuple[Any, Mapping[str, Any]]]) -> Iterator[Section]:
-    lengths = [record["length"] for _, record in records if record["length"] is not None]
-    if lengths:
-        measured = [(record["length"], entry, record) for entry, record in records if record["length"] is not None]
-        yield _grouped("Errors by length", "length", measured, _quantile_groups(lengths))
-
-
-def _by_symbols(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts) -> Iterator[Section]:
-    """Errors by unknown symbols, and by the rank of an item's rarest known symbol."""
+def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts) -> Iterator[Section]:
+    """Errors by length, by unknown symbols, and by the rank of an item's rarest known symbol."""
+    if not any(_is_judged(entry, record) for entry, record in records):
+        return
     vocabulary = facts.vocabulary
-    if facts.symbols is None or vocabulary is None or not len(vocabulary.symbols):
+    texts = None if facts.symbols is None else [list(facts.symbols(entry)) for entry, _ in records]
+    lengths = [record["length"] for _, record in records] if texts is None else list(map(len, texts))
+    measured = [(length, *each) for length, each in zip(lengths, records, strict=True) if length is not None]
+    groups = _quantile_groups([length for length, _, _ in measured]) if measured else []
+    if len(groups) > 1:
+        yield _grouped("Errors by length", "symbols" if texts is not None else "length", measured, groups)
+    if texts is None or vocabulary is None or not len(vocabulary.symbols):
         return
     unknown, rarest = [], []
     first = len(vocabulary) - len(vocabulary.symbols)
-    for entry, record in records:
-        ids = vocabulary.ids(list(facts.symbols(entry)))
-        count = int((ids == UNKNOWN).sum())
-        unknown.append((min(count, 2), entry, record))
+    for symbols, (entry, record) in zip(texts, records, strict=True):
+        ids = vocabulary.ids(symbols)
+        unknown.append((min(int((ids == UNKNOWN).sum()), 2), entry, record))
         if (known := ids[ids != UNKNOWN]).size:
             rarest.append((int(known.max()) - first, entry, record))
     names = {0: "none", 1: "one", 2: "two or more"}
     yield _grouped("Errors by unknown symbols", "unknown symbols", unknown, [(i, i, name) for i, name in names.items()])
     if rarest:
+        ranks = _quantile_groups([rank for rank, _, _ in rarest])
+        groups = [(low, high, f"{int(low) + 1:,} to {int(high) + 1:,}") for low, high, _ in ranks]
         size = len(vocabulary.symbols)
-        groups = [
-            (low, high, f"{low + 1:,} to {high + 1:,}")
-            for low, high, _ in _quantile_groups([rank for rank, _, _ in rarest])
-        ]
         note = f"The rank of the rarest symbol of an item among the {size:,} of the training, 1 the most frequent."
         yield _grouped("Errors by rarity", "rank", rarest, groups, note=note)
+
+
+def _is_judged(entry: Any, record: Mapping[str, Any]) -> bool:
+    """Whether an item is right or wrong, has errors, or has a score."""
+    return any(each is not None for each in (getattr(entry, "is_right", None), record["errors"], record["score"]))
 
 
 def _quantile_groups(values: Sequence[float]) -> list[Group]:
@@ -283,7 +284,7 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> di
         predictions = model.predict(inputs) if inputs else []
         for entry, prediction in zip(worst, predictions, strict=True):
             if model.can_plot(prediction):
-                title = shorten(" ".join(str(entry).split()))
+                title = _cut(" ".join(str(entry).split()), LONGEST_TITLE)
                 writers[title] = partial(model.plot, [prediction])
     pages = {}
     with TemporaryDirectory() as folder:
@@ -307,5 +308,5 @@ def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) ->
     return Items(title, columns, shown, note=note)
 
 
-def _cut(value: Any) -> Any:
-    return f"{value[:LONGEST]}…" if isinstance(value, str) and len(value) > LONGEST else value
+def _cut(value: Any, most: int = LONGEST) -> Any:
+    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value

@@ -156,7 +156,11 @@ def _plain(section: Items) -> dict[str, Any]:
 
 
 def _table(section: Table) -> str:
-    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in section.columns)
+    numeric = [all(isinstance(row[i], int | float | None) for row in section.rows) for i in range(len(section.columns))]
+    head = "".join(
+        f'<th scope="col"{" class=n" * is_numeric}>{_text(name)}</th>'
+        for name, is_numeric in zip(section.columns, numeric, strict=True)
+    )
     bars = {section.columns.index(name) for name in section.bars}
     rows = []
     for row in section.rows:
@@ -171,7 +175,7 @@ def _table(section: Table) -> str:
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(section.title)}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<table class=small><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
