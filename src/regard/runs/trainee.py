@@ -64,7 +64,7 @@ class AbstractTrainee(Trainee):
         try:
             self.model.calibration = self.model.calibrate(evaluation)
         except DataError as error:
-            return f"Confidences are not calibrated: {error}"
+            return f"Confidences are not calibrated: {str(error).removesuffix('.')}"
         return f"Confidences are calibrated: {self.model.calibration}"
 
     def on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

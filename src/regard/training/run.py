@@ -213,10 +213,12 @@ class Run:
     def _conclude(self) -> None:
         """Lets the trainee complete the model, whose final weights stand."""
         if isinstance(self.trainee, ConcludingTrainee):
+            started = time.perf_counter()
             self.module.eval()
             with _preserved_random(self.generator), torch.no_grad(), self.stepper.exchange.whole():
                 message = self.trainee.conclude()
-            self._warn([message] if message else [])
+            if message:
+                self.report.say(f"{message}, in {time.perf_counter() - started:.1f} s.")
 
     def _close(self, final: set[int]) -> None:
         """Removes checkpoints according to `keep_checkpoints`."""
