@@ -132,8 +132,8 @@ class ConcludingTrainee(Trainee, Protocol):
         """Called once before the final model is saved, in all processes, in evaluation mode and without gradients.
 
         Returns:
-            A sentence about it without its full stop. It is a pure function of the weights, so that a run that is killed here and continues
-            saves the same model.
+            A sentence about it without its full stop. It is a pure function of the weights, so that a run that is
+            killed here and continues saves the same model.
         """
 
 
