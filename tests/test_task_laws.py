@@ -105,6 +105,27 @@ def test_a_training_starts_with_all_that_the_model_knows(
         assert torch.equal(weight, before[name]), name
 
 
+def test_the_terms_of_items_sum_to_the_metrics(trained: tuple[str, Path]) -> None:
+    task, folder = trained
+    model = load(folder / "run", device="cpu")
+    evaluation = model.evaluate(folder / TASK_CASES[task].held_out)
+    items = model.item_terms(evaluation)
+    assert len({*items.keys}) == len(items.keys) > 1
+    known = dict(evaluation.metrics)
+    if task == "forecasting":
+        known["original_mean_absolute_error"] = evaluation.errors.original_mean_absolute_error
+    for name, terms in items.metrics.items():
+        assert len(terms.terms) == len(items.keys)
+        assert near(terms.value, known[name]), name
+        part = items.at([1]).metrics[name]
+        assert near(part.value, float(terms.each[1])) or part.value != part.value
+    for name, metrics in items.baselines.items():
+        for metric, terms in metrics.items():
+            if (figure := known.get(f"{name.replace(' ', '_')}_{metric}")) is not None:
+                assert near(terms.value, figure), (name, metric)
+    assert items.show(0).place
+
+
 DAMAGES = (None, {}, [], -1, float("nan"), "x")
 """Values that few fields may have; every other one is tried at a depth."""
 

@@ -34,9 +34,20 @@ from regard.metrics.alignment import (
     soft_coverage,
     summary,
 )
+from regard.metrics.bootstrap import (
+    Comparison,
+    Difference,
+    Estimate,
+    ItemTerms,
+    MetricTerms,
+    ShownItem,
+    compare,
+    estimate,
+    ratio_terms,
+)
 from regard.metrics.calibration import Reliability, calibration_error, reliability
-from regard.metrics.captions import CaptionScores, caption_scores, caption_words, each_caption_scores
-from regard.metrics.classification import LabelScores, score_labels
+from regard.metrics.captions import CaptionScores, caption_scores, caption_terms, caption_words, each_caption_scores
+from regard.metrics.classification import LabelScores, f1_terms, score_labels
 from regard.metrics.edit_distance import (
     ExpressionRates,
     edit_distance,
@@ -53,37 +64,48 @@ from regard.metrics.maps import InkShare, Pointing, ink_share, map_divergence, p
 from regard.metrics.monotonic_path import monotonic_path
 from regard.metrics.padding import Padding
 from regard.metrics.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
-from regard.metrics.translation import CorpusScore, corpus_score
+from regard.metrics.translation import CorpusScore, corpus_score, corpus_terms
 
 __all__ = [
     "AlignmentHealth",
     "CaptionMaps",
     "CaptionScores",
+    "Comparison",
     "CorpusScore",
+    "Difference",
+    "Estimate",
     "ExpressionRates",
     "ForecastErrors",
     "ForecastTally",
     "InkShare",
+    "ItemTerms",
     "LabelScores",
     "Likelihood",
     "MapScores",
     "MeasuredMaps",
+    "MetricTerms",
     "Padding",
     "Pointing",
     "RecognisedScheme",
     "Reliability",
+    "ShownItem",
     "SpanScheme",
     "SpanScores",
     "calibration_error",
     "caption_scores",
+    "caption_terms",
     "caption_words",
+    "compare",
     "corpus_score",
+    "corpus_terms",
     "coverage",
     "diagonality",
     "each_caption_scores",
     "edit_distance",
     "entropy",
+    "estimate",
     "expression_rates",
+    "f1_terms",
     "focus_rate",
     "ink_share",
     "map_divergence",
@@ -93,6 +115,7 @@ __all__ = [
     "normalised_entropy",
     "pinball",
     "pointing",
+    "ratio_terms",
     "recognise_scheme",
     "reliability",
     "repeats",

@@ -8,12 +8,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RegardError
+from regard.metrics.bootstrap import Array, MetricTerms, ratio_terms
 from regard.metrics.edit_distance import check_outputs, check_references
 
 Caption = str | Sequence[str]
@@ -150,6 +152,26 @@ def each_caption_scores(
 
 
 NAMES = tuple(CaptionScores.__annotations__)
+
+
+def caption_terms(candidates: Sequence[Caption], references: Sequence[Sequence[Caption]]) -> dict[str, MetricTerms]:
+    """What each image adds to the sums from which its scores follow; arguments and errors as in `caption_scores`."""
+    images = _images(candidates, references)
+    counts = np.array([_counts(*image) for image in images], np.float64)
+    bleu = {
+        f"bleu_{n}": MetricTerms(counts, partial(_bleu_of_counts, n=n), larger_is_better=True)
+        for n in range(1, LONGEST + 1)
+    }
+    means = zip(NAMES[LONGEST:], _means_of(images, None), strict=True)
+    return {**bleu, **{name: ratio_terms(values, larger_is_better=True) for name, values in means}}
+
+
+def _bleu_of_counts(counts: Array, n: int) -> Array:
+    """As `_bleu`, of counts (..., 10)."""
+    length, closest = counts[..., 0], counts[..., 1]
+    precisions = (counts[..., 2 : 2 + n] + TINY) / (counts[..., 2 + LONGEST : 2 + LONGEST + n] + SMALL)
+    ratio = (length + TINY) / (closest + SMALL)
+    return np.asarray(precisions.prod(-1) ** (1 / n) * np.exp(np.minimum(0.0, 1 - 1 / ratio)))
 
 
 @dataclass(frozen=True, slots=True)

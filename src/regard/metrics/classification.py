@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import RegardError
+from regard.metrics.bootstrap import Array, MetricTerms
 
 
 class AverageScores(NamedTuple):
@@ -129,6 +132,52 @@ def score_labels(outputs: ArrayLike, references: ArrayLike, *, num_labels: int |
             raise RegardError(f"{name} must be from 0 to {num_labels - 1}; got {ids.min()} to {ids.max()}.")
     flat = np.bincount(true.astype(np.int64) * num_labels + predicted, minlength=num_labels**2)
     return LabelScores(flat.reshape(num_labels, num_labels), int((predicted == true).sum()), len(predicted))
+
+
+def f1_terms(
+    outputs: Sequence[Iterable[Hashable]], references: Sequence[Iterable[Hashable]], *, macro: bool = True
+) -> MetricTerms:
+    """The counts of each item from which F1 = 2·TP / (2·TP + FP + FN) follows.
+
+    Args:
+        outputs, references: the predicted and the true labels of each item, of a label as often as it occurs; those in
+            common are right. For tokens or spans, an element may be any value that names position and label.
+        macro: the mean of the F1 of the labels that occur; else that of all labels together.
+
+    >>> f1_terms([["a"], ["b"]], [["a"], ["a"]]).value
+    0.3333333333333333
+    >>> f1_terms([["a"], ["b"]], [["a"], ["a"]], macro=False).value
+    0.5
+    """
+    counts = [
+        (Counter(map(_name, set(output) & set(reference))), Counter(map(_name, output)), Counter(map(_name, reference)))
+        for output, reference in zip(map(list, outputs), map(list, references), strict=True)
+    ]
+    labels = tuple(sorted({label for _, *both in counts for each in both for label in each}))
+    places = {label: i for i, label in enumerate(labels)}
+    terms = np.zeros((len(counts), len(labels), 3))
+    for row, kinds in enumerate(counts):
+        for kind, each in enumerate(kinds):
+            for label, count in each.items():
+                terms[row, places[label], kind] = count
+    if not macro:
+        return MetricTerms(terms.sum(1), _f1, larger_is_better=True)
+    return MetricTerms(terms.reshape(len(counts), -1), _macro_f1, larger_is_better=True, labels=labels)
+
+
+def _name(element: Any) -> str:
+    """The label of an element, the first of a tuple."""
+    return str(element[0] if isinstance(element, tuple) else element)
+
+
+def _f1(sums: Array) -> Array:
+    return _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+
+
+def _macro_f1(sums: Array) -> Array:
+    by_label = sums.reshape(*sums.shape[:-1], -1, 3)
+    occurs = by_label[..., 1] + by_label[..., 2] > 0
+    return _ratio((_f1(by_label) * occurs).sum(-1), occurs.sum(-1))
 
 
 def _ratio(part: ArrayLike, whole: ArrayLike) -> NDArray[np.float64]:

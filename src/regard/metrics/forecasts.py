@@ -12,6 +12,7 @@ from regard.data.series.forecasts import as_values
 from regard.data.series.series import Values
 from regard.data.series.windows import SeriesBatch
 from regard.errors import ShapeError
+from regard.metrics.bootstrap import MetricTerms, ratio_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class ForecastTally:
 
     Args:
         levels: Q levels of the quantiles, if there are quantiles.
+        keep_windows: whether the sums of each window are kept, for `terms`.
 
     >>> from regard.data.series import RepeatLast, SeriesTable, Step, SeriesWindows
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0], "b": [0.0, 0.0, 1.0]}, "2024-01-01", Step(months=1))
@@ -68,8 +70,10 @@ class ForecastTally:
     (1.0, 2.5)
     """
 
-    def __init__(self, levels: Sequence[float] = ()) -> None:
+    def __init__(self, levels: Sequence[float] = (), *, keep_windows: bool = False) -> None:
         self.levels = tuple(levels)
+        self._windows: list[Values] | None = [] if keep_windows else None
+        """Of each batch (B, 5 + 2Q), as `_sums`, over targets."""
         self._sums: dict[str, Values] = {}
         """For each series (F, 5 + 2Q): count, squared and absolute errors on both scales, pinball losses, coverage."""
         self._target_names: tuple[str, ...] = ()
@@ -94,6 +98,8 @@ class ForecastTally:
         observed = batch.targets_observed
         sums = np.stack([np.where(observed, term, 0.0).sum(axis=1) for term in terms], axis=-1)  # (B, F, terms)
         self._target_names = batch.target_names
+        if self._windows is not None:
+            self._windows.append(sums.sum(axis=1))
         for name, row in zip(batch.names, sums, strict=True):
             self._sums[name] = self._sums.get(name, 0.0) + row
 
@@ -108,6 +114,24 @@ class ForecastTally:
     def by_target(self) -> dict[str, ForecastErrors]:
         """The errors of each target over the series."""
         return {name: self._errors(row) for name, row in zip(self._target_names, self._total(), strict=True)}
+
+    def terms(self, scale: str = "") -> dict[str, MetricTerms]:
+        """What each window adds to the means over all values, by metric, if the windows are kept.
+
+        Args:
+            scale: names the scale of standardised errors; those on different scales are not comparable.
+        """
+        assert self._windows is not None
+        count, squares, absolute, _, original, *further = np.concatenate(self._windows).T
+        terms = {
+            "mean_squared_error": ratio_terms(squares, count, basis=scale),
+            "mean_absolute_error": ratio_terms(absolute, count, basis=scale),
+            "original_mean_absolute_error": ratio_terms(original, count),
+        }
+        if self.levels:
+            losses = np.mean(further[: len(self.levels)], axis=0)
+            terms["pinball_loss"] = ratio_terms(losses, count, basis=f"{scale}{list(self.levels)}")
+        return terms
 
     def _total(self) -> Values:
         """(F, terms)."""

@@ -26,6 +26,7 @@ from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
 
 if TYPE_CHECKING:
+    from regard.metrics.bootstrap import ItemTerms
     from regard.runs.report import ReportFacts
     from regard.runs.trainee import AbstractTrainee
 
@@ -285,6 +286,22 @@ class AbstractModel(ABC, Generic[ConfigT]):
             return None
         seen = self.trained_items.seen(self.evaluated_items(evaluation, path))
         return seen if seen.count else None
+
+    def item_terms(self, evaluation: Any) -> ItemTerms:
+        """What each item of an evaluation adds to its metrics, from which intervals and comparisons follow."""
+        raise NotImplementedError
+
+    def evaluate_outputs(self, evaluation: Any, outputs: Sequence[str]) -> Any:
+        """The evaluation of other outputs for the items of an evaluation, as those of another program.
+
+        Args:
+            outputs: a text for each item of `item_terms`.
+
+        Raises:
+            DataError: for an output of another form.
+            UnsupportedError: for tasks whose outputs are not texts.
+        """
+        raise UnsupportedError(f"Outputs of other programs cannot be compared with models of {self.config.task}.")
 
     def pairs(self, *arguments: Any, **options: Any) -> Sequence[Any]:
         """The pairs of a file, for models that align them, as `TextToText.pairs`.

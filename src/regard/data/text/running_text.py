@@ -68,12 +68,15 @@ class RunningText:
     Args:
         ids: (tokens,) int32.
         train, held_out: its parts; the held-out part follows and may be empty.
+        lines: (lines + 1, 3) the numbers of tokens, characters and words before the first line and after each line;
+            None if they are not kept.
     """
 
     field: Field
     ids: NDArray[np.int32]
     train: TextSpan
     held_out: TextSpan
+    lines: NDArray[np.int64] | None = None
 
     @classmethod
     def read(
@@ -86,6 +89,7 @@ class RunningText:
         vocabulary: Vocabulary | None = None,
         min_count: int = 1,
         max_symbols: int | None = None,
+        keep_lines: bool = False,
     ) -> RunningText:
         """Reads text files in UTF-8, one after the other, in one pass.
 
@@ -101,6 +105,7 @@ class RunningText:
             normalisation: `Normalisation()` if None.
             vocabulary: that of the units, or learned, if None.
             min_count, max_symbols: as in `Vocabulary.build`.
+            keep_lines: whether the ends of lines are kept.
 
         Raises:
             DataError: for a file that is missing, empty, damaged or not UTF-8, and for a text that is too short.
@@ -144,7 +149,9 @@ class RunningText:
             frequent = [i for i in np.argsort(-unknowns, kind="stable")[:MOST_NAMES].tolist() if unknowns[i]]
             unknown = tuple((symbols[i], int(unknowns[i])) for i in frequent)
             parts.append(TextSpan(start, stop, ends[0] - characters, ends[1] - words, int(unknowns.sum()), unknown))
-        return cls(Field(normalise, units, vocabulary), renumbered[ids], *parts)
+        return cls(
+            Field(normalise, units, vocabulary), renumbered[ids], parts[0], parts[1], marks if keep_lines else None
+        )
 
     def of(self, field: Field) -> RunningText:
         """The same text with the ids of another field with the same units; its unknown symbols become `<unk>`."""

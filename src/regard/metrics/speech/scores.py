@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.metrics.alignment import AlignmentHealth
+from regard.metrics.bootstrap import MetricTerms, ratio_terms
 from regard.metrics.speech.clarity import Clarity, ClarityScores, clarity_scores
 from regard.metrics.speech.pitch_errors import PitchErrors
 from regard.metrics.speech.reading import ReadingErrors
@@ -20,6 +21,7 @@ from regard.metrics.speech.timing_errors import (
     TimingErrors,
     duration_errors,
     timing_errors,
+    timing_terms,
 )
 from regard.metrics.table import AbstractScores, Row, mean_of_known
 
@@ -59,6 +61,7 @@ class SpeechScores(AbstractScores):
     Args:
         sentences: the measures of each sentence.
         baselines: timing errors of baselines, by name (`diagonal_times`, `MeanDurations`).
+        baseline_timing: their differences for each sentence; None for one without labels.
 
     >>> from regard.metrics.speech import reading_errors
     >>> reading = reading_errors(np.eye(4))
@@ -70,6 +73,7 @@ class SpeechScores(AbstractScores):
 
     sentences: Sequence[SpokenSentence]
     baselines: Mapping[str, TimingErrors] = field(default_factory=dict)
+    baseline_timing: Mapping[str, Sequence[TimingDifferences | None]] = field(default_factory=dict)
 
     @property
     def timing(self) -> TimingErrors | None:
@@ -167,6 +171,28 @@ class SpeechScores(AbstractScores):
                 name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")
             }
         return figures
+
+    def terms(self) -> dict[str, MetricTerms]:
+        """What each sentence adds to the metrics that are means, rates or roots of means."""
+        sentences, metrics = self.sentences, {}
+        distortion = np.array([one.distortion for one in sentences])
+        readings = [one.reading for one in sentences]
+        if np.isfinite(distortion).any():
+            metrics["mcd_db"] = ratio_terms(np.nan_to_num(distortion), np.isfinite(distortion))
+        if all(readings):
+            reading = ReadingErrors.joined(one for one in readings if one is not None)
+            metrics["reading_errors"] = ratio_terms(reading.errors, reading.num_units, scale=100)
+            metrics["clean"] = ratio_terms(reading.is_clean, larger_is_better=True, is_share=True)
+        if self.timing is not None:
+            metrics |= timing_terms([one.timing for one in sentences])
+        if any(one.clarity is not None and one.clarity.num_pause_frames for one in sentences):
+            pauses = [(0, 0) if c is None else (c.num_kept, c.num_pause_frames) for c in (s.clarity for s in sentences)]
+            metrics["pauses_kept"] = ratio_terms(*np.array(pauses).T, larger_is_better=True, is_share=True)
+        return metrics
+
+    def baseline_terms(self) -> dict[str, dict[str, MetricTerms]]:
+        """The same of the baselines, which have timing only, by name."""
+        return {name: timing_terms(each) for name, each in self.baseline_timing.items()}
 
     def rows(self) -> Iterator[Row]:
         for one in self.sentences:

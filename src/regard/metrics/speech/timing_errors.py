@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.speech.intervals import Intervals
+from regard.metrics.bootstrap import MetricTerms, ratio_terms
 from regard.metrics.speech.timing import UnitTimes, check_labelled
 
 MISSING_SECONDS = 0.5
@@ -96,21 +97,48 @@ without weight)
     sentences = list(differences)
     centres = np.concatenate([np.zeros(0), *(sentence.centres for sentence in sentences)])
     ends = np.concatenate([np.zeros(0), *(sentence.ends for sentence in sentences)])
-    known = ends[~np.isnan(ends)]
     if not len(ends):
         return TimingErrors(0, 0, *(float("nan"),) * 5)
-    lag = float(np.median(known)) if len(known) else 0.0
-    lead = min(max(lag, -LOOK_AHEAD_SECONDS), 0.0)
-    distances, lagless = (np.where(np.isnan(ends), MISSING_SECONDS, np.abs(ends - shift)) for shift in (lead, lag))
+    lag, lead = _lag(ends)
+    distances, lagless = (_distances(ends - shift) for shift in (lead, lag))
     return TimingErrors(
         num_units=len(ends),
         num_missing=int(np.isnan(centres).sum()),
-        centre_ms=1000 * float(np.where(np.isnan(centres), MISSING_SECONDS, np.abs(centres - lead)).mean()),
+        centre_ms=1000 * float(_distances(centres - lead).mean()),
         boundary_ms=1000 * float(np.median(distances)),
         near_share=float((distances <= NEAR_SECONDS).mean()),
         lag_ms=1000 * lag,
         lagless_ms=1000 * float(np.median(lagless)),
     )
+
+
+def _lag(ends: NDArray[np.float64]) -> tuple[float, float]:
+    """The median difference of ends, and the part of it that is a lead without being an error; seconds."""
+    known = ends[~np.isnan(ends)]
+    lag = float(np.median(known)) if len(known) else 0.0
+    return lag, min(max(lag, -LOOK_AHEAD_SECONDS), 0.0)
+
+
+def _distances(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isnan(differences), MISSING_SECONDS, np.abs(differences))
+
+
+def timing_terms(sentences: Sequence[TimingDifferences | None]) -> dict[str, MetricTerms]:
+    """What each sentence adds to the mean errors of all units, `centre_ms` and `near_share`.
+
+    The lead that is subtracted is that of all sentences. A median, such as `boundary_ms`, has no such terms.
+    """
+    known = [each for each in sentences if each is not None]
+    _, lead = _lag(np.concatenate([np.zeros(0), *(each.ends for each in known)]))
+    terms = np.zeros((len(sentences), 3))
+    for row, each in enumerate(sentences):
+        if each is not None:
+            near = _distances(each.ends - lead) <= NEAR_SECONDS
+            terms[row] = 1000 * _distances(each.centres - lead).sum(), near.sum(), len(each.ends)
+    return {
+        "centre_ms": ratio_terms(terms[:, 0], terms[:, 2]),
+        "near_share": ratio_terms(terms[:, 1], terms[:, 2], larger_is_better=True, is_share=True),
+    }
 
 
 @dataclass(frozen=True, eq=False, slots=True)

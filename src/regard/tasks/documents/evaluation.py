@@ -14,7 +14,7 @@ from regard.data.documents import Document, Labels
 from regard.data.pairs import shorten
 from regard.data.tally import SymbolTally
 from regard.errors import counted
-from regard.metrics import LabelScores, score_labels
+from regard.metrics import ItemTerms, LabelScores, ShownItem, f1_terms, ratio_terms, score_labels
 from regard.shapes import Float
 
 DECIMALS = 6
@@ -174,6 +174,30 @@ class DocumentEvaluation:
             "documents": len(self.scored),
         }
 
+    def terms(self, labels: Labels) -> ItemTerms:
+        """What each document adds to the metrics.
+
+        Args:
+            labels: those of the model.
+        """
+        scored = self.scored
+        sides = [entry.prediction.labels for entry in scored], [entry.document.labels for entry in scored]
+        losses = [_loss_of(entry, labels) for entry in scored]
+        known = [loss is not None for loss in losses]
+        metrics = {
+            "error_rate": ratio_terms([not entry.is_right for entry in scored], is_share=True),
+            "macro_f1": f1_terms(*sides),
+            "micro_f1": f1_terms(*sides, macro=False),
+            **({"loss": ratio_terms([loss or 0.0 for loss in losses], known)} if any(known) else {}),
+        }
+
+        def show(index: int) -> ShownItem:
+            document, names = scored[index].document, scored[index].prediction.labels
+            text = " ".join(document.text.split())
+            return ShownItem(document.place, text, ", ".join(document.labels), ", ".join(names), document.text)
+
+        return ItemTerms([entry.place for entry in scored], metrics, show)
+
     @property
     def worst(self) -> list[ScoredDocument]:
         """The documents with mistakes, those of the highest probability first."""
@@ -243,11 +267,7 @@ def evaluation(
     scored = [ScoredDocument(*entry) for entry in zip(documents, predictions, strict=True)]
     predicted = [Document("", entry.prediction.labels, entry.document.file) for entry in scored]
     arrays = [every.indicators(items) if labels.several else every.ids(items) for items in (predicted, documents)]
-    losses = [
-        _loss(entry.document.labels, entry.prediction.probabilities, several=labels.several)
-        for entry in scored
-        if all(name in labels for name in entry.document.labels)
-    ]
+    losses = [loss for entry in scored if (loss := _loss_of(entry, labels)) is not None]
     return DocumentEvaluation(
         scored,
         every.names,
@@ -257,6 +277,14 @@ def evaluation(
             "document|documents has|have labels that the training lacks; counted as wrong, and left out of the loss"
         ),
     )
+
+
+def _loss_of(entry: ScoredDocument, labels: Labels) -> float | None:
+    """Nats of the right labels; None if the model does not know them or has no probabilities."""
+    probabilities = entry.prediction.probabilities
+    if not probabilities or any(name not in labels for name in entry.document.labels):
+        return None
+    return _loss(entry.document.labels, probabilities, several=labels.several)
 
 
 def _loss(right: tuple[str, ...], probabilities: Mapping[str, float], *, several: bool) -> float:

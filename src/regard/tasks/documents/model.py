@@ -22,6 +22,7 @@ from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
 from regard.data.text_file import suffix_of
 from regard.errors import DataError, counted
+from regard.metrics import ItemTerms
 from regard.metrics.calibration import (
     sigmoid_confidence,
     sigmoid_temperature,
@@ -35,7 +36,8 @@ from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.encoded import EncodedDocuments
-from regard.tasks.documents.evaluation import MOST_SHOWN, TINY, DocumentEvaluation, DocumentPrediction, evaluation
+from regard.tasks.documents.evaluation import MOST_SHOWN, TINY, DocumentEvaluation, DocumentPrediction
+from regard.tasks.documents.evaluation import evaluation as scored_documents
 from regard.tasks.documents.reading import data_item, read_file
 from regard.viz import WeightedDocument, plot_document, save_documents
 from regard.viz.report import Table
@@ -234,7 +236,24 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             i: self.prediction(probabilities, warnings=self._warnings(encoded[i]))
             for i, probabilities, _ in self.classify(EncodedDocuments.of(encoded))
         }
-        return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
+        return scored_documents(documents, [results[i] for i in range(len(documents))], self.labels)
+
+    def item_terms(self, evaluation: DocumentEvaluation) -> ItemTerms:
+        return evaluation.terms(self.labels)
+
+    def evaluate_outputs(self, evaluation: DocumentEvaluation, outputs: Sequence[str]) -> DocumentEvaluation:
+        separator = self.config.data.label_separator if self.labels.several else None
+        documents = [entry.document for entry in evaluation.scored]
+        predictions = []
+        for document, text in zip(documents, outputs, strict=True):
+            names = [text] if separator is None else text.split(separator)
+            labels = tuple(name for name in map(str.strip, names) if name)
+            unknown = [name for name in labels if name not in evaluation.names]
+            if unknown or (not self.labels.several and len(labels) != 1):
+                known = self.labels.names[0]
+                raise DataError(f"{document.place}: expected a label, such as {known!r}; got {text!r:.60}.")
+            predictions.append(DocumentPrediction(labels, {}))
+        return scored_documents(documents, predictions, self.labels)
 
     def report_facts(self, evaluation: DocumentEvaluation) -> ReportFacts:
         """Errors by the words of documents, and the labels that are confused."""

@@ -41,8 +41,8 @@ class Baselines:
 class BaselineTally:
     """Errors of the baselines, batch by batch; the linear one only up to its own horizon."""
 
-    def __init__(self, baselines: Baselines) -> None:
-        self.baselines = baselines
+    def __init__(self, baselines: Baselines, *, keep_windows: bool = False) -> None:
+        self.baselines, self.keep_windows = baselines, keep_windows
         self.tallies: dict[str, ForecastTally] = {}
 
     def add(self, batch: SeriesBatch) -> None:
@@ -53,7 +53,8 @@ class BaselineTally:
                 if baseline.weights.shape[2] < steps:
                     continue
                 baseline = LinearForecast(baseline.weights[..., :steps])
-            self.tallies.setdefault(name, ForecastTally()).add(batch, baseline.predict(batch))
+            tally = self.tallies.setdefault(name, ForecastTally(keep_windows=self.keep_windows))
+            tally.add(batch, baseline.predict(batch))
 
     def overall(self) -> dict[str, ForecastErrors]:
         """The errors of each over all batches."""

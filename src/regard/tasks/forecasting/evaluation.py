@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from regard.data.series import Forecast, SeriesWindows
+from regard.data.series import Forecast, SeriesWindows, StandardScale
 from regard.errors import counted
-from regard.metrics import ForecastErrors
-from regard.tasks.forecasting.baselines import baseline_text
+from regard.metrics import ForecastErrors, ForecastTally, ItemTerms, ShownItem
+from regard.tasks.forecasting.baselines import BaselineTally, baseline_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class ForecastEvaluation:
         notes: about rows that were left out.
         windows: what was forecast.
         warnings: series and targets without errors.
+        terms: what each forecast adds to the errors, of the model and of the baselines.
     """
 
     num_forecasts: int
@@ -85,6 +87,7 @@ class ForecastEvaluation:
     notes: tuple[str, ...] = ()
     warnings: Sequence[str] = ()
     windows: SeriesWindows | None = field(default=None, repr=False, compare=False)
+    terms: ItemTerms | None = field(default=None, repr=False, compare=False)
 
     @property
     def calibration_error(self) -> float | None:
@@ -132,6 +135,32 @@ class ForecastEvaluation:
             )
         lines.append(f"without a network: {baseline_text(self.baselines)}")
         return "\n".join([*lines, *self.notes])
+
+
+def terms_of(windows: SeriesWindows, scale: StandardScale, tally: ForecastTally, baselines: BaselineTally) -> ItemTerms:
+    """What each forecast adds to the errors; forecasts that begin within two horizons of each other are a group.
+
+    Args:
+        scale: of the series of the windows.
+        tally, baselines: of all windows, in order, with `keep_windows`.
+    """
+    series, horizon, places = windows.table.series, windows.horizon, windows.places.tolist()
+    starts = np.array([series[i].times[start] for i, start in places])
+    every = np.unique(np.concatenate([each.times for each in series]))
+    digest = hashlib.blake2b(np.stack([scale.mean, scale.deviation]).tobytes(), digest_size=4).hexdigest()
+    basis = f"scale {digest}"
+
+    def show(index: int) -> ShownItem:
+        i, start = places[index]
+        return ShownItem(f"{series[i].name} {series[i].shown(start)}".strip())
+
+    return ItemTerms(
+        [(series[i].name, str(start), horizon) for (i, _), start in zip(places, starts)],
+        tally.terms(basis),
+        show,
+        np.searchsorted(every, starts) // (2 * horizon),
+        {name: each.terms(basis) for name, each in baselines.tallies.items()},
+    )
 
 
 def figures(errors: ForecastErrors) -> dict[str, float]:

@@ -33,13 +33,13 @@ from regard.data.series.series import Values, title_of
 from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
-from regard.metrics import ForecastTally
+from regard.metrics import ForecastTally, ItemTerms
 from regard.runs.calibration import Stated
 from regard.runs.contract import STATED, AbstractModel
 from regard.runs.fingerprints import fingerprint
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.config import ForecastingConfig
-from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries
+from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries, terms_of
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, minimum_of, read_table, scale_of
@@ -195,8 +195,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             windows = self._windows(table, scale, split=split)
         except DataError as error:
             raise DataError(f"{path}: {error}" + "".join(f"\n  {note}" for note in notes)) from None
-        baselines = BaselineTally(Baselines.of(self.linear, self.facts.step, self.config.data.history))
-        tally = ForecastTally(self.levels)
+        known = Baselines.of(self.linear, self.facts.step, self.config.data.history)
+        baselines, tally = BaselineTally(known, keep_windows=True), ForecastTally(self.levels, keep_windows=True)
         for batch in windows.batches(self.config.decoding.batch_windows):
             values, quantiles, _ = self.forecast_batch(batch)
             tally.add(batch, values, quantiles)
@@ -223,7 +223,12 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             tuple(notes),
             [f"no value was observed of {listed(empty)}, so there are no errors of it"] * bool(empty),
             windows,
+            terms_of(windows, scale, tally, baselines),
         )
+
+    def item_terms(self, evaluation: ForecastEvaluation) -> ItemTerms:
+        assert evaluation.terms is not None
+        return evaluation.terms
 
     def report_facts(self, evaluation: ForecastEvaluation) -> ReportFacts:
         """Rolling forecasts as the rows of the table, errors by step, and the worst windows with their pictures."""

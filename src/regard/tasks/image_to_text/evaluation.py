@@ -16,10 +16,10 @@ from regard.data.text import Field
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.image import Strokes
-from regard.metrics import caption_scores, expression_rates
+from regard.metrics import MetricTerms, caption_scores, caption_terms, expression_rates, ratio_terms
 from regard.runs.trained_items import DataItem, content
 from regard.tasks.image_to_text.pixels import Image
-from regard.tasks.text_generation.evaluation import Scored
+from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import output_symbols
 
 
@@ -154,3 +154,17 @@ def figures_of(scored: Sequence[Scored], target: Field, *, captions: bool) -> Ma
         scores = caption_scores([entry.prediction.text for entry in scored], texts)
         figures |= {name: float(value) for name, value in scores.items() if isinstance(value, float)}
     return figures
+
+
+def terms_of(evaluation: Evaluation, target: Field) -> Mapping[str, MetricTerms]:
+    """What each picture adds to the figures of `figures_of`."""
+    scored = evaluation.scored
+    errors = np.array([entry.errors for entry in scored])
+    terms = {
+        name: ratio_terms(errors <= most, larger_is_better=True, is_share=True)
+        for most, name in enumerate(EXPRESSION_FIGURES)
+    }
+    if "cider" in evaluation.further:
+        texts = [list(map(target.normalisation, entry.item.references)) for entry in scored]
+        terms |= caption_terms([entry.prediction.text for entry in scored], texts)
+    return terms

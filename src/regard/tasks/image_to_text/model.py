@@ -25,7 +25,7 @@ from regard.decoding import Prediction, SearchSource
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes, pad_images, read_image, read_inkml
 from regard.image.read import is_pillow
-from regard.metrics import CaptionMaps, map_scores
+from regard.metrics import CaptionMaps, MetricTerms, map_scores
 from regard.metrics.translation import Metric, scorer_of
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
@@ -44,6 +44,7 @@ from regard.tasks.image_to_text.evaluation import (
     entry_of,
     figures_of,
     items_of,
+    terms_of,
 )
 from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
@@ -325,6 +326,9 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         return figures_of(scored, self.target, captions=self.config.select in CAPTION_FIGURES)
+
+    def further_terms(self, evaluation: Evaluation) -> Mapping[str, MetricTerms]:
+        return terms_of(evaluation, self.target)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each output, with the name of the picture first."""

@@ -12,8 +12,18 @@ import numpy as np
 
 from regard.data.tally import SymbolTally
 from regard.errors import counted
-from regard.metrics import LabelScores, SpanScheme, SpanScores, score_labels, score_spans
-from regard.metrics.spans import TITLES
+from regard.metrics import (
+    ItemTerms,
+    LabelScores,
+    ShownItem,
+    SpanScheme,
+    SpanScores,
+    f1_terms,
+    ratio_terms,
+    score_labels,
+    score_spans,
+)
+from regard.metrics.spans import TITLES, Span
 from regard.tasks.labelling.columns import Sentence
 
 
@@ -132,8 +142,38 @@ class LabellingEvaluation:
         outputs, references = np.array([[ids[label] for label in pair] for pair in self._pairs]).T
         return score_labels(outputs, references, num_labels=len(self.labels))
 
+    def terms(self) -> ItemTerms:
+        """What each sentence adds to the metrics."""
+        scored, errors = self.scored, np.array([each.errors for each in self.scored])
+        counts = [sum(label != "" for label in each.sentence.labels) for each in scored]
+        references = [each.sentence.labels for each in scored]
+        outputs, right = (
+            [[(label, i) for i, label in enumerate(labels) if known[i]] for labels, known in zip(side, references)]
+            for side in ([each.prediction.labels for each in scored], references)
+        )
+        metrics = {
+            "token_error_rate": ratio_terms(errors, counts, is_share=True),
+            "sentence_error_rate": ratio_terms(errors > 0, is_share=True),
+            "macro_f1": f1_terms(outputs, right),
+        }
+        for name, strict in (("span_f1", False), ("span_f1_strict", True)):
+            if (spans := self._spans(strict=strict)) is not None:
+                metrics[name] = f1_terms(*spans, macro=False)
+
+        def show(index: int) -> ShownItem:
+            sentence, prediction = scored[index].sentence, scored[index].prediction
+            source, reference, output = map(" ".join, (sentence.tokens, sentence.labels, prediction.labels))
+            return ShownItem(sentence.place, source, reference, output, sentence.tokens)
+
+        return ItemTerms([each.place for each in scored], metrics, show)
+
     def spans(self, *, strict: bool = False) -> SpanScores | None:
         """Counts of spans; None if the labels mark none."""
+        spans = self._spans(strict=strict)
+        return None if spans is None else score_spans(*spans)
+
+    def _spans(self, *, strict: bool) -> list[list[set[Span]]] | None:
+        """The spans of each sentence, of outputs and of references."""
         scheme = self.scheme
         if scheme is None:
             return None
@@ -142,9 +182,7 @@ class LabellingEvaluation:
             [label if right else "" for label, right in zip(each.prediction.labels, each.sentence.labels)]
             for each in self.scored
         ]
-        return score_spans(
-            *([scheme.spans(labels, strict=strict) for labels in side] for side in (outputs, references))
-        )
+        return [[scheme.spans(labels, strict=strict) for labels in side] for side in (outputs, references)]
 
     @cached_property
     def metrics(self) -> dict[str, float]:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from regard.data.input_rows import InputTable
 from regard.data.text import PAD, Vocabulary
-from regard.errors import DataError
-from regard.metrics import SpanScheme
+from regard.errors import DataError, counted
+from regard.metrics import ItemTerms, SpanScheme
 from regard.metrics.calibration import (
     power_confidence,
     power_temperature,
@@ -230,6 +230,22 @@ class Tagger(AbstractModel[LabellingConfig]):
             inputs=lambda entry: entry.sentence.tokens,
             sections=[Table("Tokens with wrong labels", ["token", "wrong", "of"], rows)],
         )
+
+    def item_terms(self, evaluation: LabellingEvaluation) -> ItemTerms:
+        return evaluation.terms()
+
+    def evaluate_outputs(self, evaluation: LabellingEvaluation, outputs: Sequence[str]) -> LabellingEvaluation:
+        scored = []
+        for each, text in zip(evaluation.scored, outputs, strict=True):
+            labels = tuple(text.split())
+            if len(labels) != len(each.sentence.tokens):
+                raise DataError(
+                    f"{each.place}: expected {counted(len(each.sentence.tokens), 'label|labels')} with blanks between "
+                    f"them, one for each token; got {len(labels)}: {text!r:.60}."
+                )
+            prediction = Labelling(each.sentence.tokens, labels, (float("nan"),) * len(labels))
+            scored.append(ScoredSentence(each.sentence, prediction))
+        return replace(evaluation, scored=scored)
 
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
         return (data_item(each.sentence) for each in evaluation.scored)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from regard.data.text import RunningText
 from regard.data.text.running_text import decode, line_end
 from regard.errors import counted
-from regard.metrics import Likelihood
+from regard.metrics import ItemTerms, Likelihood, MetricTerms, ShownItem, ratio_terms
+from regard.metrics.bootstrap import Array, divided
 
 STRETCH = 64
 """The approximate number of characters of a stretch, of which the worst are shown."""
@@ -102,6 +104,31 @@ class Stretches(Sequence[Stretch]):
     def __iter__(self) -> Iterator[Stretch]:
         return map(self.__getitem__, range(len(self)))
 
+    def terms(self, units: str) -> ItemTerms:
+        """What each line adds to the metrics. Lines are the same for all models, unlike stretches of tokens.
+
+        Args:
+            units: the tokens of the text; perplexities of tokens of other units are not comparable.
+        """
+        assert self._text.lines is not None
+        ends = self._text.lines
+        tokens, characters, words = np.diff(ends, axis=0).T
+        nats = np.diff(np.concatenate([[0.0], np.cumsum(self._nats)])[ends[:, 0]])
+        metrics = {
+            "bits_per_character": ratio_terms(nats / math.log(2), characters),
+            "perplexity": MetricTerms(np.stack([nats, tokens], 1), _exponential, basis=units),
+            "perplexity_per_word": MetricTerms(np.stack([nats, words], 1), _exponential),
+        }
+        kept = np.flatnonzero(characters)
+
+        def show(index: int) -> ShownItem:
+            line = int(kept[index])
+            text = decode(self._text.field, self._text.ids[ends[line, 0] : ends[line + 1, 0]].tolist()).rstrip("\n")
+            return ShownItem(f"{self._name}:{line + 1}", text, read=text if text.strip() else None)
+
+        everything = ItemTerms(list(range(len(characters))), metrics, lambda index: ShownItem(""))
+        return replace(everything.at(kept), show=show)
+
     def worst(self) -> Sequence[Stretch]:
         """All stretches, those with the most nats per token first."""
         starts = np.arange(0, len(self._nats), self._length)
@@ -184,3 +211,7 @@ def metrics(likelihood: Likelihood) -> dict[str, float]:
         "bits_per_character": likelihood.bits_per_character,
         "loss": likelihood.nats_per_token,
     }
+
+
+def _exponential(sums: Array) -> Array:
+    return np.exp(divided(sums[..., 0], sums[..., 1]))

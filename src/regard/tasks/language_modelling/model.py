@@ -21,7 +21,7 @@ from regard.data.text.running_text import decode, line_end, split_text
 from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search
 from regard.errors import ConfigError
-from regard.metrics import Likelihood
+from regard.metrics import ItemTerms, Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.tasks.encoded import item_numbers, pad
@@ -185,6 +185,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             units=self.text.units,
             normalisation=self.text.normalisation,  # type: ignore[arg-type]
             vocabulary=self.text.vocabulary,
+            keep_lines=True,
         )
         rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
         parts = [self._token_nats(batch) for batch in self.windows(text, text.train).in_order(rows)]
@@ -193,6 +194,10 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return LikelihoodEvaluation(
             figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown
         )
+
+    def item_terms(self, evaluation: LikelihoodEvaluation) -> ItemTerms:
+        units = f"{self.config.data.units}, {len(self.text.vocabulary):,} symbols"
+        return evaluation.scored.terms(units)
 
     @property
     def window(self) -> int:

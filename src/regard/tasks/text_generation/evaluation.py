@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from regard.decoding import Prediction
 from regard.errors import counted
-from regard.metrics.translation import CorpusScore
+from regard.metrics.translation import CorpusScore, Metric
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
@@ -84,7 +84,7 @@ class Evaluation:
     """
 
     scored: Sequence[Scored]
-    corpus: Mapping[str, CorpusScore] = field(default_factory=dict)
+    corpus: Mapping[Metric, CorpusScore] = field(default_factory=dict)
     further: Mapping[str, float] = field(default_factory=dict)
     warnings: Sequence[str] = ()
 

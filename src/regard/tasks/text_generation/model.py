@@ -34,9 +34,18 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
+from regard.metrics.bootstrap import ItemTerms, MetricTerms, ShownItem, ratio_terms
 from regard.metrics.calibration import sequence_confidence, sequence_temperature
 from regard.metrics.edit_distance import differences, edit_distance, symbol_errors
-from regard.metrics.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
+from regard.metrics.translation import (
+    TRANSLATION_METRICS,
+    CorpusScore,
+    Metric,
+    corpus_score,
+    corpus_terms,
+    is_available,
+    scorer_of,
+)
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict
@@ -260,7 +269,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         texts = [prediction.text for prediction in predictions]
         references = [list(map(self.target.normalisation, item.references)) for item in items]
         lowercase = self._target_config.case != "keep"
-        corpus: dict[str, CorpusScore] = {
+        corpus: dict[Metric, CorpusScore] = {
             name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
         }
         return Evaluation(scored, corpus, self.further_figures(scored), self._unwritable(items, targets))
@@ -281,6 +290,43 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     def copied(self, item: WrittenItem) -> Container[str]:
         """Further symbols that the output of an item may have."""
         return ()
+
+    def item_terms(self, evaluation: Evaluation) -> ItemTerms:
+        scored, target = evaluation.scored, self._target_config
+        texts = f"case {target.case}, {target.unicode}"
+        symbols = f"{target.units}, {texts}"
+        errors = np.array([entry.errors for entry in scored])
+        metrics = {
+            "sequence_error_rate": ratio_terms(errors > 0, is_share=True, basis=texts),
+            "symbol_error_rate": ratio_terms(errors, [entry.length for entry in scored], is_share=True, basis=symbols),
+            **self.further_terms(evaluation),
+        }
+        outputs = [entry.prediction.text for entry in scored]
+        references = [list(map(self.target.normalisation, entry.item.references)) for entry in scored]
+        lowercase = target.case != "keep"
+        for name, score in evaluation.corpus.items():
+            metrics[name] = corpus_terms(name, outputs, references, tokenize=score.tokenize, lowercase=lowercase)
+
+        def show(index: int) -> ShownItem:
+            item = scored[index].item
+            return ShownItem(item.place, str(item.source), " | ".join(item.references), outputs[index], item.source)
+
+        return ItemTerms([entry.place for entry in scored], metrics, show)
+
+    def further_terms(self, evaluation: Evaluation) -> Mapping[str, MetricTerms]:
+        """The terms of the figures that the task adds."""
+        return {}
+
+    def evaluate_outputs(self, evaluation: Evaluation, outputs: Sequence[str]) -> Evaluation:
+        target, unknown = self.target, float("nan")
+        predictions = [
+            Prediction([], list(target.split(text)), target.normalisation(text), unknown, unknown, "length")
+            for text in outputs
+        ]
+        tokenize = next((score.tokenize for score in evaluation.corpus.values()), None)
+        metrics: Any = [*evaluation.corpus]
+        items = [entry.item for entry in evaluation.scored]
+        return self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Figures that the task adds to those of all texts, by name."""

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
-from regard.data.speech import join_texts, join_units, read_ljspeech
+from regard.data.speech import Intervals, join_texts, join_units, read_ljspeech
 from regard.data.tally import SymbolTally
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError
-from regard.metrics import summary
+from regard.metrics import ItemTerms, ShownItem, summary
 from regard.metrics.speech import (
     MeanDurations,
     PitchErrors,
@@ -27,7 +27,8 @@ from regard.metrics.speech import (
     SpeechScores,
     SpokenSentence,
     StepTimes,
-    TimingErrors,
+    TimingDifferences,
+    UnitTimes,
     clarity,
     diagonal_times,
     duration_differences,
@@ -146,6 +147,17 @@ class SpeechEvaluation:
             figures["joined_clean_share"] = self.joined.clean_share
         return {**figures, "sentences": len(self.sentences)}
 
+    def terms(self) -> ItemTerms:
+        """What each sentence adds to the metrics."""
+
+        def show(index: int) -> ShownItem:
+            each = self.sentences[index]
+            text = each.prediction.text
+            return ShownItem(each.place, text, read=text)
+
+        places = [each.place for each in self.sentences]
+        return ItemTerms(places, self.scores.terms(), show, baselines=self.scores.baseline_terms())
+
     @property
     def scored(self) -> Sequence[SpokenAndRecorded]:
         """The sentences, in the order of the file."""
@@ -199,7 +211,7 @@ def evaluate(
     notes = list(map(str, sound_findings(messages)))
     spoken = read_aloud(model, [item.text for item in sentences])
     measured = measure(model, sentences, spoken, synthesise)
-    scores = SpeechScores(measured, baselines(model.front_end, sentences, model.durations))
+    scores = _scores(model, sentences, measured)
     long = None
     if joined and len(sentences) >= joined:
         long = read_joined(model, [item.text for item in sentences], joined)
@@ -224,7 +236,16 @@ def validation_scores(model: SpeechModel, sentences: Sequence[RecordedSentence])
     """The scores of a validation, which makes no sounds, and the speech."""
     spoken = read_aloud(model, [item.text for item in sentences])
     measured = measure(model, sentences, spoken, None)
-    return SpeechScores(measured, baselines(model.front_end, sentences, model.durations)), spoken
+    return _scores(model, sentences, measured), spoken
+
+
+def _scores(
+    model: SpeechModel, sentences: Sequence[RecordedSentence], measured: Sequence[SpokenSentence]
+) -> SpeechScores:
+    """The scores of sentences, with those of the baselines."""
+    timing = baseline_timing(model.front_end, sentences, model.durations)
+    errors = {name: timing_errors(each for each in every if each is not None) for name, every in timing.items()}
+    return SpeechScores(measured, errors, timing)
 
 
 def validation_metrics(scores: SpeechScores) -> dict[str, float]:
@@ -378,20 +399,25 @@ def units_to_read(units: Sequence[str], *, phones: bool = False) -> NDArray[np.b
     )
 
 
-def baselines(
+def baseline_timing(
     front_end: FrontEnd, sentences: Sequence[RecordedSentence], durations: MeanDurations | None
-) -> dict[str, TimingErrors]:
-    """The timing errors of units of equal length, and of the mean durations of the training sentences."""
+) -> dict[str, list[TimingDifferences | None]]:
+    """The differences of times from labels, for units of equal length and for the mean durations of the training
+    sentences; None for a sentence without labels, and nothing without any labels."""
     hop, rate = front_end.hop_length, front_end.sample_rate
-    labelled = [(item.labels, len(item.mel) * hop / rate) for item in sentences if item.labels is not None]
-    if not labelled:
+    labelled = [(item.labels, len(item.mel) * hop / rate) for item in sentences]
+    if all(labels is None for labels, _ in labelled):
         return {}
-    times = {"diagonal": [diagonal_times(len(labels), seconds) for labels, seconds in labelled]}
+    times: dict[str, Callable[[Intervals, float], UnitTimes]] = {
+        "diagonal": lambda labels, seconds: diagonal_times(len(labels), seconds)
+    }
     if durations is not None:
-        times["mean durations"] = [durations.times(labels.units, seconds) for labels, seconds in labelled]
+        times["mean durations"] = lambda labels, seconds: durations.times(labels.units, seconds)
     return {
-        name: timing_errors(timing_differences(own, labels) for own, (labels, _) in zip(each, labelled, strict=True))
-        for name, each in times.items()
+        name: [
+            None if labels is None else timing_differences(of(labels, seconds), labels) for labels, seconds in labelled
+        ]
+        for name, of in times.items()
     }
 
 

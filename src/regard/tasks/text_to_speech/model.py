@@ -26,6 +26,7 @@ from regard.data.text import EOS, Encoding, Field, Vocabulary
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
+from regard.metrics import ItemTerms
 from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
 from regard.runs.contract import AbstractModel, check_strict, check_texts
@@ -306,6 +307,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     def evaluated_items(self, evaluation: SpeechEvaluation, path: Path | str) -> Iterator[DataItem]:
         return map(data_item, read_ljspeech(Path(path)))
+
+    def item_terms(self, evaluation: SpeechEvaluation) -> ItemTerms:
+        return evaluation.terms()
 
     def synthesis(self, vocoder: Path | str | None = None) -> Synthesis:
         """The function from spectrograms to sounds: a vocoder, or Griffin-Lim, of linear spectrograms where present.
