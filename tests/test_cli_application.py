@@ -20,7 +20,20 @@ from regard.cli import data, main, run
 from regard.cli.application import COMMANDS as COMMANDS_BY_NAME
 from regard.data.text.synthetic import generate
 
-COMMANDS = ["train", "adapt", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "data"]
+COMMANDS = [
+    "train",
+    "adapt",
+    "evaluate",
+    "compare",
+    "predict",
+    "align",
+    "plot",
+    "export",
+    "info",
+    "explain",
+    "list",
+    "data",
+]
 
 
 def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import adapt, align, convert, data, evaluate, explain, export, info, plot, predict, train
+from regard.cli import adapt, align, compare, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
@@ -44,6 +44,7 @@ COMMANDS = {
         (train.train, "train g2p.yaml --set training.epochs=10"),
         (adapt.adapt, "adapt runs/g2p names.tsv --output runs/names"),
         (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
+        (compare.compare, "compare runs/small runs/large --data test.tsv"),
         (predict.predict, "predict --model g2p-en attention regard"),
         (align.align, "align runs/translation test.tsv --output test.links"),
         (plot.plot, "plot --model g2p-en attention --output attention.html"),

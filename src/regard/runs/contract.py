@@ -287,6 +287,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
         seen = self.trained_items.seen(self.evaluated_items(evaluation, path))
         return seen if seen.count else None
 
+    def held_out(self) -> tuple[Path, dict[str, Any]] | None:
+        """The arguments of `evaluate` for the held-out data of the training: the path, and those with names.
+
+        None if there is no such file, for example because a part of the training file was held out.
+        """
+        dev = getattr(self.config.data, "dev", None)  # type: ignore[attr-defined]
+        return (dev, {}) if isinstance(dev, Path) else None
+
     def item_terms(self, evaluation: Any) -> ItemTerms:
         """What each item of an evaluation adds to its metrics, from which intervals and comparisons follow."""
         raise NotImplementedError

@@ -226,6 +226,10 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             terms_of(windows, scale, tally, baselines),
         )
 
+    def held_out(self) -> tuple[Path, dict[str, Any]] | None:
+        """The held-out file, or the training file, of which only the test part is forecast."""
+        return super().held_out() or (self.config.data.train, {})
+
     def item_terms(self, evaluation: ForecastEvaluation) -> ItemTerms:
         assert evaluation.terms is not None
         return evaluation.terms

@@ -32,6 +32,7 @@ from regard.tasks.language_modelling.config import (
     TransformerLanguageConfig,
 )
 from regard.tasks.language_modelling.evaluation import LikelihoodEvaluation, Stretches
+from regard.tasks.language_modelling.reading import paths
 from regard.tasks.streaming import Pieces, Streamed
 from regard.viz import Aligned, plot_alignment
 from regard.viz.labels import visible
@@ -194,6 +195,10 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return LikelihoodEvaluation(
             figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown
         )
+
+    def held_out(self) -> tuple[Path, dict[str, Any]] | None:
+        files = paths(self.config.data.dev)
+        return (files[0], {}) if len(files) == 1 else None
 
     def item_terms(self, evaluation: LikelihoodEvaluation) -> ItemTerms:
         units = f"{self.config.data.units}, {len(self.text.vocabulary):,} symbols"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.config.texts import TextDecodingConfig
+from regard.config.texts import ParallelFiles, TextDecodingConfig
 from regard.data import Pair, Pairs
 from regard.data.input_rows import InputTable, separated_table
 from regard.data.table_rows import TAB
@@ -246,6 +246,10 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if metrics is None:
             metrics = self.automatic_metrics(tokenize)
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
+
+    def held_out(self) -> tuple[Path, dict[str, Any]] | None:
+        dev = self.config.data.dev
+        return (dev.source, {"references": [dev.target]}) if isinstance(dev, ParallelFiles) else super().held_out()
 
     def evaluated_items(self, evaluation: Evaluation, path: Path | str) -> Iterator[DataItem]:
         source, target = self.source.normalisation, self.target.normalisation

@@ -1,0 +1,145 @@
+"""A comparison of runs as one HTML page."""
+
+from __future__ import annotations
+
+import html
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from regard.errors import counted, printable
+from regard.runs.comparison import MetricComparison, RunComparison, Side
+from regard.viz.page import filled
+from regard.viz.report import Curve, Items, Pages, Section, Table, report_page
+
+MOST_ITEMS = 5_000
+"""The most items in the table of all items; those that differ most come first."""
+
+
+def comparison_page(comparison: RunComparison, *, items: int = 3) -> str:
+    """The text of the page.
+
+    Args:
+        items: the number of items whose alignments are drawn.
+    """
+    names = [side.name for side in comparison.sides]
+    facts = [side.facts() for side in comparison.sides]
+    keys = list(dict.fromkeys(key for each in facts for key in each))
+    settings = [[key, *("" if value is None else str(value) for value in row)] for key, row in comparison.settings]
+    sections: list[Section] = [_verdicts(comparison)]
+    sections += [_metric(comparison, metric) for metric in comparison.metrics.values()]
+    sections += [
+        Table("Settings that differ", ["key", *names], settings),
+        Table("Time and size", ["", *names], [[key, *(each.get(key, "") for each in facts)] for key in keys]),
+        *_curves(comparison),
+        _items(comparison),
+        _alignments(comparison, items),
+    ]
+    title = " and ".join(names) if len(names) == 2 else f"{len(names)} compared"
+    about = f"{comparison.data}: {counted(comparison.num_items, 'item|items')}"
+    return report_page(title, sections, subtitle="; ".join([about, *comparison.notes]))
+
+
+def _verdicts(comparison: RunComparison) -> Table:
+    metric = comparison.headline
+    rows = []
+    for i, j, difference in metric.pairs():
+        first, second = comparison.sides[i].name, comparison.sides[j].name
+        better = {0: "no more than chance", 1: f"{second} is better", -1: f"{first} is better"}[difference.verdict]
+        rows.append([first, second, better, difference.value, difference.corrected])
+    note = (
+        f"By {metric.name}. The p-value is the probability of at least this difference between equally good models, "
+        "corrected for the number of pairs."
+    )
+    return Table("Which is better", ["first", "second", "verdict", "difference", "p"], rows, note=note)
+
+
+def _metric(comparison: RunComparison, metric: MetricComparison) -> Table:
+    rows: list[list[Any]] = []
+    for place, each in zip(metric.places, metric.comparison.estimates):
+        row = [comparison.sides[place].name, each.value, each.low, each.high]
+        if place == metric.places[0]:
+            rows.append([*row, None, None, None, None, ""])
+            continue
+        difference = metric.between(metric.places[0], place)
+        verdict = {0: "chance", 1: "better", -1: "worse"}[difference.verdict]
+        rows.append([*row, difference.value, difference.low, difference.high, difference.corrected, verdict])
+    better = "Larger" if metric.terms.larger_is_better else "Smaller"
+    note = f"{better} is better. Ranges are 95 % intervals; differences are from the first."
+    columns = ["", metric.name, "from", "to", "difference", "from", "to", "p", "verdict"]
+    return Table(metric.name, columns, rows, note=note)
+
+
+def _curves(comparison: RunComparison) -> Iterator[Curve]:
+    """The selected metric of validations, and the loss of the training."""
+    for kind, name in (("validation", comparison.headline.name), ("train", "loss")):
+        lines = {side.name: _line(side, kind, name) for side in comparison.sides}
+        yield Curve(f"{name} of the {kind}", "step", name, {name: line for name, line in lines.items() if line})
+
+
+def _line(side: Side, kind: str, name: str) -> Sequence[tuple[float, float]]:
+    entries = [entry for entry in side.log if entry.get("kind") == kind and entry.get(name) is not None]
+    return [(float(entry["step"]), float(entry[name])) for entry in entries]
+
+
+def _items(comparison: RunComparison) -> Items:
+    chosen = comparison.most_different(comparison.num_items) or list(range(comparison.num_items))
+    rest = [i for i in range(comparison.num_items) if i not in {*chosen}]
+    sides = [comparison.sides[place] for place in comparison.headline.places]
+    texts = any(side.items.show(0).output for side in sides)
+    columns = ["place", "input", *(["reference"] if texts else [])]
+    columns += [
+        name for side in sides for name in ([side.name] if texts else []) + [f"{comparison.headline.name}, {side.name}"]
+    ]
+    rows = []
+    for item in [*chosen, *rest][:MOST_ITEMS]:
+        shown = comparison.shown(item)
+        first = shown[0][1]
+        row: list[Any] = [first.place, first.source, *([first.reference] if texts else [])]
+        for _, each, value in shown:
+            row += [*([each.output] if texts else []), value]
+        rows.append(row)
+    return Items("Items", columns, rows, note="Those on which the runs differ most come first.")
+
+
+def _alignments(comparison: RunComparison, count: int) -> Pages:
+    """A sheet of pictures: a row for each item, a column for each run with something to draw."""
+    sides = [side for side in comparison.sides if side.model is not None]
+    chosen = comparison.most_different(count)
+    rows = []
+    with TemporaryDirectory() as folder:
+        for item in chosen:
+            pictures = [_picture(side, item, Path(folder)) for side in sides]
+            if any(pictures):
+                shown = comparison.sides[0].items.show(item)
+                cells = "".join(
+                    f"<figure><figcaption>{html.escape(printable(side.name))}</figcaption>"
+                    + (
+                        f'<img alt="{html.escape(printable(side.name))}" src="{picture}">'
+                        if picture
+                        else "<p>no picture</p>"
+                    )
+                    + "</figure>"
+                    for side, picture in zip(sides, pictures)
+                )
+                text = html.escape(printable(f"{shown.place}  {shown.source}".strip()))
+                rows.append(f"<h2>{text}</h2><div>{cells}</div>")
+    if not rows:
+        return Pages("Alignments")
+    sheet = filled("sheet_page.html", "Alignments", rows="\n".join(rows))
+    return Pages("Alignments", {f"A sheet of {counted(len(rows), 'item|items')}": sheet})
+
+
+def _picture(side: Side, item: int, folder: Path) -> str | None:
+    """What a model attends to in an item, as a PNG in a data URI; None if there is nothing to draw."""
+    assert side.model is not None
+    read = side.items.show(item).read
+    if read is None:
+        return None
+    (prediction,) = side.model.predict([read], alignment=True)
+    if not side.model.can_plot(prediction):
+        return None
+    (path, *_) = side.model.plot([prediction], folder / "picture.png")
+    return f"data:image/png;base64,{b64encode(path.read_bytes()).decode('ascii')}"
