@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,7 +93,8 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
     yield f"{comparison.data}: {counted(comparison.num_items, 'item|items')}" + (
         f" in {groups:,} independent groups" if groups < comparison.num_items else ""
     )
-    yield from (f"  {note}" for note in comparison.notes)
+    for note in comparison.notes:
+        yield from wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield ""
     yield from _verdicts(comparison)
     for metric in comparison.metrics.values():
@@ -116,8 +118,10 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
         if first.reference:
             yield _cut(f"  {'reference':{_width(names)}}  {first.reference}")
         for side, each, value in shown:
-            figure = _figure(value, comparison.headline.terms.is_share)
-            yield _cut(f"  {_name(side.name):{_width(names)}}  {each.output or ''}  ({figure})".replace("    (", "  ("))
+            known = bool(each.output) and value in (0.0, 1.0)
+            figure = "" if known else _figure(value, comparison.headline.terms.is_share)
+            parts = [f"  {_name(side.name):{_width(names)}}", each.output, figure and f"({figure})"]
+            yield _cut("  ".join(part for part in parts if part))
 
 
 def _verdicts(comparison: RunComparison) -> Iterator[str]:
@@ -126,13 +130,15 @@ def _verdicts(comparison: RunComparison) -> Iterator[str]:
     best = metric.order[0]
     pairs = [(i, j, d) for i, j, d in metric.pairs() if len(metric.places) <= 3 or best in (i, j)]
     for i, j, difference in pairs:
-        verdict = difference.verdict
-        first, second = (comparison.sides[k].name for k in ((i, j) if verdict < 0 else (j, i)))
-        change = f"{_change(difference.value, share)} {metric.name} ({_p(difference)})"
-        if verdict:
-            yield f"{first} is better than {second}: {change}"
+        values = {k: metric.comparison.estimates[metric.places.index(k)].value for k in (i, j)}
+        better, worse = (i, j) if difference.verdict < 0 else (j, i)
+        first, second = comparison.sides[better].name, comparison.sides[worse].name
+        figures = [_figure(values[k], share) for k in (better, worse)]
+        if difference.verdict:
+            text = f"{first} is better than {second}: {metric.name} {figures[0]} instead of {figures[1]}"
         else:
-            yield f"{first} and {second} differ by no more than chance: {change}"
+            text = f"{second} and {first} differ by no more than chance: {metric.name} {figures[1]} and {figures[0]}"
+        yield from wrap(f"{text} ({_p(difference)})", WIDTH, subsequent_indent="  ")
 
 
 def _metric(comparison: RunComparison, metric: MetricComparison) -> Iterator[str]:

@@ -12,6 +12,7 @@ from regard.config.place import cut
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
 from regard.runs.automatic_settings import adopt
+from regard.runs.card import leave_edited
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.store import FINGERPRINTS, load_fingerprints, save_fingerprints
@@ -120,6 +121,7 @@ def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
     A replaced run is moved to `.replaced/` until the new one has a model.
     """
     if decision.replaces:
+        leave_edited(folder)
         set_aside(folder)
     if decision.extended:
         _announce(decision, folder)

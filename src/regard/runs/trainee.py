@@ -15,6 +15,7 @@ from regard.config.schema import FeedbackConfig
 from regard.data.text import UNKNOWN
 from regard.errors import DataError
 from regard.layers import items
+from regard.metrics.bootstrap import ItemTerms
 from regard.runs.contract import AnyEvaluation
 from regard.runs.store import save
 from regard.shapes import Bool, Int
@@ -32,6 +33,8 @@ class AbstractTrainee(Trainee):
     """A model with its data. A task adds its batches, its loss and its validation."""
 
     model: Any
+    concluded: AnyEvaluation | None = None
+    """The evaluation to which confidences were fitted, once the final weights stand."""
 
     @property
     def module(self) -> Any:
@@ -55,10 +58,14 @@ class AbstractTrainee(Trainee):
         models without confidences."""
         return None
 
+    def held_out_terms(self) -> ItemTerms | None:
+        """What each held-out item adds to the metrics of the final model; None if there are no such items."""
+        return None if self.concluded is None else self.model.item_terms(self.concluded)
+
     def conclude(self) -> str | None:
         """Fits the temperatures of confidences to held-out items."""
         self.model.calibration = None
-        evaluation = self.calibration_items()
+        evaluation = self.concluded = self.calibration_items()
         if evaluation is None:
             return None
         try:

@@ -20,6 +20,7 @@ from regard.config import Config, Configuration, from_values, load
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.before_after import BeforeAfter, lacks_figures
+from regard.runs.card import RunCard, write_card
 from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
@@ -157,6 +158,12 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         if data.adapted is not None and outcome.stop_reason != "interrupted":
             figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
             processes.first(partial(figures.save, folder))
+        if outcome.stop_reason != "interrupted":
+            terms = trainee.held_out_terms() if processes.size() == 1 or trainee.concluded is not None else None
+            warnings = () if trainee.concluded is None else trainee.concluded.warnings
+            findings, files = data.report.findings, task.files(config)
+            card = RunCard(model, outcome, folder, terms, findings, files, warnings)
+            processes.first(partial(write_card, card))
     say(summary(outcome, folder, select=metric.name, inputs=trainee.examples))
     if figures is not None:
         say(figures)

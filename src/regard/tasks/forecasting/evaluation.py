@@ -137,7 +137,9 @@ class ForecastEvaluation:
         return "\n".join([*lines, *self.notes])
 
 
-def terms_of(windows: SeriesWindows, scale: StandardScale, tally: ForecastTally, baselines: BaselineTally) -> ItemTerms:
+def terms_of(
+    windows: SeriesWindows, scale: StandardScale, tally: ForecastTally, baselines: BaselineTally | None = None
+) -> ItemTerms:
     """What each forecast adds to the errors; forecasts that begin within two horizons of each other are a group.
 
     Args:
@@ -159,7 +161,7 @@ def terms_of(windows: SeriesWindows, scale: StandardScale, tally: ForecastTally,
         tally.terms(basis),
         show,
         np.searchsorted(every, starts) // (2 * horizon),
-        {name: each.terms(basis) for name, each in baselines.tallies.items()},
+        {} if baselines is None else {name: each.terms(basis) for name, each in baselines.tallies.items()},
     )
 
 

@@ -234,6 +234,23 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         assert evaluation.terms is not None
         return evaluation.terms
 
+    def evaluate_outputs(self, evaluation: ForecastEvaluation, outputs: Sequence[str]) -> ForecastEvaluation:
+        """An output has the values of a forecast in the unit of the file: of each step, for each target."""
+        windows = evaluation.windows
+        assert windows is not None
+        scale, _ = scale_of(windows.table, self.scale)
+        known = Baselines.of(self.linear, self.facts.step, self.config.data.history)
+        baselines, tally = BaselineTally(known, keep_windows=True), ForecastTally(keep_windows=True)
+        size, shape = self.config.decoding.batch_windows, (windows.horizon, len(self.facts.target_names))
+        for start in range(0, len(windows), size):
+            batch = windows.batch(range(start, min(start + size, len(windows))))
+            values = np.stack([_values(text, shape) for text in outputs[start : start + size]])
+            mean, deviation = batch.series_mean[:, None], batch.series_deviation[:, None]
+            standardised = (values - mean) / deviation
+            tally.add(batch, (standardised - batch.centre[:, None]) / batch.deviation[:, None])
+            baselines.add(batch)
+        return replace(evaluation, errors=tally.overall(), terms=terms_of(windows, scale, tally, baselines))
+
     def report_facts(self, evaluation: ForecastEvaluation) -> ReportFacts:
         """Rolling forecasts as the rows of the table, errors by step, and the worst windows with their pictures."""
         from regard.tasks.forecasting.report import forecast_facts
@@ -449,6 +466,17 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         if any(forecast.alignment is None for forecast in prediction.forecasts):
             raise UnsupportedError(f"{self.name} was trained without attention, so there are no weights.")
         return alignment_rows(prediction.forecasts)
+
+
+def _values(text: str, shape: tuple[int, int]) -> Values:
+    """The numbers of a forecast (T, F) of another program."""
+    try:
+        return np.array(text.replace(",", " ").split(), np.float64).reshape(shape)
+    except ValueError:
+        raise DataError(
+            f"a forecast has {shape[0] * shape[1]:,} numbers, of {counted(shape[0], 'step|steps')} and "
+            f"{counted(shape[1], 'target|targets')}; got {text!r:.60}."
+        ) from None
 
 
 def check_steps(config: ForecastingConfig) -> None:

@@ -15,13 +15,13 @@ from regard.data.series import RepeatLast, SeriesBatch, forecasts_of
 from regard.data.series.windows import carried_forward
 from regard.layers.values import QUANTILES
 from regard.losses import absolute_error, pinball_loss, squared_error
-from regard.metrics import ForecastTally
+from regard.metrics import ForecastTally, ItemTerms
 from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
 from regard.tasks.decoder_losses import forced_outputs
-from regard.tasks.forecasting.evaluation import figures
+from regard.tasks.forecasting.evaluation import figures, terms_of
 from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
-from regard.tasks.forecasting.reading import SeriesData
+from regard.tasks.forecasting.reading import SeriesData, scale_of
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_forecast
 
@@ -96,6 +96,14 @@ class ForecastTrainee(AbstractArrayTrainee):
         return Validation(
             metrics, samples, pictures, _concern(metrics["mean_squared_error"], repeated.overall().mean_squared_error)
         )
+
+    @torch.no_grad()
+    def held_out_terms(self) -> ItemTerms:
+        windows, tally = self.held_out, ForecastTally(self.model.levels, keep_windows=True)
+        for batch in windows.batches(self.config.decoding.batch_windows):
+            tally.add(batch, *self.model.forecast_batch(batch)[:2])
+        scale, _ = scale_of(windows.table, self.model.scale)
+        return terms_of(windows, scale, tally)
 
     @property
     def examples(self) -> Iterator[str]:

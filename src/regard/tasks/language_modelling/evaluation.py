@@ -116,8 +116,8 @@ class Stretches(Sequence[Stretch]):
         nats = np.diff(np.concatenate([[0.0], np.cumsum(self._nats)])[ends[:, 0]])
         metrics = {
             "bits_per_character": ratio_terms(nats / math.log(2), characters),
-            "perplexity": MetricTerms(np.stack([nats, tokens], 1), _exponential, basis=units),
-            "perplexity_per_word": MetricTerms(np.stack([nats, words], 1), _exponential),
+            "perplexity": MetricTerms(np.stack([nats, tokens], 1), exponential, basis=units),
+            "perplexity_per_word": MetricTerms(np.stack([nats, words], 1), exponential),
         }
         kept = np.flatnonzero(characters)
 
@@ -213,5 +213,6 @@ def metrics(likelihood: Likelihood) -> dict[str, float]:
     }
 
 
-def _exponential(sums: Array) -> Array:
+def exponential(sums: Array) -> Array:
+    """exp of nats per token or word, from sums (..., 2)."""
     return np.exp(divided(sums[..., 0], sums[..., 1]))

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from regard.data.text import RunningText, TextBatch, TextWindows
 from regard.data.text.running_text import decode
-from regard.metrics import Likelihood
+from regard.metrics import ItemTerms, Likelihood, MetricTerms, ShownItem, ratio_terms
 from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
-from regard.tasks.language_modelling.evaluation import metrics
+from regard.tasks.language_modelling.evaluation import exponential, metrics
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
 from regard.training import Loss, Validation, processes
@@ -73,6 +73,13 @@ class LanguageTrainee(AbstractArrayTrainee):
         )
         lines = [f"{text} → {self.model.rows(each)[0][0]}" for text, each in zip(prompts, predictions)]
         return Validation(metrics(likelihood), lines, pictures, self._concern(likelihood))
+
+    @torch.no_grad()
+    def held_out_terms(self) -> ItemTerms:
+        """The items are windows of the held-out text."""
+        sums = np.array([self._sum(batch) for batch in self.dev.in_order(1)])
+        terms = {"perplexity": MetricTerms(sums, exponential), "loss": ratio_terms(sums[:, 0], sums[:, 1])}
+        return ItemTerms(range(len(sums)), terms, lambda index: ShownItem(str(index)))
 
     @property
     def examples(self) -> Iterator[str]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.data import bucket
 from regard.decoding import chosen_heads
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
+from regard.metrics import ItemTerms, ShownItem
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
 from regard.models.tacotron import STOP
 from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
@@ -116,6 +117,13 @@ class SpeechTrainee(AbstractArrayTrainee):
         by = self.config.training.align_by
         alignment = None if by is None else milestone(self.config, scores, by)
         return Validation(metrics, samples, pictures, concern, alignment=alignment)
+
+    @torch.no_grad()
+    def held_out_terms(self) -> ItemTerms:
+        chosen = self.material.dev[: self.config.training.validation_sentences]
+        scores, _ = validation_scores(self.model, chosen)
+        places = [item.utterance.place for item in chosen]
+        return ItemTerms(places, scores.terms(), lambda index: ShownItem(places[index], chosen[index].text))
 
     @property
     def examples(self) -> Iterator[str]:
