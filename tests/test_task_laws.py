@@ -126,6 +126,84 @@ def test_the_terms_of_items_sum_to_the_metrics(trained: tuple[str, Path]) -> Non
     assert items.show(0).place
 
 
+def test_a_comparison_of_a_model_with_itself_says_chance(
+    trained: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    shutil.copytree(folder / "run", tmp_path / "other")
+    data = ["--data", str(folder / TASK_CASES[task].held_out)]
+    both = [str(folder / "run"), str(tmp_path / "other")]
+    assert run(["compare", *both, *data]) == 0
+    printed = capsys.readouterr().out
+    assert "differ by no more than chance" in printed
+    assert "p = 1" in printed
+    assert all(len(line) <= 80 for line in printed.splitlines())
+    for suffix in ("html", "csv"):
+        assert run(["compare", *both, *data, "--output", str(tmp_path / f"of.{suffix}")]) == 0
+    assert "no more than chance" in (tmp_path / "of.html").read_text()
+    header, *rows = (tmp_path / "of.csv").read_text().splitlines()
+    assert header.startswith("metric,run,compared_with,value,low,high,p_value")
+    assert len(rows) % 3 == 0  # two runs and a pair of each metric
+    capsys.readouterr()
+    status = run(["compare", both[0], *data, "--baselines"])
+    said = capsys.readouterr()
+    if task in ("forecasting", "text_to_speech"):
+        assert status == 0
+        assert {"forecasting": "linear", "text_to_speech": "diagonal"}[task] in said.out
+    else:
+        assert status == 2
+        assert "have no baselines" in said.err
+
+
+def test_outputs_of_other_programs_are_compared_or_refused_by_name(
+    trained: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of outputs that are the references no figure is better than all."""
+    task, folder = trained
+    held_out = folder / TASK_CASES[task].held_out
+    model = load(folder / "run", device="cpu")
+    items = model.item_terms(model.evaluate(held_out))
+    texts = [items.show(i).reference.split(" | ")[0] for i in range(len(items.keys))]
+    if task == "forecasting":
+        texts = ["1.5 " * model.config.data.horizon * 2] * len(texts)
+    (tmp_path / "theirs.txt").write_text("".join(f"{text}\n" for text in texts))
+    status = run(["compare", str(folder / "run"), "--data", str(held_out), "--outputs", str(tmp_path / "theirs.txt")])
+    printed = capsys.readouterr()
+    if task in ("language_modelling", "text_to_speech"):
+        assert status == 2
+        assert f"cannot be compared with models of {task}" in printed.err
+    else:
+        assert status == 0, printed.err
+        if task == "forecasting":
+            assert "theirs.txt" in printed.out
+        else:
+            metric = next(iter(items.metrics.values()))
+            perfect = "100.0 %" if metric.larger_is_better else "0.0 %"
+            assert f"…{'theirs.txt'}" in printed.out or "theirs.txt" in printed.out
+            assert perfect in printed.out
+
+
+def test_every_run_has_a_card(trained: tuple[str, Path]) -> None:
+    task, folder = trained
+    text = (folder / "run/README.md").read_text(encoding="utf-8")
+    _, front, body = text.split("---\n", 2)
+    metadata = yaml.safe_load(front)
+    assert metadata["license"] == "unknown"
+    (results,) = metadata["model-index"][0]["results"]
+    assert results["task"]["type"] == metadata["pipeline_tag"]
+    outcome = json.loads((folder / "run/outcome.json").read_text())
+    assert {each["type"] for each in results["metrics"]} >= {
+        name for name, value in outcome["metrics"].items() if value == value
+    }
+    for heading in ("Figures", "Use", "Data", "Model", "Training", "Limits"):
+        assert f"\n## {heading}\n" in body
+    assert re.search(r"\| [\w\\]+ \| [\d.]+ \| [\d.]+ to [\d.]+ \|", body), body
+    for picture in re.findall(r"!\[[^]]*\]\((.*?)\)", body):
+        assert (folder / "run" / picture).is_file()
+    assert str(folder) not in text
+    assert "README.md" in json.loads((folder / "run/run.json").read_text())["files"]
+
+
 DAMAGES = (None, {}, [], -1, float("nan"), "x")
 """Values that few fields may have; every other one is tried at a depth."""
 

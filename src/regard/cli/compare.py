@@ -15,7 +15,6 @@ from regard.cli.standard import check_output, format_of_output, results, say
 from regard.errors import RegardError, counted
 
 if TYPE_CHECKING:
-    from regard.metrics.bootstrap import Difference, Estimate
     from regard.runs.comparison import MetricComparison, OtherOutputs, RunComparison
 
 WIDTH = 80
@@ -88,6 +87,8 @@ def compare(
 
 
 def _text(comparison: RunComparison, items: int) -> Iterator[str]:
+    from regard.runs.comparison import figure_text
+
     names = [side.name for side in comparison.sides]
     groups = comparison.headline.comparison.num_groups
     yield f"{comparison.data}: {counted(comparison.num_items, 'item|items')}" + (
@@ -119,13 +120,15 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
             yield _cut(f"  {'reference':{_width(names)}}  {first.reference}")
         for side, each, value in shown:
             known = bool(each.output) and value in (0.0, 1.0)
-            figure = "" if known else _figure(value, comparison.headline.terms.is_share)
+            figure = "" if known else figure_text(value, comparison.headline.terms.is_share)
             parts = [f"  {_name(side.name):{_width(names)}}", each.output, figure and f"({figure})"]
             yield _cut("  ".join(part for part in parts if part))
 
 
 def _verdicts(comparison: RunComparison) -> Iterator[str]:
     """The verdict by the headline metric of each pair, or with many of the best one and each other."""
+    from regard.runs.comparison import figure_text, p_text
+
     metric, share = comparison.headline, comparison.headline.terms.is_share
     best = metric.order[0]
     pairs = [(i, j, d) for i, j, d in metric.pairs() if len(metric.places) <= 3 or best in (i, j)]
@@ -133,24 +136,27 @@ def _verdicts(comparison: RunComparison) -> Iterator[str]:
         values = {k: metric.comparison.estimates[metric.places.index(k)].value for k in (i, j)}
         better, worse = (i, j) if difference.verdict < 0 else (j, i)
         first, second = comparison.sides[better].name, comparison.sides[worse].name
-        figures = [_figure(values[k], share) for k in (better, worse)]
+        figures = [figure_text(values[k], share) for k in (better, worse)]
         if difference.verdict:
             text = f"{first} is better than {second}: {metric.name} {figures[0]} instead of {figures[1]}"
         else:
             text = f"{second} and {first} differ by no more than chance: {metric.name} {figures[1]} and {figures[0]}"
-        yield from wrap(f"{text} ({_p(difference)})", WIDTH, subsequent_indent="  ")
+        yield from wrap(f"{text} ({p_text(difference)})", WIDTH, subsequent_indent="  ")
 
 
 def _metric(comparison: RunComparison, metric: MetricComparison) -> Iterator[str]:
     """The values of a metric, and their differences from the first."""
+    from regard.runs.comparison import change_text, figure_text, interval_text, p_text
+
     share, names = metric.terms.is_share, [side.name for side in comparison.sides]
     yield f"{metric.name} ({'larger' if metric.terms.larger_is_better else 'smaller'} is better)"
     for place, each in zip(metric.places, metric.comparison.estimates):
-        line = f"  {_name(names[place]):{_width(names)}}  {_figure(each.value, share):>7}  {_range(each, share)}"
+        value, interval = figure_text(each.value, share), interval_text(each, share)
+        line = f"  {_name(names[place]):{_width(names)}}  {value:>7}  {interval}"
         if place != metric.places[0]:
             difference = metric.between(metric.places[0], place)
             verdict = {0: "chance", 1: "better", -1: "worse"}[difference.verdict]
-            line = f"{line}  {_change(difference.value, share):>6}  {verdict}, {_p(difference)}"
+            line = f"{line}  {change_text(difference.value, share):>6}  {verdict}, {p_text(difference)}"
         yield _cut(line)
 
 
@@ -188,28 +194,6 @@ def _cut(line: str) -> str:
 
 def _value(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _figure(value: float, share: bool) -> str:
-    if math.isnan(value):
-        return "–"
-    return f"{100 * value:.1f} %" if share else f"{value:.4g}"
-
-
-def _range(each: Estimate, share: bool) -> str:
-    low, high = (f"{100 * x:.1f}" if share else f"{x:.4g}" for x in (each.low, each.high))
-    return f"{low} to {high}"
-
-
-def _change(value: float, share: bool) -> str:
-    """A difference with its sign; of shares in points."""
-    number = f"{100 * value:+.1f}" if share else f"{value:+.3g}"
-    return number.replace("-", "−")
-
-
-def _p(difference: Difference) -> str:
-    p = difference.corrected
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _csv(comparison: RunComparison) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,6 +18,7 @@ from regard.errors import DataError, RegardError, counted
 from regard.metrics.bootstrap import (
     Comparison,
     Difference,
+    Estimate,
     ItemTerms,
     MetricTerms,
     ShownItem,
@@ -327,6 +329,35 @@ def _selected(model: AbstractModel[Any]) -> str:
     metrics = task_of(model.config).metrics
     select = model.config.select
     return next((metric.name for metric in metrics if select in (metric.name, *metric.aliases)), select)
+
+
+def figure_text(value: float, share: bool) -> str:
+    """A metric as a text; a share in per cent.
+
+    >>> figure_text(0.4953, True), figure_text(12.34567, False)
+    ('49.5 %', '12.35')
+    """
+    if isnan(value):
+        return "–"
+    return f"{100 * value:.1f} %" if share else f"{value:.4g}"
+
+
+def interval_text(each: Estimate, share: bool) -> str:
+    """The ends of an interval."""
+    low, high = (f"{100 * x:.1f}" if share else f"{x:.4g}" for x in (each.low, each.high))
+    return f"{low} to {high}".replace("-", "−")
+
+
+def change_text(value: float, share: bool) -> str:
+    """A difference with its sign; of shares in points."""
+    text = f"{100 * value:+.1f}" if share else f"{value:+.3g}"
+    return text.replace("-", "−")
+
+
+def p_text(difference: Difference) -> str:
+    """The corrected p-value."""
+    p = difference.corrected
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def rows(comparison: RunComparison) -> Iterable[dict[str, Any]]:

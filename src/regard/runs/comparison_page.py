@@ -10,10 +10,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.errors import counted, printable
-from regard.runs.comparison import MetricComparison, RunComparison, Side
+from regard.runs.comparison import (
+    MetricComparison,
+    RunComparison,
+    Side,
+    change_text,
+    figure_text,
+    interval_text,
+    p_text,
+)
 from regard.viz.page import filled
 from regard.viz.report import Curve, Items, Pages, Section, Table, report_page
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 MOST_ITEMS = 5_000
 """The most items in the table of all items; those that differ most come first."""
 
@@ -31,6 +40,7 @@ def comparison_page(comparison: RunComparison, *, items: int = 3) -> str:
     sections: list[Section] = [_verdicts(comparison)]
     sections += [_metric(comparison, metric) for metric in comparison.metrics.values()]
     sections += [
+        Table("What to know", ["about the data and the metrics"], [[note] for note in comparison.notes]),
         Table("Settings that differ", ["key", *names], settings),
         Table("Time and size", ["", *names], [[key, *(each.get(key, "") for each in facts)] for key in keys]),
         *_curves(comparison),
@@ -38,8 +48,7 @@ def comparison_page(comparison: RunComparison, *, items: int = 3) -> str:
         _alignments(comparison, items),
     ]
     title = " and ".join(names) if len(names) == 2 else f"{len(names)} compared"
-    about = f"{comparison.data}: {counted(comparison.num_items, 'item|items')}"
-    return report_page(title, sections, subtitle="; ".join([about, *comparison.notes]))
+    return report_page(title, sections, subtitle=f"{comparison.data}: {counted(comparison.num_items, 'item|items')}")
 
 
 def _verdicts(comparison: RunComparison) -> Table:
@@ -48,35 +57,33 @@ def _verdicts(comparison: RunComparison) -> Table:
     for i, j, difference in metric.pairs():
         first, second = comparison.sides[i].name, comparison.sides[j].name
         better = {0: "no more than chance", 1: f"{second} is better", -1: f"{first} is better"}[difference.verdict]
-        rows.append([first, second, better, difference.value, difference.corrected])
+        rows.append([first, second, better, p_text(difference).replace(" ", NO_BREAK)])
     note = (
-        f"By {metric.name}. The p-value is the probability of at least this difference between equally good models, "
-        "corrected for the number of pairs."
+        f"By {metric.name}. p is the probability of at least this difference between equally good models, corrected "
+        "for the number of pairs."
     )
-    return Table("Which is better", ["first", "second", "verdict", "difference", "p"], rows, note=note)
+    return Table("Which is better", ["first", "second", "verdict", ""], rows, note=note)
 
 
 def _metric(comparison: RunComparison, metric: MetricComparison) -> Table:
-    rows: list[list[Any]] = []
+    share, rows = metric.terms.is_share, []
     for place, each in zip(metric.places, metric.comparison.estimates):
-        row = [comparison.sides[place].name, each.value, each.low, each.high]
-        if place == metric.places[0]:
-            rows.append([*row, None, None, None, None, ""])
-            continue
-        difference = metric.between(metric.places[0], place)
-        verdict = {0: "chance", 1: "better", -1: "worse"}[difference.verdict]
-        rows.append([*row, difference.value, difference.low, difference.high, difference.corrected, verdict])
-    better = "Larger" if metric.terms.larger_is_better else "Smaller"
-    note = f"{better} is better. Ranges are 95 % intervals; differences are from the first."
-    columns = ["", metric.name, "from", "to", "difference", "from", "to", "p", "verdict"]
-    return Table(metric.name, columns, rows, note=note)
+        row = [comparison.sides[place].name, figure_text(each.value, share), interval_text(each, share)]
+        if place != metric.places[0]:
+            difference = metric.between(metric.places[0], place)
+            verdict = {0: "chance", 1: "better", -1: "worse"}[difference.verdict]
+            row += [change_text(difference.value, share), interval_text(difference, share), verdict, p_text(difference)]
+        rows.append([row[0], *(text.replace(" ", NO_BREAK) for text in row[1:]), *[""] * (7 - len(row))])
+    note = f"{'Larger' if metric.terms.larger_is_better else 'Smaller'} is better. Differences are from the first."
+    return Table(metric.name, ["", "value", "95 %", "difference", "95 %", "verdict", ""], rows, note=note)
 
 
 def _curves(comparison: RunComparison) -> Iterator[Curve]:
     """The selected metric of validations, and the loss of the training."""
-    for kind, name in (("validation", comparison.headline.name), ("train", "loss")):
-        lines = {side.name: _line(side, kind, name) for side in comparison.sides}
-        yield Curve(f"{name} of the {kind}", "step", name, {name: line for name, line in lines.items() if line})
+    name = comparison.headline.name
+    for kind, figure, title in (("validation", name, f"{name} of validations"), ("train", "loss", "training loss")):
+        lines = {side.name: _line(side, kind, figure) for side in comparison.sides}
+        yield Curve(title, "step", figure, {name: line for name, line in lines.items() if line})
 
 
 def _line(side: Side, kind: str, name: str) -> Sequence[tuple[float, float]]:
@@ -85,21 +92,22 @@ def _line(side: Side, kind: str, name: str) -> Sequence[tuple[float, float]]:
 
 
 def _items(comparison: RunComparison) -> Items:
-    chosen = comparison.most_different(comparison.num_items) or list(range(comparison.num_items))
+    """All items, each with the outputs of all sides, or with their values of the headline metric."""
+    chosen = comparison.most_different(comparison.num_items)
     rest = [i for i in range(comparison.num_items) if i not in {*chosen}]
     sides = [comparison.sides[place] for place in comparison.headline.places]
-    texts = any(side.items.show(0).output for side in sides)
-    columns = ["place", "input", *(["reference"] if texts else [])]
-    columns += [
-        name for side in sides for name in ([side.name] if texts else []) + [f"{comparison.headline.name}, {side.name}"]
-    ]
+    items = [(item, comparison.shown(item)) for item in [*chosen, *rest][:MOST_ITEMS]]
+    has_outputs = any(each.output for _, shown in items for _, each, _ in shown)
+    has_values = not has_outputs or any(value not in (0.0, 1.0) for _, shown in items for _, _, value in shown)
+    columns = ["place", "input", *["reference"] * has_outputs]
+    for side in sides:
+        columns += [side.name] * has_outputs + [f"{side.name}: {comparison.headline.name}"] * has_values
     rows = []
-    for item in [*chosen, *rest][:MOST_ITEMS]:
-        shown = comparison.shown(item)
+    for _, shown in items:
         first = shown[0][1]
-        row: list[Any] = [first.place, first.source, *([first.reference] if texts else [])]
+        row: list[Any] = [first.place, first.source, *[first.reference] * has_outputs]
         for _, each, value in shown:
-            row += [*([each.output] if texts else []), value]
+            row += [each.output] * has_outputs + [value] * has_values
         rows.append(row)
     return Items("Items", columns, rows, note="Those on which the runs differ most come first.")
 
