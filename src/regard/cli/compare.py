@@ -168,7 +168,8 @@ def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Any]]) ->
     if left + sum(width + 2 for width in widths) <= WIDTH:
         yield f"{title:{left}}  " + "  ".join(f"{_name(name):>{w}}" for name, w in zip(names, widths))
         for key, values in cells:
-            yield f"{'  ' + key:{left}}  " + "  ".join(f"{value!s:>{w}}" for value, w in zip(values, widths))
+            line = f"{'  ' + key:{left}}  " + "  ".join(f"{value!s:>{w}}" for value, w in zip(values, widths))
+            yield line.rstrip()
         return
     yield title
     for key, values in cells:

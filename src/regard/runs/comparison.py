@@ -132,7 +132,7 @@ class RunComparison:
     def most_different(self, count: int) -> list[int]:
         """The items on whose headline metric the sides differ most, the largest differences first."""
         values = np.stack([self.sides[i].items.metrics[self.headline.name].each for i in self.headline.places])
-        spread = np.nan_to_num(np.nanmax(values, 0) - np.nanmin(values, 0)) if len(values) else np.zeros(0)
+        spread = np.nan_to_num(values).max(0) - np.nan_to_num(values).min(0)
         order = np.argsort(-spread, kind="stable")
         return [int(i) for i in order[:count] if spread[i] > 0]
 
