@@ -94,10 +94,12 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
     yield f"{comparison.data}: {counted(comparison.num_items, 'item|items')}" + (
         f" in {groups:,} independent groups" if groups < comparison.num_items else ""
     )
-    for note in comparison.notes:
-        yield from wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield ""
     yield from _verdicts(comparison)
+    if comparison.notes:
+        yield ""
+    for note in comparison.notes:
+        yield from wrap(note, WIDTH, subsequent_indent="  ")
     for metric in comparison.metrics.values():
         yield ""
         yield from _metric(comparison, metric)
@@ -149,15 +151,16 @@ def _metric(comparison: RunComparison, metric: MetricComparison) -> Iterator[str
     from regard.runs.comparison import change_text, figure_text, interval_text, p_text
 
     share, names = metric.terms.is_share, [side.name for side in comparison.sides]
+    width = max(len(interval_text(each, share)) for each in metric.comparison.estimates)
     yield f"{metric.name} ({'larger' if metric.terms.larger_is_better else 'smaller'} is better)"
     for place, each in zip(metric.places, metric.comparison.estimates):
         value, interval = figure_text(each.value, share), interval_text(each, share)
-        line = f"  {_name(names[place]):{_width(names)}}  {value:>7}  {interval}"
+        line = f"  {_name(names[place]):{_width(names)}}  {value:>7}  {interval:{width}}"
         if place != metric.places[0]:
             difference = metric.between(metric.places[0], place)
             verdict = {0: "chance", 1: "better", -1: "worse"}[difference.verdict]
             line = f"{line}  {change_text(difference.value, share):>6}  {verdict}, {p_text(difference)}"
-        yield _cut(line)
+        yield _cut(line.rstrip())
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Any]]) -> Iterator[str]:

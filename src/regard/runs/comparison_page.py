@@ -146,7 +146,8 @@ def _picture(side: Side, item: int, folder: Path) -> str | None:
     read = side.items.show(item).read
     if read is None:
         return None
-    (prediction,) = side.model.predict([read], alignment=True)
+    silent = {"sound": False} if side.model.file_formats else {}
+    (prediction,) = side.model.predict([read], alignment=True, **silent)
     if not side.model.can_plot(prediction):
         return None
     (path, *_) = side.model.plot([prediction], folder / "picture.png")

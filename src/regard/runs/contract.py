@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -156,6 +157,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """Of models whose inputs are files: the suffixes of inputs in a folder; none if `inputs` reads folders."""
     most_inputs: ClassVar[int] = 0
     """Of models whose inputs are files: the number of predictions between two outputs; 0: all."""
+    terms_only: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """The arguments of `evaluate` that leave out what `item_terms` does not need."""
     shown_sections: ClassVar[tuple[str, ...]] = ("model", "decoding")
     """The sections of the configuration that `information` shows."""
     line_end: ClassVar[str] = " "

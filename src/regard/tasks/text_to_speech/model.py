@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +72,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     assets = (f"{FIELD}.json", SCALE, DURATIONS)
     formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
+    terms_only = MappingProxyType({"sound": False, "joined": 0})
 
     def __post_init__(self) -> None:
         super().__post_init__()
