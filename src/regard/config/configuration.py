@@ -95,9 +95,9 @@ def dump(config: Config) -> str:
     return written(config.model_dump())
 
 
-def written(values: Mapping[str, Any]) -> str:
-    """Nested dicts as YAML that is read as the same values."""
-    return yaml.dump(_plain(dict(values)), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+def written(values: Any) -> str:
+    """Nested dicts, or a single value, as YAML that is read as the same values."""
+    return yaml.dump(_plain(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def save(config: Config, path: str | Path) -> None:
@@ -120,7 +120,7 @@ def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
 
 def _plain(value: Any) -> Any:
     """Paths as text and tuples as lists; pydantic's own JSON form would turn infinity into null."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

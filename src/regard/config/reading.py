@@ -7,8 +7,8 @@ configuration has absolute paths.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ import yaml
 from regard.config.configuration import Configuration, written
 from regard.config.document import YamlDocument, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
-from regard.config.place import Entry, KeyPath, Place, Problem, cut, error_of, legible
+from regard.config.place import Entry, KeyPath, Place, Problem, cut, dotted, error_of, legible
 from regard.config.schema import SCHEMAS
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import unread_settings, validate, value_at
 from regard.errors import ConfigError
 
+Settings = Sequence[str] | Mapping[str, Any]
+"""Overrides: texts `section.key=value`, or values of Python by dotted key or in nested sections."""
 MAX_BYTES = 16 << 20
 DATA = (".tsv", ".tab", ".jsonl", ".ndjson", ".csv", ".txt")
 """Suffixes of files of pairs, which cannot be configurations."""
@@ -32,12 +34,13 @@ SAVED = ("run.json", "model.safetensors")
 _PRESETS = resources.files("regard.config") / "presets"
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
+def load(path: str | Path, overrides: Settings = ()) -> Configuration:
     """Reads a YAML file.
 
     Args:
         overrides: texts `section.key=value`; later ones win, and a section replaces a section. Values are read by
-            `parse_value`.
+            `parse_value`. Or a mapping with values of Python, `{"training.epochs": 3, "data": {"case": "lower"}}`, whose
+            nested sections change only the keys that they have.
 
     Raises:
         ConfigError: for all problems at once, one per line, for example
@@ -54,7 +57,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
     return _build(document, overrides, name=path.stem, origin=str(path), inherited=inherited)
 
 
-def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
+def from_preset(name: str, overrides: Settings = ()) -> Configuration:
     """Reads a preset by its name; an override has to set `data.train`.
 
     An override with another recipe of attention drops the preset's options of its recipe.
@@ -70,12 +73,12 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
         raise ConfigError(f"There is no preset {cut(name)!r}; {suggestion(name, names)}")
     origin = f"preset {name}"
     document = parse(preset_text(name), origin=origin, folder=Path.cwd(), lines=False)
-    for text in overrides:
-        document = _without_options(document, text)
+    for setting in _settings(overrides):
+        document = _without_options(document, setting)
     return _build(document, overrides, name=name, origin=origin, inherited=True)
 
 
-def from_values(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Configuration:
+def from_values(values: Mapping[str, Any], overrides: Settings = ()) -> Configuration:
     """Reads nested dicts, with the keys of a file; relative paths start from the working directory.
 
     Raises:
@@ -85,10 +88,7 @@ def from_values(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Con
     3
     """
     origin = "the configuration"
-    try:
-        document = parse(written(values), origin=origin, folder=Path.cwd(), lines=False)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{origin} has a value that YAML cannot express: {str(error).splitlines()[0]}") from None
+    document = parse(_yaml(values, origin), origin=origin, folder=Path.cwd(), lines=False)
     return _build(document, overrides, name="configuration", origin=origin, inherited=False)
 
 
@@ -106,27 +106,79 @@ def presets() -> dict[str, str]:
     }
 
 
-def _build(
-    document: YamlDocument, overrides: Sequence[str], *, name: str, origin: str, inherited: bool
-) -> Configuration:
-    tasks = [written.strip() for path, _, written in map(_divided, overrides) if path == ("task",)]
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """An override: the path of its key, its origin in messages, and its value as YAML.
+
+    Args:
+        is_text: whether the value is as on a command line, where the type of the key decides how it is read.
+    """
+
+    path: KeyPath
+    origin: str
+    written: str
+    is_text: bool = True
+
+    @property
+    def word(self) -> str:
+        """The value, if it is a word."""
+        return self.written.partition("\n")[0].strip()
+
+
+def _settings(overrides: Settings) -> list[_Setting]:
+    """The overrides, one for each key."""
+    if not isinstance(overrides, Mapping):
+        settings = []
+        for order, text in enumerate(overrides, start=1):
+            name, equals, value = text.partition("=")
+            path, origin = tuple(part.strip() for part in name.split(".")), f"--set {cut(text)}"
+            if not equals or not all(path):
+                place = Place(order, 0, 0, origin)
+                raise error_of([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
+            # the blanks around the equals sign of `key = value` are removed
+            settings.append(_Setting(path, origin, value.strip() if name.endswith(" ") else value))
+        return settings
+    return [
+        _Setting(path, origin := f"settings[{dotted(path)!r}]", _yaml(value, origin), is_text=False)
+        for path, value in _leaves(overrides)
+    ]
+
+
+def _leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """The values of nested sections by their paths; names may have periods."""
+    for name, value in values.items():
+        inner: KeyPath = (*path, *(name.split(".") if isinstance(name, str) else (name,)))
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, inner)
+        else:
+            yield inner, value
+
+
+def _yaml(value: Any, origin: str) -> str:
+    try:
+        return written(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{origin} has a value that YAML cannot express: {str(error).splitlines()[0]}") from None
+
+
+def _build(document: YamlDocument, overrides: Settings, *, name: str, origin: str, inherited: bool) -> Configuration:
+    settings = _settings(overrides)
+    tasks = [setting.word for setting in settings if setting.path == ("task",)]
     task = tasks[-1] if tasks else value_at(("task",), document.values)
-    for order, text in enumerate(overrides, start=1):
-        document = _override(document, text, order, task)
+    for order, setting in enumerate(settings, start=1):
+        document = _override(document, setting, order, task)
     config = validate(document.values, document.entries, document.problems)
     unread = unread_settings(config, document.entries, origin if inherited else None)
     return Configuration(config, name, origin, document.entries, unread)
 
 
-def _override(base: YamlDocument, text: str, order: int, task: object) -> YamlDocument:
+def _override(base: YamlDocument, setting: _Setting, order: int, task: object) -> YamlDocument:
     """The document with one key replaced, without the problems of the replaced part."""
-    origin = f"--set {cut(text)}"
-    path, equals, written = _divided(text)
-    if not equals or not all(path):
-        place = Place(order, 0, 0, origin)
-        raise error_of([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
-    key = _key(path, base.values, task)
-    document = parse_value(written, key, origin=origin, folder=Path.cwd(), order=order, override=path)
+    path, where = setting.path, {"origin": setting.origin, "folder": Path.cwd(), "order": order}
+    if setting.is_text:
+        document = parse_value(setting.written, _key(path, base.values, task), override=path, **where)
+    else:
+        document = parse(setting.written, override=path, lines=False, **where)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
     start = min([path, *plain], key=len)  # a value above the key that is not a section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
@@ -144,21 +196,11 @@ def _key(path: KeyPath, values: object, task: object) -> Key | None:
     return next((key for key in every if key.path == path), None)
 
 
-def _divided(override: str) -> tuple[KeyPath, str, str]:
-    """The path of an override's key, its equals sign, which may be missing, and its value as text.
-
-    The blanks around the equals sign of `key = value` are removed.
-    """
-    name, equals, written = override.partition("=")
-    written = written.strip() if name.endswith(" ") else written
-    return tuple(part.strip() for part in name.split(".")), equals, written
-
-
-def _without_options(preset: YamlDocument, override: str) -> YamlDocument:
+def _without_options(preset: YamlDocument, setting: _Setting) -> YamlDocument:
     """The preset without the options of its recipe of attention, if the override names another recipe."""
-    path, _, written = _divided(override)
+    path = setting.path
     section = value_at(path[:-1], preset.values)
-    if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == written.strip():
+    if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == setting.word:
         return preset
     recipe = {key: value for key, value in section.items() if key == "recipe"}
     return replace(preset, values=_with(preset.values, path[:-1], recipe))
