@@ -52,12 +52,11 @@ def train(
         raise ConfigError(f"{flag} {shortcuts[key]} and --set {key}=… set the same key; leave out one of them.")
     overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
     configuration = _configuration(config, preset, overrides)
-    folder = output or _folder(config, configuration)
 
     from regard import tasks
 
-    outcome = tasks.train(configuration, folder, overwrite=overwrite)
-    raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
+    run = tasks.train(configuration, output, overwrite=overwrite)
+    raise typer.Exit(0 if run.signal is None else KILLED + run.signal)
 
 
 def _configuration(config: Path | None, preset: str | None, overrides: list[str]) -> Configuration:
@@ -73,15 +72,3 @@ def _configuration(config: Path | None, preset: str | None, overrides: list[str]
     if preset is None:
         raise ConfigError(f"Give a configuration file, or --preset with one of {', '.join(presets())}.")
     return from_preset(preset, overrides)
-
-
-def _folder(config: Path | None, configuration: Configuration) -> Path:
-    """`runs/` and the name of the file or preset; for a `config.yaml`, its folder if that is a run folder."""
-    if config is None or config.name != "config.yaml":
-        return Path("runs") / configuration.name
-
-    from regard.training.manifest import is_run
-
-    if is_run(config.parent):
-        return config.parent
-    return Path("runs") / (config.absolute().parent.name or configuration.name)

@@ -39,8 +39,8 @@ def load(path: str | Path, overrides: Settings = ()) -> Configuration:
 
     Args:
         overrides: texts `section.key=value`; later ones win, and a section replaces a section. Values are read by
-            `parse_value`. Or a mapping with values of Python, `{"training.epochs": 3, "data": {"case": "lower"}}`, whose
-            nested sections change only the keys that they have.
+            `parse_value`. Or a mapping with values of Python, as `{"training.epochs": 3, "data": {"case": "lower"}}`,
+            whose nested sections change only the keys that they have.
 
     Raises:
         ConfigError: for all problems at once, one per line, for example

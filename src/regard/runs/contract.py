@@ -18,6 +18,7 @@ from regard.config.schema import SCHEMAS
 from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
+from regard.data.objects import WrittenData
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
@@ -474,6 +475,20 @@ class AbstractTask(ABC, Generic[ConfigT]):
         data: Any = config.data
         named = (("train", data.train), ("dev", data.dev))
         return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
+
+    @abstractmethod
+    def write_data(self, config: ConfigT, data: Any, folder: Path, name: str) -> WrittenData:
+        """Writes data of Python into a file that `data.train` may name.
+
+        Args:
+            data: a table, a list of items, or what else the task documents.
+            folder: an existing folder.
+            name: `train`, `dev` or `data`; the file is named after it, and items in messages are.
+
+        Raises:
+            DataError: for an item that the file cannot hold, or columns other than those of the configuration.
+            TypeError: for objects of other kinds.
+        """
 
     @abstractmethod
     def read(self, config: ConfigT) -> Any:

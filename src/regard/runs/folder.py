@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,11 @@ class Decision:
     edited: bool = False
 
 
-def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
+def inspect(config: Config, folder: Path, *, overwrite: bool, given: Sequence[str] = ()) -> Decision:
     """Decides what a training does with a folder, and changes nothing.
+
+    Args:
+        given: the names of files of data of Python that are in the folder already.
 
     Raises:
         ConfigError: for a folder with a run of another configuration (the text has the keys that differ); for one with
@@ -83,7 +87,7 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
             ("training", "start_from"),
         )
     if not is_run(folder):
-        _check_empty(folder)
+        _check_empty(folder, given)
         return Decision(config)
     if Manifest(folder).clearing:
         return Decision(config, replaces=True)
@@ -115,10 +119,13 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
     return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
 
-def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
+def take(decision: Decision, model: AbstractModel[Any], folder: Path, given: Sequence[str] = ()) -> None:
     """Prepares the folder as `inspect` decided, in the process that holds the lock.
 
     A replaced run is moved to `.replaced/` until the new one has a model.
+
+    Args:
+        given: as in `inspect`; the files now belong to the run.
     """
     if decision.replaces:
         leave_edited(folder)
@@ -130,6 +137,7 @@ def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
     if decision.edited:
         manifest.leave(CONFIG)
     names = manifest.claim([CONFIG, FINGERPRINTS, RECORD, *([ITEMS] if model.trained_items is not None else [])])
+    manifest.claim(given, written=True)
     replace_text(folder / RECORD, dump(decision.config) + WHOLE)
     if CONFIG in names:
         replace_text(folder / CONFIG, dump(decision.config))
@@ -148,11 +156,14 @@ def check_data(folder: Path, current: dict[str, str]) -> None:
         )
 
 
-def _check_empty(folder: Path) -> None:
+def _check_empty(folder: Path, given: Sequence[str]) -> None:
     if not folder.is_dir() and folder.exists():
         raise ConfigError(f"{folder} is a file; choose a folder with --output")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if others := [name for name in names if name not in (lock.NAME, REPLACED) and not name.endswith(SUFFIX)]:
+    known = {path for pattern in given for path in folder.glob(pattern)}
+    ours = {path.relative_to(folder).parts[0] for path in known}
+    ours = {name for name in ours if known.issuperset(path for path in (folder / name).rglob("*") if path.is_file())}
+    if others := [name for name in names if name not in (lock.NAME, REPLACED, *ours) and not name.endswith(SUFFIX)]:
         shown = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
         raise ConfigError(f"{folder} has files but no run ({shown}); choose another folder with --output")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ import torch
 from torch.nn import Module
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from regard.config import Config, Configuration, from_values, load
+from regard.config import Config, Configuration, from_preset, from_values, load, presets
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.before_after import BeforeAfter, lacks_figures
@@ -24,7 +24,9 @@ from regard.runs.card import RunCard, write_card
 from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
+from regard.runs.given import FOLDER, given_data, is_named
 from regard.runs.material import read_and_check
+from regard.runs.run import Run
 from regard.runs.store import load as load_model
 from regard.runs.store import load_fingerprints
 from regard.runs.trained_items import ITEMS, TrainedItems
@@ -33,16 +35,26 @@ from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
 from regard.training.lock import Lock, check_free
+from regard.training.manifest import is_run
 from regard.training.precision import check_precision, check_ready
+from regard.training.progress import quiet as silenced
 from regard.training.progress import say
+from regard.training.report import Callback
+
+AnyConfiguration = Configuration | Config | Mapping[str, Any] | Path | str
 
 
 def train(
-    configuration: Configuration | Config | Mapping[str, Any] | Path | str,
-    folder: Path | str,
+    configuration: AnyConfiguration,
+    folder: Path | str | None = None,
     *,
+    train: Any = None,
+    dev: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    callback: Callback | None = None,
+    quiet: bool = False,
     overwrite: bool = False,
-) -> Outcome:
+) -> Run:
     """Trains a model in a run folder, or continues the run in it.
 
     The folder gets `config.yaml`, the best model with its vocabularies, `metrics.jsonl`, `pictures/`, the
@@ -50,10 +62,18 @@ def train(
     are never replaced or deleted.
 
     Args:
-        configuration: the path of a YAML file, nested dicts with its keys, or what `regard.config.load` and
-            `from_preset` return.
-        folder: the run folder. A run of the same configuration is continued, or reported as finished; so is one that
-            only ends later (with `training.epochs`, `max_steps` or `early_stopping` raised).
+        configuration: the name of a preset, the path of a YAML file, nested dicts with its keys, or what
+            `regard.config.load` and `from_preset` return.
+        folder: the run folder; `runs/` and the configuration's name if None. A run of the same configuration and data
+            is continued, or reported as finished; so is one that only ends later (with `training.epochs`, `max_steps`
+            or `early_stopping` raised).
+        train, dev: the training and the held-out data, in place of `data.train` and `data.dev`: paths, or objects of
+            Python such as tables of pandas and lists of pairs (`docs/python.md` has those of each task), which are
+            written into `data/` of the folder.
+        settings: further keys, by dotted key or in nested sections, as `{"training.epochs": 10}`.
+        callback: called with a `StepInfo` after every step and every validation. If it returns True, the training stops
+            as by Ctrl-C: it is saved, and the same call continues it.
+        quiet: prints nothing.
         overwrite: replaces the run in the folder after all checks of the new one. The old run is moved to `.replaced/`
             until the new one has a model.
 
@@ -63,31 +83,60 @@ def train(
         DataError: for data that cannot be trained on, or that changed since the run began; for damaged files.
         RegardError: for a folder that another process is training in, or that cannot be written to.
     """
-    configuration = _configuration(configuration)
+    data = {name: value for name, value in (("train", train), ("dev", dev)) if value is not None}
+    objects = {name: value for name, value in data.items() if not is_named(value)}
+    named = {f"data.{name}": FOLDER if name in objects else value for name, value in data.items()}
+    chosen = _configuration(configuration, {**(settings or {}), **named})
+    folder = Path(folder) if folder is not None else default_folder(chosen)
     try:
-        with processes.joined(choose(configuration.config.training.device)), processes.silence():
-            return _train(configuration, Path(folder), overwrite=overwrite)
+        with (
+            silenced(quiet),
+            processes.joined(choose(chosen.config.training.device)),
+            processes.silence(),
+            given_data(chosen.config, folder, objects, overwrite=overwrite) as given,
+        ):
+            if objects:
+                chosen = _configuration(configuration, {**(settings or {}), **named, **given.settings})
+            return Run.of(_train(chosen, folder, given.names, callback, overwrite=overwrite), folder)
     except ConfigError as error:
-        raise configuration.located(error) from None
+        raise chosen.located(error) from None
 
 
-def _configuration(argument: Configuration | Config | Mapping[str, Any] | Path | str) -> Configuration:
-    if isinstance(argument, Configuration):
-        return argument
-    if isinstance(argument, Config):
-        return Configuration(argument)
+def _configuration(argument: AnyConfiguration, settings: Mapping[str, Any]) -> Configuration:
+    """The configuration with further keys."""
+    if isinstance(argument, str) and argument in presets():
+        return from_preset(argument, settings)
     if isinstance(argument, Mapping):
-        return from_values(argument)
+        return from_values(argument, settings)
     if isinstance(argument, str | Path):
-        return load(argument)
-    raise TypeError(
-        f"configuration: expected a YAML file, nested dicts, or a result of regard.config.load; got {argument!r:.60}."
-    )
+        return load(argument, settings)
+    if not isinstance(argument, Configuration | Config):
+        raise TypeError(
+            "configuration: expected the name of a preset, a YAML file, nested dicts, or a result of "
+            f"regard.config.load; got {argument!r:.60}."
+        )
+    whole = argument if isinstance(argument, Configuration) else Configuration(argument)
+    if not settings:
+        return whole
+    values = whole.config.model_dump(exclude_unset=True)
+    return replace(from_values({"task": whole.config.task, **values}, settings), name=whole.name, origin=whole.origin)
 
 
-def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Outcome:
+def default_folder(configuration: Configuration) -> Path:
+    """`runs/` and the configuration's name; of a `config.yaml` its own folder if that is a run folder."""
+    file = Path(configuration.origin or "")
+    if file.name != "config.yaml":
+        return Path("runs") / configuration.name
+    if is_run(file.parent):
+        return file.parent
+    return Path("runs") / (file.absolute().parent.name or configuration.name)
+
+
+def _train(
+    configuration: Configuration, folder: Path, given: Sequence[str], callback: Callback | None, *, overwrite: bool
+) -> Outcome:
     config = configuration.config
-    inspection = partial(inspect, config, folder, overwrite=overwrite)
+    inspection = partial(inspect, config, folder, overwrite=overwrite, given=given)
     task, metric = task_of(config), _select(config)
     for file in task.files(config):
         if file.path.exists() and not (file.path.is_file() or file.path.is_dir()):
@@ -117,9 +166,9 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     config = config if start is None else start.config(config)
     torch.manual_seed(config.seed)
     data = read_and_check(task, config, None if start is None else start.base)
-    say(data.report)
     if data.report.has_errors:
-        raise DataError("A model cannot be trained on these data; see the errors above.")
+        raise DataError(f"{data.report}\nA model cannot be trained on these data; see the errors above.")
+    say(data.report)
     if data.adapted is not None:
         say(data.adapted.note(task, data.material))
     trained_items = _trained_items(task, data.material, None if decision.begins else folder)
@@ -144,7 +193,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     with processes.held(partial(Lock, folder)) as lock:
         if processes.first(inspection) != decision:
             raise RegardError(f"{folder}: another process has changed the run in the meantime; repeat the command.")
-        processes.first(partial(take, replace(decision, config=config), model, folder))
+        processes.first(partial(take, replace(decision, config=config), model, folder, given))
         outcome = run_loop(
             trainee,
             config.training,
@@ -153,6 +202,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
             select=metric.name,
             larger_is_better=metric.larger_is_better,
             lock=lock,
+            callback=callback,
         )
         figures = None
         if data.adapted is not None and outcome.stop_reason != "interrupted":

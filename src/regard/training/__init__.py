@@ -22,8 +22,16 @@ from regard.training.trainee import (
 if TYPE_CHECKING:
     from regard.training.loop import train
     from regard.training.outcome import Outcome, RunState, StopReason, read_state
+    from regard.training.report import StepInfo
 
-__getattr__ = on_demand(__name__, {"loop": ["train"], "outcome": ["Outcome", "RunState", "StopReason", "read_state"]})
+__getattr__ = on_demand(
+    __name__,
+    {
+        "loop": ["train"],
+        "outcome": ["Outcome", "RunState", "StopReason", "read_state"],
+        "report": ["StepInfo"],
+    },
+)
 
 __all__ = [
     "CountingTrainee",
@@ -33,6 +41,7 @@ __all__ = [
     "Outcome",
     "PlacedTrainee",
     "RunState",
+    "StepInfo",
     "StopReason",
     "Trainee",
     "Validation",

@@ -28,7 +28,7 @@ from regard.training.lock import Lock
 from regard.training.manifest import Manifest, drop_replaced
 from regard.training.outcome import Outcome
 from regard.training.progress import Display
-from regard.training.report import RunReport, SilentReport
+from regard.training.report import Callback, RunReport, SilentReport, StepInfo
 from regard.training.run import Run
 from regard.training.selection import BestValidation
 from regard.training.tally import SYMBOLS
@@ -46,6 +46,7 @@ def train(
     console: Console | None = None,
     stop: threading.Event | None = None,
     lock: Lock | None = None,
+    callback: Callback | None = None,
 ) -> Outcome:
     """Trains, or resumes the run in the folder bit for bit.
 
@@ -74,6 +75,7 @@ def train(
         console: where to print; the standard error if None.
         stop: an event by which another thread ends training, as Ctrl-C does.
         lock: the lock of the folder, if the caller has already entered it.
+        callback: called in the first process after every step and every validation; True ends training, as Ctrl-C does.
 
     Raises:
         ConfigError: for a device that does not exist, an unknown metric, or TensorBoard that is not installed.
@@ -89,12 +91,20 @@ def train(
             keep_memory()
         display = Display(console)
         counted = trainee.counted if isinstance(trainee, CountingTrainee) else SYMBOLS
+        stop = stop or threading.Event()
+
+        def observe(info: StepInfo) -> None:
+            if callback is not None and callback(info) is True:
+                stop.set()
+
         is_locked = processes.first(lambda: lock is not None)
         selection = BestValidation(select, larger_is_better)
         with (
             nullcontext() if is_locked else processes.held(partial(Lock, folder)),
             device.threads(config.threads),
-            processes.held(lambda: RunReport(config, folder, display, _tidied(folder), counted=counted)) as report,
+            processes.held(
+                lambda: RunReport(config, folder, display, _tidied(folder), counted=counted, observe=observe)
+            ) as report,
             Interruption(stop) as interruption,
         ):
             run = Run(trainee, config, folder, seed=seed, selection=selection, report=report or SilentReport(folder))

@@ -54,16 +54,17 @@ class Manifest:
         self.clearing = bool(stored.get("clearing", False))
         """Whether the files are being deleted to make room for another run."""
 
-    def claim(self, names: Iterable[str]) -> list[str]:
+    def claim(self, names: Iterable[str], *, written: bool = False) -> list[str]:
         """Lists names before their files are written, and returns those that may be written.
 
         Args:
             names: relative to the folder; they may be patterns of `Path.glob`.
+            written: whether the process has just written the files.
         """
         names = list(names)
         unlisted = [name for name in names if name not in self._names and name not in self._left]
         foreign = [str(path.relative_to(self._folder)) for name in unlisted for path in self._folder.glob(name)]
-        if foreign:
+        if foreign and not written:
             raise RegardError(
                 f"{self._folder} already has files that the run would write: {', '.join(sorted(foreign))}.\n"
                 "  Move them elsewhere, or choose another folder for the run (--output)."

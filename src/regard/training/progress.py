@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Self
 
 from rich.console import Console
@@ -19,8 +21,23 @@ SHORTEST_BAR = 11
 """The least number of columns of the bar and the blanks around it; below it, figures are left out."""
 
 
+_IS_QUIET: ContextVar[bool] = ContextVar("is_quiet", default=False)
+
+
+@contextmanager
+def quiet(is_quiet: bool = True) -> Iterator[None]:
+    """Inside the block trainings print nothing."""
+    token = _IS_QUIET.set(is_quiet)
+    try:
+        yield
+    finally:
+        _IS_QUIET.reset(token)
+
+
 def say(text: object) -> None:
     """Prints a message about a training to the standard error, with control characters escaped."""
+    if _IS_QUIET.get():
+        return
     print(printable(str(text)), file=sys.stderr)
 
 
@@ -32,9 +49,10 @@ class Display:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        # in notebooks lines of text, as the other messages
+        self._console = console or Console(stderr=True, force_jupyter=False, quiet=_IS_QUIET.get())
         self._bar: Progress | None = None
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.quiet:
             self._bar = Progress(
                 _text("{task.description}"),
                 BarColumn(bar_width=None, table_column=Column(ratio=1)),

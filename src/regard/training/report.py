@@ -7,10 +7,10 @@ import re
 import time
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from regard.config.schema import TrainingConfig
 from regard.training.checkpoint import step_name
@@ -49,6 +49,34 @@ class Position:
         return self.epoch + (self.batch > 0)
 
 
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """The state of a training after a step or a validation, for callbacks.
+
+    Args:
+        kind: train, validation, or averaged: the validation of the mean of the last weights, at the end.
+        step, total: optimiser steps made, and those of the whole training unless it stops early.
+        epoch: of the last step, counted from 1.
+        metrics: of training, means since the last line of the log; or of the validation.
+        learning_rate: of the last step.
+        seconds: of training and validation so far.
+        remaining: seconds until the end; None if it is too early for an estimate.
+    """
+
+    kind: Literal["train", "validation", "averaged"]
+    step: int
+    total: int
+    epoch: int
+    metrics: Mapping[str, float]
+    learning_rate: float
+    seconds: float
+    remaining: float | None = None
+
+
+Callback = Callable[[StepInfo], object]
+"""Called after every step and every validation; if it returns True, the training stops as by Ctrl-C."""
+
+
 @dataclass
 class Pace:
     """The seconds of a process's last steps, and of its last validation without pictures."""
@@ -80,8 +108,16 @@ class RunReport:
     """The report of a run, as a context manager."""
 
     def __init__(
-        self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest, *, counted: str = SYMBOLS
+        self,
+        config: TrainingConfig,
+        folder: Path,
+        display: Display,
+        manifest: Manifest,
+        *,
+        counted: str = SYMBOLS,
+        observe: Callable[[StepInfo], None] | None = None,
     ) -> None:
+        self._observe, self._last = observe, (0, 0.0)
         self._config, self._folder, self._display, self._counted = config, folder, display, counted
         self.manifest = manifest
         manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
@@ -122,16 +158,20 @@ class RunReport:
         Args:
             remaining: seconds until the end; None if it is too early for an estimate.
         """
-        figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing(self._counted)
+        averages, timing = tally.averages(), tally.timing(self._counted)
+        figures = {"learning_rate": learning_rate, **averages}
         self._display.advance(position.step, total, figures, timing, remaining=remaining)
         if due:
             self._line("train", position, figures, timing)
+        self._last = total, learning_rate
+        self._call("train", position, averages, remaining)
 
     def validation(
         self, validation: Validation, position: Position, *, kind: str, seconds: float, is_last: bool
     ) -> None:
         """Writes a line, shows the samples, and draws pictures if they are due or no validation follows."""
         self._line(kind, position, validation.metrics, {"seconds": seconds})
+        self._call("averaged" if kind == "averaged" else "validation", position, validation.metrics)
         for line in validation.samples[: self._config.samples]:
             self._display.say(f"  {line}")
         folder = f"pictures/{step_name(position.step) if kind == 'validation' else kind}"
@@ -150,6 +190,18 @@ class RunReport:
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
         self._drawing = time.perf_counter() - started
         self._all_drawings += self._drawing
+
+    def _call(
+        self,
+        kind: Literal["train", "validation", "averaged"],
+        position: Position,
+        metrics: Mapping[str, float],
+        remaining: float | None = None,
+    ) -> None:
+        if self._observe is not None:
+            total, rate = self._last
+            epoch, seconds = position.current_epoch, position.seconds
+            self._observe(StepInfo(kind, position.step, total, epoch, dict(metrics), rate, seconds, remaining))
 
     def _can_draw(self, position: Position) -> bool:
         """Whether enough steps have been made since the last pictures, and there is time for others."""

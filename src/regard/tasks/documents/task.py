@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import Findings, bucket
 from regard.data.documents import DocumentField, Documents, Labels
+from regard.data.objects import WrittenData
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
 from regard.models import DocumentClassifier
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
@@ -22,6 +24,7 @@ from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
+from regard.tasks.documents.objects import write_documents
 from regard.tasks.documents.reading import DocumentTrainingData, check, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 
@@ -60,6 +63,9 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         check_weights(config.data.label_separator is not None, config.training.class_weights)
         empty_field(config.data)
         return build_classifier(config.model, num_words=DRAFT_SIZE, num_labels=DRAFT_SIZE)
+
+    def write_data(self, config: DocumentsConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_documents(config.data, data, folder, name)
 
     def read(self, config: DocumentsConfig) -> DocumentTrainingData:
         return read_data(config.data)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.data import Findings
+from regard.data.objects import WrittenData
 from regard.data.series import TIME_FEATURES, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.files import read_array
@@ -23,6 +24,7 @@ from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
+from regard.tasks.forecasting.objects import write_series
 from regard.tasks.forecasting.reading import SeriesData, listed, read_material, rows_of
 from regard.tasks.forecasting.trainee import ForecastTrainee
 from regard.tasks.learnable import check_learnable
@@ -63,6 +65,9 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         check_learnable(core, config.model.attention, memory_size=module.encoder.output_size)
         check_compilable(config.training)
         return module
+
+    def write_data(self, config: ForecastingConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_series(config.data, data, folder, name)
 
     def read(self, config: ForecastingConfig) -> SeriesData:
         return read_material(config.data)

@@ -11,6 +11,7 @@ import torch
 
 from regard.config.texts import TransformerDecoderConfig, check_directions
 from regard.data import Findings
+from regard.data.objects import WrittenData
 from regard.errors import ConfigError, counted
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.models import EncoderDecoder
@@ -24,6 +25,7 @@ from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.config import ImageToTextConfig
 from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES, data_items, items_of
 from regard.tasks.image_to_text.model import ImageToText, reader_of
+from regard.tasks.image_to_text.objects import write_pictures
 from regard.tasks.image_to_text.reading import Material, Split, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
 from regard.tasks.text_generation.checks import check_attentions, check_decoder_learns, learned_pieces, load_field
@@ -97,6 +99,9 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         if pieces is not None:
             files.append(DataFile("data.target.sentencepiece_model", "target.model", pieces))
         return files
+
+    def write_data(self, config: ImageToTextConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_pictures(config.data, data, folder, name)
 
     def read(self, config: ImageToTextConfig) -> Material:
         return read_material(config, reader_of(config))

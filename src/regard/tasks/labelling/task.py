@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from regard.data import Findings, bucket
+from regard.data.objects import WrittenData
 from regard.data.text import Vocabulary
 from regard.errors import ConfigError, counted
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
@@ -18,6 +20,7 @@ from regard.runs.trained_items import DataItem
 from regard.tasks.labelling.config import LabellingConfig
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
+from regard.tasks.labelling.objects import write_sentences
 from regard.tasks.labelling.reading import LabellingMaterial, check, data_item, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
 
@@ -45,6 +48,9 @@ class LabellingTask(AbstractTask[LabellingConfig]):
 
     def draft(self, config: LabellingConfig) -> Labeller:
         return Labeller(config.model, num_tokens=DRAFT_SYMBOLS, num_characters=DRAFT_SYMBOLS, num_labels=DRAFT_SYMBOLS)
+
+    def write_data(self, config: LabellingConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_sentences(config.data, data, folder, name)
 
     def read(self, config: LabellingConfig) -> LabellingMaterial:
         return read_material(config.data)

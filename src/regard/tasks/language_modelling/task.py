@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.data import Findings
+from regard.data.objects import WrittenData
 from regard.data.text import RunningText
 from regard.data.text.vocabulary import SPECIALS
 from regard.errors import counted
@@ -19,6 +21,7 @@ from regard.tasks.compilation import check_compilable
 from regard.tasks.language_modelling.build import build_model, parts_of
 from regard.tasks.language_modelling.config import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.tasks.language_modelling.model import LanguageModel
+from regard.tasks.language_modelling.objects import write_text
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import LanguageTrainee
 from regard.tasks.text_generation.checks import load_field
@@ -54,6 +57,9 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     def files(self, config: LanguageModellingConfig) -> Sequence[DataFile]:
         data = config.data
         return [*DataFile.numbered("train", paths(data.train)), *DataFile.numbered("dev", paths(data.dev))]
+
+    def write_data(self, config: LanguageModellingConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_text(config.data, data, folder, name)
 
     def read(self, config: LanguageModellingConfig) -> RunningText:
         return read_text(config.data)

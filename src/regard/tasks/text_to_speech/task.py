@@ -12,6 +12,7 @@ import numpy as np
 
 from regard.audio import FRONT_ENDS
 from regard.data import Findings, bucket, collecting
+from regard.data.objects import WrittenData
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
 from regard.errors import ConfigError, counted
 from regard.metrics.speech import MeanDurations
@@ -24,6 +25,7 @@ from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.model import SpeechModel
+from regard.tasks.text_to_speech.objects import write_recordings
 from regard.tasks.text_to_speech.reading import (
     SpeechMaterial,
     check,
@@ -79,6 +81,9 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             if data.units == "phones":
                 files.append(DataFile("data.phones", f"phones{suffix}", labels_file(data, path)))
         return files
+
+    def write_data(self, config: TextToSpeechConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_recordings(config.data, data, folder, name)
 
     def read(self, config: TextToSpeechConfig) -> SpeechMaterial:
         return read_material(config)

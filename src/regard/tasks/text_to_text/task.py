@@ -12,6 +12,7 @@ import torch
 
 from regard.config.texts import ParallelFiles, SideConfig, check_directions
 from regard.data import Pairs, Selection
+from regard.data.objects import WrittenData
 from regard.data.pairs import JoinedPairs
 from regard.data.text import Field, Report
 from regard.errors import ConfigError
@@ -35,6 +36,7 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.copying import check_pointer
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.objects import write_pairs
 from regard.tasks.text_to_text.reading import PairTrainingData, read_data
 from regard.tasks.text_to_text.trainee import PairTrainee
 
@@ -81,6 +83,9 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
             if pieces is not None:
                 files.append(DataFile(f"data.{side}.sentencepiece_model", f"{side}.model", pieces))
         return files
+
+    def write_data(self, config: TextToTextConfig, data: Any, folder: Path, name: str) -> WrittenData:
+        return write_pairs(config.data, data, folder, name)
 
     def read(self, config: TextToTextConfig) -> PairTrainingData:
         return read_data(config.data)
