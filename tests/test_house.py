@@ -57,7 +57,7 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        beside = beside | ({"config"} if room == "decoding" else set())
+        beside = beside | ({"config", "viz"} if room == "decoding" else set())
         front = {"__init__"} if room in ("runs", "tasks", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None

@@ -27,7 +27,16 @@ LONGEST_NAME = 40
 class Writer:
     """Writes outputs and shows the progress; a context manager. If it is stopped, a partial file keeps the outputs."""
 
-    def __init__(self, output: Path | None, done: int, share: Callable[[], float | None], *, visible: bool) -> None:
+    def __init__(
+        self,
+        output: Path | None,
+        done: int,
+        share: Callable[[], float | None],
+        *,
+        visible: bool,
+        convert: Callable[[Path, Path], object] | None = None,
+    ) -> None:
+        self._convert = convert
         self.progress, self.failed, self.withheld = ProgressLine(share, visible, done), 0, 0
         self._unfinished, self._output = Unfinished(output), output
         self._stack = ExitStack()
@@ -36,7 +45,11 @@ class Writer:
         with ExitStack() as stack:
             stack.enter_context(terminable())
             self._stream = stack.enter_context(
-                results(self._output, partial=lambda: self._unfinished.keep(self.progress.done))
+                results(
+                    self._output,
+                    partial=lambda: self._unfinished.keep(self.progress.done),
+                    convert=self._convert,
+                )
             )
             stack.enter_context(self.progress)
             if self.progress.done:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import inputs, options
+from regard.cli import inputs, options, parquet
 from regard.cli.inputs import STDIN, Inputs
 from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of
 from regard.cli.progress import Meter, Unfinished
@@ -163,10 +165,15 @@ def predict(
         read = inputs.opened(loaded, iter(opened), source, fields=fields, form=input_format, peek=not terminal)
     rows, table = read.rows, read.table
     default = table.format if table is not None and table.format in loaded.formats else loaded.formats[0]
-    if format is not None and format not in loaded.formats:
-        kinds = ", ".join(loaded.formats)
-        raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {kinds}.")
-    chosen = format_of_output(output, _suffixes(loaded.formats), default, format)
+    formats = (*loaded.formats, *([parquet.NAME] if "csv" in loaded.formats else []), *loaded.sounds)
+    if format is not None and format not in formats:
+        raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {', '.join(formats)}.")
+    if output is not None and output.suffix.lower() == ".txt" and "text" in formats:
+        default = "text"
+    chosen, convert = format_of_output(output, _suffixes(formats), default, format), None
+    if chosen == parquet.NAME:  # lines of CSV until all are there
+        chosen, convert = "csv", parquet.converter(output, loaded.is_number)
+        table = None if table is None else replace(table, delimiter=",")
     if scores and chosen == "text":
         raise RegardError("--format text has outputs only: use --scores with --format tsv.")
     if confidence and chosen == "text":
@@ -178,7 +185,7 @@ def predict(
         "--vocoder": ("vocoder", vocoder),
     }
     extra = options.accepted(loaded, "predict", flags)
-    if vocoder is not None and files is None:
+    if vocoder is not None and files is None and chosen not in loaded.sounds:
         raise RegardError("--vocoder is for sound files: add --files FOLDER.")
     folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite)
     # files and scores of speech need the alignments
@@ -188,7 +195,7 @@ def predict(
     to_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     if loaded.input_kind == "file":
         names = argument or ([] if input is None else [str(input)])
-        with Writer(output, done, lambda: None, visible=not to_terminal) as target:
+        with Writer(output, done, lambda: None, visible=not to_terminal, convert=convert) as target:
             _print_files(loaded, names, chosen, target, stated, scores=scores, alignments=alignments, strict=strict)
         target.finish()
         return
@@ -202,6 +209,9 @@ def predict(
     for number, text in enumerate(argument or (), start=1):
         if len(text) < inputs.LONGEST_NAME and Path(text).is_file():
             say(f"argument {number}: {text!r} is read as a text; --input reads the file of that name.")
+    if chosen in loaded.sounds:
+        _write_sound(loaded, list(rows), output, extra, {"--scores": scores, "--files": files, "--resume": resume})
+        return
     if terminal:
         say("One input per line; Ctrl-D ends.")
     if constraints and not read.is_json:
@@ -246,7 +256,9 @@ def predict(
     share = (lambda: None) if opened is None else (lambda: opened.share)
     with (
         processes.joined(loaded.device),
-        processes.held(lambda: Writer(output, done, share, visible=not (terminal or to_terminal))) as shared,
+        processes.held(
+            lambda: Writer(output, done, share, visible=not (terminal or to_terminal), convert=convert)
+        ) as shared,
         closing(in_order(chunks, outputs_of)) as results,
     ):
         for outputs in results:
@@ -267,7 +279,31 @@ def _suffixes(formats: Sequence[str]) -> dict[str, str]:
     from regard.data.text_file import TABLES
 
     further = {f".{format}": format for format in formats if format not in ("tsv", "text", "csv", "jsonl")}
+    further |= dict.fromkeys(parquet.SUFFIXES, parquet.NAME) if parquet.NAME in formats else {}
     return {suffix: format for suffix, format in TABLES.items() if format in formats} | further
+
+
+def _write_sound(
+    model: AbstractModel[Any],
+    rows: Sequence[InputRow],
+    output: Path | None,
+    extra: Mapping[str, Any],
+    flags: Mapping[str, object],
+) -> None:
+    """Writes the sound of a single text."""
+    if output is None:
+        raise RegardError("A sound is written into a file: add --output FILE.wav.")
+    if set_flags := [flag for flag, value in flags.items() if value]:
+        raise RegardError(f"{output} is a sound; leave out {set_flags[0]}.")
+    if len(rows) != 1:
+        raise RegardError(f"{output} is the sound of one text, not of {len(rows):,}; --files FOLDER writes several.")
+    (prediction,) = model.predict([rows[0].text], **{**extra, "sound": True})
+    _warn(_warning(rows[0], prediction), strict=False)
+    check_failed(int(model.has_failed(prediction)))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
+        files = model.write(prediction, Path(folder) / "sound")
+        os.replace(next(file for file in files if file.suffix == output.suffix.lower()), output)
 
 
 def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[InputRow]:

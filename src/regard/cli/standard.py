@@ -155,7 +155,12 @@ def _target(path: Path) -> Path:
 
 
 @contextmanager
-def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: None) -> Iterator[TextIO]:
+def results(
+    path: Path | None,
+    *,
+    partial: Callable[[], Path | None] = lambda: None,
+    convert: Callable[[Path, Path], object] | None = None,
+) -> Iterator[TextIO]:
     """The stream for results: stdout, in UTF-8 whatever the locale, or a file.
 
     A file is written under a temporary name and renamed at the end, so that a command which stops early leaves an old
@@ -163,6 +168,7 @@ def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: N
 
     Args:
         partial: called if Ctrl-C or SIGTERM stops the command; returns the name under which the lines so far are kept.
+        convert: writes the file from one with the lines, when all are there.
 
     Raises:
         RegardError: if stdout is closed.
@@ -185,6 +191,13 @@ def results(path: Path | None, *, partial: Callable[[], Path | None] = lambda: N
         with _named(path, temporary):
             with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 yield file
+            if convert is not None:
+                converted = temporary.with_name(f"{temporary.name}.converted")
+                try:
+                    convert(temporary, converted)
+                    os.replace(converted, temporary)
+                finally:
+                    converted.unlink(missing_ok=True)
             if is_regular:
                 os.replace(temporary, target)
     except (KeyboardInterrupt, Terminated):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
 
@@ -106,6 +106,13 @@ def presets() -> dict[str, str]:
     }
 
 
+class _Where(TypedDict):
+    origin: str
+    folder: Path
+    order: int
+    override: KeyPath
+
+
 @dataclass(frozen=True, slots=True)
 class _Setting:
     """An override: the path of its key, its origin in messages, and its value as YAML.
@@ -174,11 +181,11 @@ def _build(document: YamlDocument, overrides: Settings, *, name: str, origin: st
 
 def _override(base: YamlDocument, setting: _Setting, order: int, task: object) -> YamlDocument:
     """The document with one key replaced, without the problems of the replaced part."""
-    path, where = setting.path, {"origin": setting.origin, "folder": Path.cwd(), "order": order}
+    path, where = setting.path, _Where(origin=setting.origin, folder=Path.cwd(), order=order, override=setting.path)
     if setting.is_text:
-        document = parse_value(setting.written, _key(path, base.values, task), override=path, **where)
+        document = parse_value(setting.written, _key(path, base.values, task), **where)
     else:
-        document = parse(setting.written, override=path, lines=False, **where)
+        document = parse(setting.written, lines=False, **where)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
     start = min([path, *plain], key=len)  # a value above the key that is not a section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}

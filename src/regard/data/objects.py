@@ -124,8 +124,7 @@ def table_of(data: Any, name: str) -> Table:
         name: of the data in messages.
 
     Raises:
-        DataError: for empty data.
-        TypeError: for other objects.
+        DataError: for empty data, and other objects.
 
     >>> table_of([("a", 1), ("b", None)], "train").rows
     [['a', 1], ['b', None]]
@@ -135,7 +134,8 @@ def table_of(data: Any, name: str) -> Table:
     names: Sequence[Any] | None = None
     rows: list[Sequence[Any]]
     if isinstance(data, str | bytes | os.PathLike) or not (isinstance(data, Iterable) or hasattr(data, "iter_rows")):
-        raise TypeError(f"{name}: expected a table, a list of items or a file; got {data!r:.60}, a {_kind(data)}.")
+        kind = f"{data!r:.60}, of type {_kind(data)}"
+        raise DataError(f"{name}: expected a table, a list of items or a file; got {kind}.")
     if hasattr(data, "itertuples"):
         names, rows = list(data.columns), list(data.itertuples(index=False, name=None))
     elif hasattr(data, "iter_rows"):  # polars
@@ -180,7 +180,7 @@ def text_at(value: Any, place: str, what: str) -> str:
     """
     if isinstance(value, str):
         return value
-    shown = "is missing" if value is None else f"is {value!r:.60}, a {_kind(value)}"
+    shown = "is missing" if value is None else f"is {value!r:.60}, of type {_kind(value)}"
     raise DataError(f"{place}: {what} {shown}; expected a text.")
 
 

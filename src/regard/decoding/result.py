@@ -102,6 +102,15 @@ class Prediction:
             record["generate"] = [round(probability, DECIMALS) for probability in self.generate.tolist()]
         return record
 
+    def _repr_html_(self) -> str:
+        """The text with its alignment, for notebooks."""
+        from regard.viz import plot_alignment
+        from regard.viz.notebook import embedded_page, shown_text
+
+        if self.alignment is None or not self.alignment.numel():
+            return shown_text(self.text, *self.warnings)
+        return embedded_page(lambda path: plot_alignment(self, path, title=self.text), self.text)
+
     def __repr__(self) -> str:
         parts = [repr(self.text), f"score={self.score:.4f}", f"stop_reason={self.stop_reason!r}"]
         if self.alignment is not None:

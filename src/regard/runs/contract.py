@@ -18,7 +18,7 @@ from regard.config.schema import SCHEMAS
 from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
-from regard.data.objects import WrittenData
+from regard.data.objects import WrittenData, table_of, text_at
 from regard.data.text import Vocabulary
 from regard.errors import DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
@@ -154,6 +154,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The column of `rows` that has the output."""
     file_formats: ClassVar[tuple[str, ...]] = ()
     """The suffixes of the files that `write` may write for a prediction; none for most."""
+    sounds: ClassVar[tuple[str, ...]] = ()
+    """Those of `file_formats` that are a prediction by themselves, so that an output file may be one."""
     folder_suffixes: ClassVar[tuple[str, ...]] = ()
     """Of models whose inputs are files: the suffixes of inputs in a folder; none if `inputs` reads folders."""
     most_inputs: ClassVar[int] = 0
@@ -256,6 +258,39 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The inputs of an argument of the command line, with their names: one, or those of a table."""
         return [(argument, self.read(argument))]
 
+    def listed(self, inputs: Any) -> Any:
+        """The inputs of `predict` as a list of the task's inputs, from columns of a table or an array, too.
+
+        Of models whose inputs have several columns, an input may be a tuple or a row of a table.
+
+        Raises:
+            DataError: for a table with other columns.
+        """
+        count = len(self.input_fields)
+        if hasattr(inputs, "itertuples") or hasattr(inputs, "iter_rows"):
+            table = table_of(inputs, "inputs")
+            columns = table.columns(self.input_fields, f"{counted(count, 'column|columns')} of an input")
+            rows = table.selected(columns)
+            return ["\t".join(text_at(value, place, "the input") for value in row) for place, row in rows]
+        if hasattr(inputs, "tolist") and getattr(inputs, "ndim", 0) == 1:
+            inputs = inputs.tolist()
+        if count > 1 and isinstance(inputs, list | tuple):
+            return ["\t".join(each) if isinstance(each, tuple | list) else each for each in inputs]
+        return inputs
+
+    def save(self, folder: Path | str, *, overwrite: bool = False) -> None:
+        """Writes the model into a folder, from which `regard.load` reads it.
+
+        Args:
+            overwrite: replaces a saved model in the folder.
+
+        Raises:
+            RegardError: for a folder with files, unless `overwrite`, and in any case for one with other files.
+        """
+        from regard.runs import store
+
+        store.save_whole(self, Path(folder), overwrite=overwrite)
+
     @abstractmethod
     def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:
         """The `AnyPrediction` of every input, in order; predictions are independent of each other.
@@ -267,8 +302,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
 
     @abstractmethod
-    def evaluate(self, path: Path | str) -> AnyEvaluation:
-        """Compares predictions with a file.
+    def evaluate(self, data: Any) -> AnyEvaluation:
+        """Compares predictions with a file, or with data of Python as `regard.train` takes them.
 
         Raises:
             DataError: for a file without items, or one that the model was trained on.
@@ -387,6 +422,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
         raise NotImplementedError
 
+    def is_number(self, column: str) -> bool:
+        """Whether a column of outputs has numbers, for tables with types."""
+        return column in ("score", "confidence")
+
     def record(self, prediction: Any) -> dict[str, Any]:
         """A prediction as a JSON object; it has alignments if the prediction has them."""
         record: dict[str, Any] = prediction.record()
@@ -486,8 +525,8 @@ class AbstractTask(ABC, Generic[ConfigT]):
             name: `train`, `dev` or `data`; the file is named after it, and items in messages are.
 
         Raises:
-            DataError: for an item that the file cannot hold, or columns other than those of the configuration.
-            TypeError: for objects of other kinds.
+            DataError: for an item that the file cannot hold, columns other than those of the configuration, or
+                objects of other kinds.
         """
 
     @abstractmethod

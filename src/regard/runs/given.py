@@ -6,23 +6,30 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from regard.config.place import KeyPath
 from regard.config.schema import Config, is_set
 from regard.data.objects import WrittenData
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, checksum, clean, writing
-from regard.runs.automatic_settings import value_of
-from regard.runs.contract import task_of
+from regard.runs.automatic_settings import replaced, value_of
+from regard.runs.contract import AbstractModel, task_of
+from regard.runs.predictions import Predictions
 from regard.training import processes
 from regard.training.manifest import Manifest, is_run
 
+ModelT = TypeVar("ModelT", bound=AbstractModel[Any])
+ResultT = TypeVar("ResultT")
+Params = ParamSpec("Params")
 FOLDER = "data"
 """The folder of the data in a run folder."""
 
@@ -118,6 +125,39 @@ def check_form(config: Config, path: KeyPath, value: Any) -> None:
         raise ConfigError(f"{found!r} describes files, and the data are objects of Python; leave the key out", path)
 
 
+def of_data(
+    evaluate: Callable[Concatenate[ModelT, Path | str, Params], ResultT],
+) -> Callable[Concatenate[ModelT, Any, Params], ResultT]:
+    """Lets a method of a model that reads a file take data of Python, too, as `regard.train` does."""
+
+    @wraps(evaluate)
+    def evaluated(model: ModelT, data: Any, *arguments: Params.args, **options: Params.kwargs) -> ResultT:
+        if isinstance(data, str | Path):
+            return evaluate(model, data, *arguments, **options)
+        with temporary_file(model.config, data) as written:
+            reader = copy(model)
+            reader.config = replaced(model.config, dict(written.settings))
+            evaluation = evaluate(reader, written.path, *arguments, **options)
+            if (seen := model.seen(evaluation, written.path)) is not None and str(seen):
+                warnings.warn(f"{written.name}: {located(DataError(str(seen)), [written])}", stacklevel=2)
+            return evaluation
+
+    return cast(Callable[Concatenate[ModelT, Any, Params], ResultT], evaluated)
+
+
+def of_inputs(
+    predict: Callable[Concatenate[ModelT, Any, Params], Sequence[ResultT]],
+) -> Callable[Concatenate[ModelT, Any, Params], list[ResultT]]:
+    """Lets a method of a model that predicts a list of inputs take them from tables, too; its predictions show
+    themselves in notebooks."""
+
+    @wraps(predict)
+    def predicted(model: ModelT, inputs: Any, *arguments: Params.args, **options: Params.kwargs) -> list[ResultT]:
+        return Predictions(predict(model, model.listed(inputs), *arguments, **options))
+
+    return cast(Callable[Concatenate[ModelT, Any, Params], list[ResultT]], predicted)
+
+
 @contextmanager
 def temporary_file(config: Config, data: Any, name: str = "data") -> Iterator[WrittenData]:
     """Data in a temporary file, for example for an evaluation; places in errors of the block are items."""
@@ -133,7 +173,8 @@ def located(error: DataError, written: Sequence[WrittenData]) -> DataError:
     """The error with the items of written data in place of lines of their files."""
     text = _text(error)
     for each in written:
-        text = re.sub(re.escape(str(each.path)) + r":(\d+)", lambda line, each=each: each.place(int(line[1])), text)
+        for line in set(re.findall(re.escape(str(each.path)) + r":(\d+)", text)):
+            text = re.sub(re.escape(f"{each.path}:{line}") + r"\b", each.place(int(line)), text)
         text = text.replace(str(each.path), each.name)
     return error if text == _text(error) else DataError(text)
 

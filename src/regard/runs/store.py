@@ -21,7 +21,7 @@ from regard.config.place import KeyPath
 from regard.config.schema import is_set
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
-from regard.files import checksum
+from regard.files import checksum, create_folder, require_replaceable
 from regard.runs.calibration import CALIBRATION, Calibration
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import DAMAGED
@@ -74,6 +74,16 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
         model.calibration.save(folder, digest)
     else:
         (folder / CALIBRATION).unlink(missing_ok=True)
+
+
+def save_whole(model: AbstractModel[Any], folder: Path, *, overwrite: bool) -> None:
+    """Writes a model into a folder of its own, whole or not at all.
+
+    Raises:
+        RegardError: for a folder with files, unless `overwrite` and these are of a saved model.
+    """
+    require_replaceable(folder, lambda: file_names(folder), kind="a saved model", overwrite=overwrite)
+    create_folder(folder, lambda partial: save(model, partial))
 
 
 def file_names(folder: Path) -> set[str]:

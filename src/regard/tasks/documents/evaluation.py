@@ -16,6 +16,8 @@ from regard.data.tally import SymbolTally
 from regard.errors import counted
 from regard.metrics import ItemTerms, LabelScores, ShownItem, f1_terms, ratio_terms, score_labels
 from regard.shapes import Float
+from regard.viz import plot_document
+from regard.viz.notebook import embedded_page, shown_text
 
 DECIMALS = 6
 """Decimals of probabilities and weights in JSON."""
@@ -44,6 +46,15 @@ class DocumentPrediction:
     warnings: tuple[str, ...] = ()
     confidence: float | None = None
     confidences: Mapping[str, float] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """The labels and the text with its weights, for notebooks."""
+        from regard.tasks.documents.model import DocumentModel
+
+        shown = ", ".join(self.labels) or "no label"
+        if not (self.alignments and self.sentences):
+            return shown_text(f"{shown} ({self.probability:.3f})", *self.warnings)
+        return embedded_page(lambda path: plot_document(DocumentModel.weighted(self), path, highest="largest"), shown)
 
     @property
     def probability(self) -> float:

@@ -32,6 +32,7 @@ from regard.metrics.calibration import (
 from regard.models import DocumentClassifier
 from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import AbstractModel, check_strict, check_texts
+from regard.runs.given import of_data, of_inputs
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
@@ -113,6 +114,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         for document in read_documents(folder, format="folder", labelled=False):
             yield InputRow(str(document.file), document.text, [str(document.file)])
 
+    @of_inputs
     def predict(
         self, inputs: Sequence[str], *, alignment: bool = True, strict: bool = False
     ) -> list[DocumentPrediction]:
@@ -215,6 +217,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             before, after = (softmax_confidence(logarithms, each).max(-1) for each in (1.0, temperature))
         return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
+    @of_data
     def evaluate(
         self, path: Path | str, *, source_field: Any = None, target_field: str | int | None = None
     ) -> DocumentEvaluation:
@@ -318,8 +321,9 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             files.append(save_documents(documents, path.with_suffix(f".{data}")))
         return files
 
+    @staticmethod
     def weighted(
-        self, prediction: DocumentPrediction, *, heads: bool = False, label: str | None = None
+        prediction: DocumentPrediction, *, heads: bool = False, label: str | None = None
     ) -> list[WeightedDocument]:
         """A prediction in the form in which it is drawn: the mean of the heads, or every head of its words."""
         words = prediction.alignments["word"]

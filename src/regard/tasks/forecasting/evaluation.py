@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from regard.data.series import Forecast, SeriesWindows, StandardScale
 from regard.errors import counted
 from regard.metrics import ForecastErrors, ForecastTally, ItemTerms, ShownItem
 from regard.tasks.forecasting.baselines import BaselineTally, baseline_text
+from regard.viz import plot_forecast
+from regard.viz.notebook import embedded_page, shown_text
+
+SHOWN = 5
+"""The most series of a file that a notebook shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,16 @@ class FileForecasts:
     name: str
     forecasts: tuple[Forecast, ...]
     warnings: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The forecast of every series, for notebooks."""
+        notes = [shown_text("", *self.warnings)] * bool(self.warnings)
+        pages = [
+            embedded_page(partial(plot_forecast, each), f"forecast of {each.series or self.name}")
+            for each in self.forecasts[:SHOWN]
+        ]
+        more = len(self.forecasts) - SHOWN
+        return "\n".join([*pages, *([f"<p>{more:,} more series</p>"] if more > 0 else []), *notes])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,15 +35,17 @@ from regard.decoding import free_run
 from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.layers.values import QUANTILES
 from regard.metrics import ForecastTally, ItemTerms
+from regard.runs.automatic_settings import replaced
 from regard.runs.calibration import Stated
 from regard.runs.contract import STATED, AbstractModel
 from regard.runs.fingerprints import fingerprint
+from regard.runs.given import of_data, of_inputs, temporary_file
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries, terms_of
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
-from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, minimum_of, read_table, scale_of
+from regard.tasks.forecasting.reading import COLUMNS, WINDOW_SCALES, listed, minimum_of, read_table, scale_of
 from regard.viz import plot_forecast
 from regard.viz.files import numbered_files
 
@@ -145,6 +148,23 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             )
         return SeriesFile(str(argument), table)
 
+    def listed(self, inputs: Any) -> Any:
+        """Files or their series; a table, an array or a series of Python is one input, and so is each of a list."""
+        several = isinstance(inputs, list | tuple) and all(not isinstance(each, int | float) for each in inputs)
+        if isinstance(inputs, str | Path | SeriesFile):
+            return inputs
+        return [
+            each if isinstance(each, str | Path | SeriesFile) else self._read_objects(each)
+            for each in (inputs if several else [inputs])
+        ]
+
+    def _read_objects(self, data: Any) -> SeriesFile:
+        with temporary_file(self.config, data) as written:
+            reader = copy(self)
+            reader.config = replaced(self.config, dict(written.settings))
+            return SeriesFile(written.name, reader.read(str(written.path)).table)
+
+    @of_inputs
     def predict(
         self, inputs: Sequence[SeriesFile | str | Path], *, alignment: bool = True, strict: bool = False
     ) -> list[FileForecasts]:
@@ -173,6 +193,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             results.append(result)
         return results
 
+    @of_data
     def evaluate(self, path: Path | str) -> ForecastEvaluation:
         """Compares forecasts that begin at every step with the observed values.
 
@@ -296,6 +317,9 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def rows(self, prediction: FileForecasts, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each step: series, step, time, targets and quantiles."""
         return [list(map(str, row.values())) for row in forecast_rows(self._shown(prediction))]
+
+    def is_number(self, column: str) -> bool:
+        return column not in (*COLUMNS, "past_time") or column == "step"
 
     def has_failed(self, prediction: FileForecasts) -> bool:
         return not prediction.forecasts

@@ -21,6 +21,8 @@ from regard.runs.trained_items import DataItem, content
 from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import output_symbols
+from regard.viz import plot_captioned_image
+from regard.viz.notebook import embedded_page, shown_text
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -42,6 +44,14 @@ class ImagePrediction(Prediction):
     cell_size: int = 1
     shift: float = 0.0
     strokes: Strokes | None = None
+
+    def _repr_html_(self) -> str:
+        """The picture with the map of every symbol and the text, for notebooks."""
+        from regard.tasks.image_to_text.model import captioned
+
+        if self.image is None or self.alignment is None:
+            return shown_text(f"{self.name}: {self.text}", *self.warnings)
+        return embedded_page(lambda path: plot_captioned_image([captioned(self)], path), f"{self.name}: {self.text}")
 
     @classmethod
     def of(cls, prediction: Prediction, **further: Any) -> ImagePrediction:

@@ -31,6 +31,7 @@ from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.runs.calibration import Stated
 from regard.runs.contract import STATED
+from regard.runs.given import of_data
 from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
@@ -243,6 +244,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         """Refuses files on which the model was trained, except those with a part that it has not seen."""
         super().check_trained(*(path for path in paths if not is_divided(path)))
 
+    @of_data
     def evaluate(
         self,
         path: Path | str,

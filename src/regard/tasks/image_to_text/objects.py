@@ -52,6 +52,6 @@ def _picture(value: Any, place: str, config: PictureDataConfig) -> Any:
         return value
     if not isinstance(value, str | os.PathLike):
         raise DataError(
-            f"{place}: the picture is {value!r:.40}, a {type(value).__name__}; expected the path of a file."
+            f"{place}: the picture is {value!r:.40}, of type {type(value).__name__}; expected the path of a file."
         )
     return str(((config.image_folder or Path.cwd()) / value).absolute())

@@ -25,6 +25,8 @@ from regard.metrics import (
 )
 from regard.metrics.spans import TITLES, Span
 from regard.tasks.labelling.columns import Sentence
+from regard.viz import plot_alignment
+from regard.viz.notebook import embedded_page, shown_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,17 @@ class Labelling:
     confidences: tuple[float, ...] = ()
     confidence: float | None = None
     logarithms: Any = field(default=None, repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        """The tokens with their labels and, if there is one, the attention, for notebooks."""
+        pairs = [f"{token}/{label}" for token, label in zip(self.tokens, self.labels, strict=True)]
+        if self.alignment is None or not pairs:
+            return shown_text(" ".join(pairs), *self.warnings)
+        weights, text = self.alignment.mean(0), " ".join(pairs)
+        sides = ("tokens", "tokens with labels")
+        return embedded_page(
+            lambda path: plot_alignment(weights, path, self.tokens, pairs, title=text, sides=sides), text
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from regard.metrics.calibration import (
 )
 from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import STATED, AbstractModel
+from regard.runs.given import of_data, of_inputs
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
@@ -61,7 +62,7 @@ class Tagger(AbstractModel[LabellingConfig]):
     module: Labeller
 
     assets = ("tokens.json", "characters.json", "labels.json")
-    formats = ("tsv", "text", "jsonl", *tables.FORMATS)
+    formats = ("tsv", "text", "jsonl", "csv", *tables.FORMATS)
     shown_sections = ("model",)
 
     @classmethod
@@ -92,6 +93,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         spelling, _ = pad([np.array([PAD + 1]), *(self.characters.ids(token[:LONGEST_TOKEN]) for token in rows)])
         return {"tokens": tokens, "words": words, "spelling": spelling, "mask": mask}
 
+    @of_inputs
     def predict(
         self,
         inputs: Sequence[str | Sequence[str]],
@@ -151,6 +153,7 @@ class Tagger(AbstractModel[LabellingConfig]):
         order = np.argsort(lengths, kind="stable")
         return batches_within(order[lengths[order] > 0], lengths[:, None], lambda rows, longest: rows * longest <= most)
 
+    @of_data
     def evaluate(self, path: Path | str) -> LabellingEvaluation:
         """Compares labels with those of a file like that of the training.
 

@@ -24,6 +24,7 @@ from regard.errors import ConfigError
 from regard.metrics import ItemTerms, Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_strict, check_texts
+from regard.runs.given import of_data, of_inputs
 from regard.tasks.encoded import item_numbers, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import (
@@ -85,6 +86,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             return []
         return [f"its text was normalised differently ({other.text.normalisation}), which is not copied"]
 
+    @of_inputs
     def predict(
         self,
         inputs: Sequence[str],
@@ -171,6 +173,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             check_strict(inputs, warnings)
         return prompts, warnings
 
+    @of_data
     def evaluate(self, path: Path | str) -> LikelihoodEvaluation:
         """The likelihood of a text file; every token is scored once, after the true tokens before it.
 

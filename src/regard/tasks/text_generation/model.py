@@ -49,6 +49,7 @@ from regard.metrics.translation import (
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict
+from regard.runs.given import of_inputs
 from regard.tasks.encoded import item_numbers
 from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.text_generation.constraints import constraints_in_ids, extended_limits, reversed_constraints, within
@@ -149,6 +150,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """Whether the symbols of outputs depend on their inputs."""
         return False
 
+    @of_inputs
     def predict(
         self,
         inputs: Sequence[Any],

@@ -41,6 +41,8 @@ from regard.metrics.speech import (
 from regard.shapes import Float
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences, sound_findings
+from regard.viz import plot_speech
+from regard.viz.notebook import embedded_page, shown_text
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
@@ -75,6 +77,14 @@ class Speech:
     num_frames: int
     stop_reason: Literal["stop", "length", ""] = "stop"
     warnings: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The sound with its spectrogram and alignment, for notebooks."""
+        from regard.tasks.text_to_speech.model import as_picture
+
+        if self.alignment is None or not len(self.mel):
+            return shown_text(self.text, f"{self.seconds:.2f} seconds", *self.warnings)
+        return embedded_page(lambda path: plot_speech(as_picture(self), path, title=self.text), self.text)
 
     @property
     def seconds(self) -> float:

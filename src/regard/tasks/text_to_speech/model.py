@@ -32,6 +32,7 @@ from regard.metrics.speech import MeanDurations
 from regard.models.tacotron import STOP
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.fingerprints import DAMAGED
+from regard.runs.given import of_data, of_inputs
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
@@ -73,6 +74,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
     terms_only = MappingProxyType({"sound": False, "joined": 0})
+    sounds = ("wav",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,6 +155,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         """The units of a text, with the symbol that follows it."""
         return (*self.field.split(text), *self.end_units)
 
+    @of_inputs
     def predict(
         self,
         inputs: Sequence[str],
@@ -270,6 +273,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         stop = torch.zeros(0, count) if self.config.model.decoder.stops else None
         return self._speech(text=text, mel=mel, stop=stop, num_frames=count, stop_reason="", warnings=warnings)
 
+    @of_data
     def evaluate(
         self,
         path: Path | str,

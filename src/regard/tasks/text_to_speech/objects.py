@@ -52,7 +52,9 @@ def wrong(text: str) -> bool:
 
 def _sound(value: Any, place: str) -> Path:
     if not isinstance(value, str | os.PathLike):
-        raise DataError(f"{place}: the sound is {value!r:.40}, a {type(value).__name__}; expected the path of a file.")
+        raise DataError(
+            f"{place}: the sound is {value!r:.40}, of type {type(value).__name__}; expected the path of a file."
+        )
     file = Path(value)
     if not file.is_file():
         raise DataError(f"{place}: {file}: no such file.")

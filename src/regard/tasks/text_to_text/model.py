@@ -41,6 +41,7 @@ from regard.errors import ConfigError, DataError
 from regard.metrics.translation import Metric
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.runs.contract import check_texts
+from regard.runs.given import of_data
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.text_generation.directions import different_directions
@@ -205,6 +206,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
         return layer, head
 
+    @of_data
     def evaluate(
         self,
         path: Path | str,
