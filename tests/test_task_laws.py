@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas
 import pytest
 import torch
 import yaml
@@ -563,3 +564,50 @@ def test_pictures_of_validations_have_the_output_and_the_reference(task, kind, t
     train(read_config(path), tmp_path / "run")
     assert len(titles) >= 2
     assert all(re.fullmatch(r"(?s).*\((the reference|reference: .+)\)", title) for title in titles)
+
+
+def table_of(path: Path) -> Any:
+    """The rows of an output file, and the number of its columns if it is a table."""
+    if path.suffix == ".parquet":
+        return pandas.read_parquet(path).astype(str).to_numpy().tolist()
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".csv":
+            return list(csv.reader(file))[1:]
+        lines = file.read().splitlines()
+    return [json.loads(line) for line in lines] if path.suffix == ".jsonl" else [line.split("\t") for line in lines]
+
+
+def test_the_suffix_of_an_output_chooses_its_format_or_is_refused_by_name(
+    trained: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    model, given = load("run"), TASK_CASES[task].inputs[:1]
+    written: dict[str, Any] = {}
+    for suffix in (".csv", ".jsonl", ".parquet", ".tsv", ".txt", ".wav", ".xlsx"):
+        path = tmp_path / f"out{suffix}"
+        status = run(["predict", "--model", "run", *given, "--output", str(path)])
+        said = capsys.readouterr().err
+        assert (status == 2) == (not path.exists()), said
+        if status == 2:
+            assert said.startswith(f"{path}: this command does not write files that end in {suffix}")
+        elif suffix == ".wav":
+            assert path.read_bytes()[:4] == b"RIFF"
+        else:
+            written[suffix] = table_of(path)
+        assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
+    names = {"tsv", "text", "csv", "jsonl"} & set(model.formats)
+    suffixes = {f".{'txt' if name == 'text' else name}" for name in names}
+    assert set(written) == suffixes | {".parquet"}, "every format of the task has its suffix"
+    assert (".wav" in {path.suffix for path in tmp_path.iterdir()}) == bool(model.sounds)
+    if ".csv" in written:
+        for rows in zip(written[".csv"], written[".parquet"], strict=True):
+            assert all(near_text(*cells) for cells in zip(*rows, strict=True)), rows
+
+
+def near_text(left: str, right: str) -> bool:
+    """Whether two cells are equal, as texts or as numbers."""
+    try:
+        return left == right or near(float(left), float(right))
+    except ValueError:
+        return False

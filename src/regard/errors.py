@@ -67,6 +67,10 @@ class RegardError(ValueError):
     def __str__(self) -> str:
         return without_long_words(printable(super().__str__()))
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows in place of a traceback."""
+        return f"{type(self).__name__}: {self}".splitlines()
+
 
 class ShapeError(RegardError):
     """Tensors whose sizes or types do not fit together."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import inputs, options
+from regard.cli.progress import ProgressLine
 from regard.cli.standard import check_output, format_of_output, plain, results, say
 from regard.errors import RegardError
 
@@ -118,8 +119,17 @@ def evaluate(
         folder = _calibrated_folder(loaded, model, overwrite=overwrite)
     from regard.data.tally import summary
     from regard.runs.calibration import reliability_of
+    from regard.runs.observation import observing
 
-    evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))
+    shares = [0.0]
+    with ProgressLine(lambda: shares[-1]) as progress:
+
+        def observe(count: int, share: float) -> None:
+            shares[-1] = share
+            progress.advance(count)
+
+        with observing(observe):
+            evaluation = loaded.evaluate(path, **options.accepted(loaded, "evaluate", flags))
     if (seen := loaded.seen(evaluation, path)) is not None and str(seen):
         say(f"warning: {path}: {seen}")
     for line in summary((entry.place, entry.prediction.warnings) for entry in evaluation.scored):

@@ -371,8 +371,10 @@ def _print_files(
         _warn(str(error), strict=strict)
         writer.failed += 1
 
-    named = inputs.named_inputs(model, names, warn)[writer.progress.done :]
+    begun = writer.progress.done
+    named = inputs.named_inputs(model, names, warn)[begun:]
     size = model.most_inputs or max(1, len(named))
+    writer.progress.share = lambda: writer.progress.done / (len(named) + begun)
     for start in range(0, len(named), size):
         chunk = named[start : start + size]
         predictions = model.predict([item for _, item in chunk], alignment=alignments)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.shapes import Float
+
+if TYPE_CHECKING:
+    from regard.viz.notebook import Page
 
 
 class Seen(Mapping[str, Tensor | list[Tensor]]):
@@ -138,6 +141,21 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             total = total.to(mean)
             total = (0.5 * mean + 0.5 * torch.eye(steps).to(mean)) @ total
         return total
+
+    def show(
+        self, tokens: Sequence[str] | None = None, target_tokens: Sequence[str] | None = None, **options: Any
+    ) -> Page:
+        """The page of `plot`, as the result of a cell of a notebook.
+
+        Args:
+            tokens, target_tokens, **options: as in `plot`.
+        """
+        from regard.viz.notebook import Page, embedded_page
+
+        def draw(path: Path) -> object:
+            return self.plot(path, tokens, target_tokens, **options)
+
+        return Page(embedded_page(draw, str(options.get("title") or "attention")))
 
     def plot(
         self,

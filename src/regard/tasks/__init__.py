@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from regard.runs.adaptation import adapt
     from regard.runs.contract import TASKS, AbstractModel, AbstractTask, Metric
     from regard.runs.fingerprints import DataFile
+    from regard.runs.run import Run
     from regard.runs.store import load
     from regard.runs.training import train
     from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction
@@ -40,6 +41,7 @@ __getattr__ = on_demand(
         "regard.runs.adaptation": ["adapt"],
         "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "Metric"],
         "regard.runs.fingerprints": ["DataFile"],
+        "regard.runs.run": ["Run"],
         "regard.runs.store": ["load"],
         "regard.runs.training": ["train"],
         "text_generation.evaluation": ["Evaluation"],
@@ -67,6 +69,7 @@ __all__ = [
     "LanguageModel",
     "LikelihoodEvaluation",
     "Metric",
+    "Run",
     "Speech",
     "SpeechEvaluation",
     "SpeechModel",

@@ -9,6 +9,21 @@ from pathlib import Path
 
 from regard.errors import printable
 
+
+class Page:
+    """A page that a notebook shows as the result of a cell.
+
+    Args:
+        html: what `embedded_page` returns.
+    """
+
+    def __init__(self, html: str) -> None:
+        self._html = html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
 HEIGHT = 320
 """The height of a page in pixels until it has been drawn."""
 FIT = "this.style.height=(this.contentDocument.documentElement.scrollHeight+4)+'px'"

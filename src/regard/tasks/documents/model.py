@@ -33,6 +33,7 @@ from regard.models import DocumentClassifier
 from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.given import of_data, of_inputs
+from regard.runs.observation import observed
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
@@ -163,7 +164,8 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         chosen = np.arange(len(documents)) if indices is None else np.asarray(indices, dtype=np.int64)
         words, sentences = documents.words[chosen], documents.counts[chosen]
         batch_words = self.config.decoding.batch_words
-        for batch in bucket(words, sentences, batch_tokens=batch_words, seed=0, epoch=0, shuffle=False):
+        batches = bucket(words, sentences, batch_tokens=batch_words, seed=0, epoch=0, shuffle=False)
+        for batch in observed(batches, lambda rows: (len(rows), float(words[rows].sum())), float(words.sum())):
             ids, mask = documents.pad(chosen[batch])
             with torch.inference_mode():
                 output = self.module(ids.to(self.device), mask.to(self.device))

@@ -40,6 +40,7 @@ from regard.runs.calibration import Stated
 from regard.runs.contract import STATED, AbstractModel
 from regard.runs.fingerprints import fingerprint
 from regard.runs.given import of_data, of_inputs, temporary_file
+from regard.runs.observation import observed
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries, terms_of
@@ -218,7 +219,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             raise DataError(f"{path}: {error}" + "".join(f"\n  {note}" for note in notes)) from None
         known = Baselines.of(self.linear, self.facts.step, self.config.data.history)
         baselines, tally = BaselineTally(known, keep_windows=True), ForecastTally(self.levels, keep_windows=True)
-        for batch in windows.batches(self.config.decoding.batch_windows):
+        batches = windows.batches(self.config.decoding.batch_windows)
+        for batch in observed(batches, lambda each: (len(each), len(each)), len(windows)):
             values, quantiles, _ = self.forecast_batch(batch)
             tally.add(batch, values, quantiles)
             baselines.add(batch)

@@ -28,6 +28,7 @@ from regard.metrics.calibration import (
 from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import STATED, AbstractModel
 from regard.runs.given import of_data, of_inputs
+from regard.runs.observation import observed
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
@@ -151,7 +152,10 @@ class Tagger(AbstractModel[LabellingConfig]):
     def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[NDArray[np.int64]]:
         lengths, most = np.array([len(each) for each in sentences], np.int64), self.config.decoding.batch_tokens
         order = np.argsort(lengths, kind="stable")
-        return batches_within(order[lengths[order] > 0], lengths[:, None], lambda rows, longest: rows * longest <= most)
+        batches = batches_within(
+            order[lengths[order] > 0], lengths[:, None], lambda rows, longest: rows * longest <= most
+        )
+        return observed(batches, lambda rows: (len(rows), float(lengths[rows].sum())), float(lengths.sum()))
 
     @of_data
     def evaluate(self, path: Path | str) -> LabellingEvaluation:
@@ -252,6 +256,10 @@ class Tagger(AbstractModel[LabellingConfig]):
 
     def evaluated_items(self, evaluation: LabellingEvaluation, path: Path | str) -> Iterator[DataItem]:
         return (data_item(each.sentence) for each in evaluation.scored)
+
+    def is_number(self, column: str) -> bool:
+        """Scores are those of all tokens."""
+        return column == "confidence"
 
     def rows(self, prediction: Labelling, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """One row: the labels, with blanks between them, and with `scores` their probabilities."""

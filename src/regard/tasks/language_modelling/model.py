@@ -25,6 +25,7 @@ from regard.metrics import ItemTerms, Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.given import of_data, of_inputs
+from regard.runs.observation import observed
 from regard.tasks.encoded import item_numbers, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import (
@@ -192,7 +193,9 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             keep_lines=True,
         )
         rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
-        parts = [self._token_nats(batch) for batch in self.windows(text, text.train).in_order(rows)]
+        windows = self.windows(text, text.train)
+        batches = observed(windows.in_order(rows), lambda each: (len(each[0]), len(each[0])), len(windows))
+        parts = [self._token_nats(batch) for batch in batches]
         nats = np.concatenate(parts)
         figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
         return LikelihoodEvaluation(

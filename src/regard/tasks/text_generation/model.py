@@ -50,6 +50,7 @@ from regard.models import EncoderDecoder, EnsembleEncoderDecoder
 from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict
 from regard.runs.given import of_inputs
+from regard.runs.observation import observed
 from regard.tasks.encoded import item_numbers
 from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.text_generation.constraints import constraints_in_ids, extended_limits, reversed_constraints, within
@@ -187,7 +188,9 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             return self.directed(decoding.direction).predict(inputs, search=decoding, **options)
         request = self._request(inputs, decoding, **options)
         results = [None if source.size else self._unreadable(source) for source in request.sources]
-        for batch in self.batches(request.sources, decoding):
+        sizes = np.array([source.size for source in request.sources], np.float64)
+        batches = self.batches(request.sources, decoding)
+        for batch in observed(batches, lambda rows: (len(rows), sizes[rows].sum()), sizes.sum()):
             sources = [request.sources[i] for i in batch]
             encoded = self.encode(sources)
             if decoding.joint:

@@ -38,6 +38,7 @@ from regard.metrics.speech import (
     timing_errors,
     unit_times,
 )
+from regard.runs.observation import observed
 from regard.shapes import Float
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences, sound_findings
@@ -283,7 +284,9 @@ def read_aloud(model: SpeechModel, texts: Sequence[str]) -> list[Speech]:
     """The speech of texts with alignments, without sound, in batches of similar length."""
     ids = [model.field.encode(text).ids for text in texts]
     results: dict[int, Speech] = {}
-    for part in _parts(model, [len(item) for item in ids]):
+    lengths = [len(item) for item in ids]
+    parts = observed(_parts(model, lengths), lambda each: (len(each), sum(lengths[i] for i in each)), sum(lengths))
+    for part in parts:
         results |= zip(part, model.speak([ids[i] for i in part], alignment=True), strict=True)
     return [results[i] for i in range(len(ids))]
 
