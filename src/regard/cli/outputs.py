@@ -131,7 +131,7 @@ class LineFormat:
             return Output(json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False))
         if self.name not in ("tsv", "text", "csv"):
             return Output(self.model.formatted(prediction, row.kept, self.name, scores=self.scores, stated=self.stated))
-        kept = [] if self.name == "text" else columns_of(row, self.num_columns)
+        kept = [] if self.name == "text" else self._kept(row)
         rows = self.model.stated_rows(prediction, self.stated, scores=self.scores)
         lines = [self._line([*kept, *columns, *map(str, files[:1])]) for columns in rows]
         num_outputs = max(map(len, rows), default=0) - self.stated.shown
@@ -139,7 +139,7 @@ class LineFormat:
 
     def heading(self, outputs: Sequence[Output]) -> Sequence[str]:
         """The line with the names of columns, before the first outputs: of CSV, and of TSV if the input has one."""
-        header = () if self.table is None else self.table.header
+        header = () if self.table is None else self.table.header or self._fields
         if not outputs or not (self.name == "csv" or (self.name == "tsv" and header)):
             return []
         kept = outputs[0].num_kept
@@ -148,6 +148,18 @@ class LineFormat:
         for name in [*self.model.column_names[: outputs[0].num_outputs], *further]:
             names.append(name if name not in names else f"{name}_2")
         return [self._line(names)]
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """The fields of JSON inputs that are columns of a CSV file."""
+        return self.table.fields if self.table is not None and self.name == "csv" else ()
+
+    def _kept(self, row: InputRow) -> list[str]:
+        """The columns of the input that are written before those of the output."""
+        if isinstance(row.kept, dict) and self._fields:
+            values = ("" if (value := row.kept.get(name)) is None else value for name in self._fields)
+            return [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+        return columns_of(row, self.num_columns)
 
     def _line(self, values: Sequence[str]) -> str:
         if self.name != "csv":

@@ -43,6 +43,7 @@ class InputTable:
         rows: a function that reads lines lazily as rows; its second argument is the file's name, for places.
         format: the default format of outputs; None: as for other files.
         header: the names of the columns, if the file has them.
+        fields: the fields of the first object of a JSONL file.
         delimiter: the delimiter of a CSV file.
     """
 
@@ -50,6 +51,7 @@ class InputTable:
     rows: Callable[[Iterable[str], str], Iterator[InputRow]]
     format: str | None = None
     header: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     delimiter: str = ","
 
 
@@ -85,7 +87,13 @@ def input_table(
         return separated_table(head, TAB, fields, trained)
     if format == "jsonl":
         shown = f"JSON; the input is the field {', '.join(map(str, chosen))}"
-        return InputTable(shown, lambda lines, name: _fields_of_json(_numbered(lines, name), chosen), "jsonl")
+        first = next((parse(line, place) for place, line in _numbered(head, name) if line.strip()), None)
+        return InputTable(
+            shown,
+            lambda lines, name: _fields_of_json(_numbered(lines, name), chosen),
+            "jsonl",
+            fields=tuple(first) if isinstance(first, dict) else (),
+        )
 
     def rows(lines: Iterable[str], name: str) -> Iterator[InputRow]:
         return (InputRow(place, line) for place, line in _checked(_numbered(lines, name), note))
