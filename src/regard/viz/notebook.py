@@ -26,7 +26,11 @@ class Page:
 
 HEIGHT = 320
 """The height of a page in pixels until it has been drawn."""
-FIT = "this.style.height=(this.contentDocument.documentElement.scrollHeight+4)+'px'"
+FIT = (
+    "const f=this,b=f.contentDocument.body;"
+    "new ResizeObserver(()=>{f.style.height=Math.ceil(b.offsetHeight)+2+'px'}).observe(b)"
+)
+"""Gives a frame the height of its page, also when its width changes."""
 
 
 def embedded_page(draw: Callable[[Path], object], title: str) -> str:
