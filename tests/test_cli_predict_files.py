@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from regard.cli import run
+from regard.cli import predict, run
 from regard.data.text import Field
 from regard.runs.store import save
 from regard.tasks import TextToText
@@ -397,3 +398,48 @@ def test_a_table_that_is_no_csv_is_named(model: str, capsys: pytest.CaptureFixtu
     assert run(["predict", "-m", model, "-i", "a.csv"]) == 2
     error = "a.csv:2: not CSV: new-line character seen in unquoted field, in the row that begins here."
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".txt", ".parquet"])
+def test_a_stopped_prediction_goes_on_in_every_format(
+    model: str, suffix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text("word,nr\n" + "".join(f"{'abc'[i % 3] * (1 + i % 4)},{i:03}\n" for i in range(12)))
+    command = ["predict", "-m", model, "-i", "in.csv", "-o"]
+    assert run([*command, f"whole{suffix}"]) == 0
+    monkeypatch.setattr("regard.cli.inputs.FIRST_ROWS", 4)
+    monkeypatch.setattr("regard.cli.inputs.CHUNK_ROWS", 4)
+    predicted, calls = predict._predicted, []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return predicted(*arguments, **options)
+
+    monkeypatch.setattr(predict, "_predicted", interrupted)
+    assert run([*command, f"out{suffix}"]) == 130
+    assert [path.name for path in Path().glob(f"*out{suffix}*")] == [f"out{suffix}.8.partial"]
+    assert run([*command, f"out{suffix}", "--resume"]) == 0
+    assert Path(f"out{suffix}").read_bytes() == Path(f"whole{suffix}").read_bytes()
+    assert not list(Path().glob("*.partial"))
+    capsys.readouterr()
+
+
+def test_parquet_needs_a_file_and_its_package(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["predict", "-m", model, "ab", "--format", "parquet"]) == 2
+    assert capsys.readouterr().err == "Parquet is written into a file: add --output FILE.parquet.\n"
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    assert run(["predict", "-m", model, "ab", "-o", "out.parquet"]) == 2
+    assert "out.parquet: Parquet needs the pyarrow package: pip install 'regard[series]'" in capsys.readouterr().err
+    assert not Path("out.parquet").exists()
+
+
+def test_csv_of_json_inputs_has_their_fields(model: str) -> None:
+    Path("in.jsonl").write_text('{"nr": 7, "word": "ab", "note": null}\n{"nr": 8, "word": "c", "note": "x, y"}\n')
+    (first,), (last,) = outputs(model, "ab"), outputs(model, "c")
+    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "-o", "out.csv"]) == 0
+    expected = f'nr,word,note,prediction\n7,ab,,{first}\n8,c,"x, y",{last}\n'
+    assert Path("out.csv").read_text() == expected

@@ -605,6 +605,19 @@ def test_the_suffix_of_an_output_chooses_its_format_or_is_refused_by_name(
             assert all(near_text(*cells) for cells in zip(*rows, strict=True)), rows
 
 
+def test_an_evaluation_shows_its_progress_and_the_remaining_time(
+    trained: tuple[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("regard.cli.progress.FIRST_LINE_AFTER", 0.0)
+    monkeypatch.setattr("regard.cli.progress.LINE_EVERY", 0.0)
+    assert run(["evaluate", "--model", "run", TASK_CASES[task].held_out]) == 0
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.endswith(" left")]
+    assert re.fullmatch(r"\d+ inputs?, 100%, [\d,]+ a second, 0 s left", shown[-1])
+    assert all(len(line) < 80 for line in shown)
+
+
 def near_text(left: str, right: str) -> bool:
     """Whether two cells are equal, as texts or as numbers."""
     try:

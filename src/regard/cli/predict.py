@@ -168,9 +168,8 @@ def predict(
     formats = (*loaded.formats, *([parquet.NAME] if "csv" in loaded.formats else []), *loaded.sounds)
     if format is not None and format not in formats:
         raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {', '.join(formats)}.")
-    if output is not None and output.suffix.lower() == ".txt" and "text" in formats:
-        default = "text"
-    chosen, convert = format_of_output(output, _suffixes(formats), default, format), None
+    suffixes = _suffixes(formats) | ({".txt": "text"} if "text" in formats and format is None else {})
+    chosen, convert = format_of_output(output, suffixes, default, format), None
     if chosen == parquet.NAME:  # lines of CSV until all are there
         chosen, convert = "csv", parquet.converter(output, loaded.is_number)
         table = None if table is None else replace(table, delimiter=",")
