@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
@@ -133,11 +133,22 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
         raise RegardError(f"{path}: there is no permission to write this file.")
 
 
-def format_of_output(path: Path | None, formats: Mapping[str, str], default: str, chosen: str | None = None) -> str:
-    """The format of an output: the chosen one, that of the file's suffix, or the default."""
+def format_of_output(
+    path: Path | None,
+    formats: Mapping[str, str],
+    default: str,
+    chosen: str | None = None,
+    *,
+    refused: Collection[str] = (),
+) -> str:
+    """The format of an output: the chosen one, that of the file's suffix, or the default.
+
+    Args:
+        refused: suffixes of no format, besides `OTHER_SUFFIXES`.
+    """
     suffix = "" if path is None or str(path) == "-" else path.suffix.lower()
     named = formats.get(suffix)
-    if named is None and suffix in OTHER_SUFFIXES:
+    if named is None and (suffix in OTHER_SUFFIXES or suffix in refused):
         known = ", ".join(sorted(filter(None, formats)))
         advice = f"use one of {known}" if known else "give the name of a folder"
         raise RegardError(f"{path}: this command does not write files that end in {suffix}; {advice}.")
