@@ -141,6 +141,8 @@ def table_of(data: Any, name: str) -> Table:
     elif hasattr(data, "iter_rows"):  # polars
         names, rows = list(data.columns), list(data.iter_rows())
     elif isinstance(data, Mapping):
+        if (single := next((key for key, column in data.items() if _is_single(column)), None)) is not None:
+            raise DataError(f"{name}: column {single!r} is {data[single]!r:.60}; expected a list of values.")
         columns = [list(column) for column in data.values()]
         if len({len(column) for column in columns}) > 1:
             sizes = ", ".join(f"{key!r} {len(column):,}" for key, column in zip(data, columns, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,9 +151,9 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
     def listed(self, inputs: Any) -> Any:
         """Files or their series; a table, an array or a series of Python is one input, and so is each of a list."""
-        several = isinstance(inputs, list | tuple) and all(not isinstance(each, int | float) for each in inputs)
         if isinstance(inputs, str | Path | SeriesFile):
             return inputs
+        several = isinstance(inputs, list | tuple) and all(map(_is_whole, inputs))
         return [
             each if isinstance(each, str | Path | SeriesFile) else self._read_objects(each)
             for each in (inputs if several else [inputs])
@@ -503,6 +503,13 @@ def _values(text: str, shape: tuple[int, int]) -> Values:
             f"a forecast has {shape[0] * shape[1]:,} numbers, of {counted(shape[0], 'step|steps')} and "
             f"{counted(shape[1], 'target|targets')}; got {text!r:.60}."
         ) from None
+
+
+def _is_whole(data: Any) -> bool:
+    """Whether data are an input, not a row of one: a file, a table or series of pandas, or a dict of columns."""
+    if isinstance(data, Mapping):
+        return all(isinstance(column, Iterable) and not isinstance(column, str) for column in data.values())
+    return isinstance(data, str | Path | SeriesFile) or hasattr(data, "iloc")
 
 
 def check_steps(config: ForecastingConfig) -> None:
