@@ -27,7 +27,7 @@ class Page:
 HEIGHT = 320
 """The height of a page in pixels until it has been drawn."""
 FIT = (
-    "const f=this,b=f.contentDocument.body;"
+    "const f=this,b=f.contentDocument.documentElement;"
     "new ResizeObserver(()=>{f.style.height=Math.ceil(b.offsetHeight)+2+'px'}).observe(b)"
 )
 """Gives a frame the height of its page, also when its width changes."""

@@ -25,7 +25,7 @@ from regard.viz import plot_captioned_image
 from regard.viz.notebook import embedded_page, shown_text
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class ImagePrediction(Prediction):
     """The text of a picture; `alignment` (T, S) has a column for each of its S = h · w cells, row by row.
 
