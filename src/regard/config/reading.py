@@ -40,7 +40,8 @@ def load(path: str | Path, overrides: Settings = ()) -> Configuration:
     Args:
         overrides: texts `section.key=value`; later ones win, and a section replaces a section. Values are read by
             `parse_value`. Or a mapping with values of Python, as `{"training.epochs": 3, "data": {"case": "lower"}}`,
-            whose nested sections change only the keys that they have.
+            whose nested sections change only the keys that they have; another recipe of attention drops the options of
+            the former one.
 
     Raises:
         ConfigError: for all problems at once, one per line, for example
@@ -172,6 +173,9 @@ def _build(document: YamlDocument, overrides: Settings, *, name: str, origin: st
     settings = _settings(overrides)
     tasks = [setting.word for setting in settings if setting.path == ("task",)]
     task = tasks[-1] if tasks else value_at(("task",), document.values)
+    for setting in settings:
+        if not setting.is_text:
+            document = _without_options(document, setting)
     for order, setting in enumerate(settings, start=1):
         document = _override(document, setting, order, task)
     config = validate(document.values, document.entries, document.problems)
