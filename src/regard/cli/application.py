@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import adapt, align, compare, convert, data, evaluate, explain, export, info, plot, predict, train
+from regard.cli import adapt, align, compare, convert, data, evaluate, explain, export, info, plot, predict, sweep, train
 from regard.cli import list as catalogue
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
@@ -43,6 +43,7 @@ COMMANDS = {
     for function, example in (
         (train.train, "train g2p.yaml --set training.epochs=10"),
         (adapt.adapt, "adapt runs/g2p names.tsv --output runs/names"),
+        (sweep.sweep, "sweep g2p.yaml --set sweep.trials=30"),
         (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
         (compare.compare, "compare runs/small runs/large --data test.tsv"),
         (predict.predict, "predict --model g2p-en attention regard"),

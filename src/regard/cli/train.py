@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,21 +46,29 @@ def train(
     The same command continues a run that was stopped, and so does the config.yaml of the run folder.
     """
     shortcuts = {"training.device": device, "training.precision": precision, "seed": seed}
-    for key in {text.partition("=")[0].strip() for text in set_ or []} & {
-        k for k, v in shortcuts.items() if v is not None
-    }:
-        flag = f"--{key.rpartition('.')[2]}"
-        raise ConfigError(f"{flag} {shortcuts[key]} and --set {key}=… set the same key; leave out one of them.")
-    overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
-    configuration = _configuration(config, preset, overrides)
+    given = configuration(config, preset, with_shortcuts(set_ or [], shortcuts))
 
     from regard import tasks
 
-    run = tasks.train(configuration, output, overwrite=overwrite)
+    run = tasks.train(given, output, overwrite=overwrite)
     raise typer.Exit(0 if run.signal is None else KILLED + run.signal)
 
 
-def _configuration(config: Path | None, preset: str | None, overrides: list[str]) -> Configuration:
+def with_shortcuts(overrides: list[str], shortcuts: Mapping[str, object]) -> list[str]:
+    """The overrides of `--set`, with those of flags that are short for one.
+
+    Args:
+        shortcuts: by key, the value of its flag, or None.
+    """
+    given = {key: value for key, value in shortcuts.items() if value is not None}
+    for key in {text.partition("=")[0].strip() for text in overrides} & set(given):
+        flag = f"--{key.rpartition('.')[2]}"
+        raise ConfigError(f"{flag} {given[key]} and --set {key}=… set the same key; leave out one of them.")
+    return [*overrides, *(f"{key}={value}" for key, value in given.items())]
+
+
+def configuration(config: Path | None, preset: str | None, overrides: list[str]) -> Configuration:
+    """The configuration of a file or of a preset."""
     from regard.config import from_preset, load, presets
 
     if config is not None and preset is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from regard.config.document import Loader
+from regard.config.document import Loader, YamlDocument
 from regard.config.place import Entry, KeyPath, Problem, dotted, error_of, legible
 from regard.config.schema import Config
 from regard.config.validation import place_of
@@ -28,6 +28,9 @@ class Configuration:
         origin: the path of the file, or `preset …`; None for values made in Python.
         entries: the place of each key.
         unread: the keys that were set but that nothing reads in this configuration.
+        document: the values as they were read, with overrides, from which `regard.config.ranges` makes others; None for
+            values made in Python.
+        inherited: the origin of values that the user has not set: a preset, or the configuration of a saved model.
 
     >>> from regard.tasks.text_to_text.config import TextToTextConfig
     >>> Configuration(TextToTextConfig(data={"train": "pairs.tsv"})).config.training.epochs
@@ -39,6 +42,8 @@ class Configuration:
     origin: str | None = field(default=None, compare=False)
     entries: Mapping[KeyPath, Entry] = field(default_factory=dict, compare=False, repr=False)
     unread: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
+    document: YamlDocument | None = field(default=None, compare=False, repr=False)
+    inherited: str | None = field(default=None, compare=False, repr=False)
 
     def check_unread(self) -> None:
         """Raises ConfigError for keys that were set but that nothing reads; only new runs call it."""
@@ -97,7 +102,7 @@ def dump(config: Config) -> str:
 
 def written(values: Any) -> str:
     """Nested dicts, or a single value, as YAML that is read as the same values."""
-    return yaml.dump(_plain(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(plain(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def save(config: Config, path: str | Path) -> None:
@@ -113,17 +118,22 @@ def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
     >>> differences(a, a.model_copy(update={"seed": 2}))
     [('seed', 1, 2)]
     """
-    before, after = dict(_flat(_plain(left.model_dump()))), dict(_flat(_plain(right.model_dump())))
+    return differing(left.model_dump(), right.model_dump())
+
+
+def differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """The keys whose values differ in nested dicts, as `differences` has them."""
+    before, after = dict(_flat(plain(left))), dict(_flat(plain(right)))
     rows = [(dotted(path), before.get(path, ABSENT), after.get(path, ABSENT)) for path in {**before, **after}]
     return [row for row in rows if row[1] != row[2]]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Paths as text and tuples as lists; pydantic's own JSON form would turn infinity into null."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -16,7 +16,14 @@ from pydantic.fields import FieldInfo
 from regard.config.place import KeyPath
 
 OF_THESE = "a list of these"
-_NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a file name"}
+_NOUNS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a file name",
+    dict[str, Any]: "ranges of keys",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from regard.config.configuration import Configuration, written
 from regard.config.document import YamlDocument, parse, parse_value
 from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, dotted, error_of, legible
+from regard.config.ranges import check_ranges
 from regard.config.schema import SCHEMAS
 from regard.config.spelling import did_you_mean, nearest, suggestion
-from regard.config.validation import unread_settings, validate, value_at
+from regard.config.validation import unread_settings, validate, value_at, with_value
 from regard.errors import ConfigError
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -179,8 +180,12 @@ def _build(document: YamlDocument, overrides: Settings, *, name: str, origin: st
     for order, setting in enumerate(settings, start=1):
         document = _override(document, setting, order, task)
     config = validate(document.values, document.entries, document.problems)
-    unread = unread_settings(config, document.entries, origin if inherited else None)
-    return Configuration(config, name, origin, document.entries, unread)
+    source = origin if inherited else None
+    unread = unread_settings(config, document.entries, source)
+    configuration = Configuration(config, name, origin, document.entries, unread, document, source)
+    if config.sweep is not None:
+        check_ranges(configuration)
+    return configuration
 
 
 def _override(base: YamlDocument, setting: _Setting, order: int, task: object) -> YamlDocument:
@@ -194,7 +199,7 @@ def _override(base: YamlDocument, setting: _Setting, order: int, task: object) -
     start = min([path, *plain], key=len)  # a value above the key that is not a section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
     problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
-    values = _with(base.values, path, document.values)
+    values = with_value(base.values, path, document.values)
     return YamlDocument(values, {**document.entries, **kept}, [*problems, *document.problems])
 
 
@@ -214,15 +219,7 @@ def _without_options(preset: YamlDocument, setting: _Setting) -> YamlDocument:
     if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == setting.word:
         return preset
     recipe = {key: value for key, value in section.items() if key == "recipe"}
-    return replace(preset, values=_with(preset.values, path[:-1], recipe))
-
-
-def _with(values: object, path: KeyPath, value: object) -> object:
-    """The values with one of them replaced, and new sections where the path needs them."""
-    if not path:
-        return value
-    section = values if isinstance(values, dict) else {}
-    return {**section, path[0]: _with(section.get(path[0]), path[1:], value)}
+    return replace(preset, values=with_value(preset.values, path[:-1], recipe))
 
 
 def _text(path: Path) -> str:

@@ -493,6 +493,31 @@ class TokenTrainingConfig(SmoothedTrainingConfig):
     )
 
 
+class SweepConfig(Section):
+    """A search for settings: the keys that it varies, and its length (`regard sweep`)."""
+
+    ranges: dict[str, Any] = Field(
+        description="the keys to vary, in sections or with dots, each with its `{low, high}`, and `log: true` or a "
+        "`step`, or with a list of choices"
+    )
+    trials: Size = Field(
+        default=20, description="the number of trainings with drawn settings, after one with the configuration as it is"
+    )
+    seconds: Annotated[float, Field(gt=0.0)] | None = Field(
+        default=None, description="no training begins after this time of training in all; null: no limit"
+    )
+    halving: Annotated[int, Field(ge=2)] | None = Field(
+        default=3,
+        description="of the trainings that reach a certain validation, one in so many continues: those with the best "
+        "value of `select` so far (successive halving; Li 2018); null: all train to their end",
+    )
+    halving_from: Size = Field(
+        default=3,
+        description="the number of this validation; the following ones are its multiples by `halving`, its square, …",
+        json_schema_extra=only_with("halving", unless=None),
+    )
+
+
 class Config(Section):
     """A whole configuration. Every task has its own sections (`regard.tasks`)."""
 
@@ -503,6 +528,9 @@ class Config(Section):
     training: TrainingConfig = Field(default=TrainingConfig(), description="the training loop")
     decoding: Section = Field(description="the search")
     select: str = Field(description="the validation metric that chooses the best weights")
+    sweep: SweepConfig | None = Field(
+        default=None, description="a search for settings, for `regard sweep`; null: none", exclude=True
+    )
 
     @model_validator(mode="after")
     def _sections_are_read(self, info: ValidationInfo) -> Self:

@@ -178,6 +178,14 @@ def value_at(path: KeyPath, values: Any) -> Any:
     return values
 
 
+def with_value(values: Any, path: KeyPath, value: Any) -> Any:
+    """Nested dicts with one value replaced, and new sections where the path needs them."""
+    if not path:
+        return value
+    section = values if isinstance(values, dict) else {}
+    return {**section, path[0]: with_value(section.get(path[0]), path[1:], value)}
+
+
 def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry], known: Keys) -> dict[str, Any]:
     """Makes paths absolute, and replaces an empty section (`training:` without keys) by one of defaults."""
     result = {}

@@ -41,6 +41,9 @@ from regard.training.progress import quiet as silenced
 from regard.training.progress import say
 from regard.training.report import Callback
 
+SEARCHES = (
+    "these are ranges for a search, which `regard sweep` runs; leave the section out to train with the other keys"
+)
 AnyConfiguration = Configuration | Config | Mapping[str, Any] | Path | str
 
 
@@ -86,8 +89,10 @@ def train(
     data = {name: value for name, value in (("train", train), ("dev", dev)) if value is not None}
     objects = {name: value for name, value in data.items() if not is_named(value)}
     named = {f"data.{name}": FOLDER if name in objects else value for name, value in data.items()}
-    chosen = _configuration(configuration, {**(settings or {}), **named})
+    chosen = configured(configuration, {**(settings or {}), **named})
     folder = Path(folder) if folder is not None else default_folder(chosen)
+    if chosen.config.sweep is not None:
+        raise chosen.located(ConfigError(SEARCHES, ("sweep",)))
     try:
         with (
             silenced(quiet),
@@ -96,14 +101,14 @@ def train(
             given_data(chosen.config, folder, objects, overwrite=overwrite) as given,
         ):
             if objects:
-                chosen = _configuration(configuration, {**(settings or {}), **named, **given.settings})
+                chosen = configured(configuration, {**(settings or {}), **named, **given.settings})
             return Run.of(_train(chosen, folder, given.names, callback, overwrite=overwrite), folder)
     except ConfigError as error:
         raise chosen.located(error) from None
 
 
-def _configuration(argument: AnyConfiguration, settings: Mapping[str, Any]) -> Configuration:
-    """The configuration with further keys."""
+def configured(argument: AnyConfiguration, settings: Mapping[str, Any]) -> Configuration:
+    """The configuration that `train` is given, with further keys."""
     if isinstance(argument, str) and argument in presets():
         return from_preset(argument, settings)
     if isinstance(argument, Mapping):
@@ -119,6 +124,8 @@ def _configuration(argument: AnyConfiguration, settings: Mapping[str, Any]) -> C
     if not settings:
         return whole
     values = whole.config.model_dump(exclude_unset=True)
+    if whole.config.sweep is not None:
+        values["sweep"] = whole.config.sweep.model_dump(exclude_unset=True)
     return replace(from_values({"task": whole.config.task, **values}, settings), name=whole.name, origin=whole.origin)
 
 
@@ -137,7 +144,7 @@ def _train(
 ) -> Outcome:
     config = configuration.config
     inspection = partial(inspect, config, folder, overwrite=overwrite, given=given)
-    task, metric = task_of(config), _select(config)
+    task, metric = task_of(config), selected(config)
     for file in task.files(config):
         if file.path.exists() and not (file.path.is_file() or file.path.is_dir()):
             raise ConfigError(
@@ -242,8 +249,12 @@ def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) ->
     return outcome
 
 
-def _select(config: Config) -> Metric:
-    """The metric that `select` names."""
+def selected(config: Config) -> Metric:
+    """The metric that `select` names.
+
+    Raises:
+        ConfigError: if there is no such metric, or if its package is not installed.
+    """
     metrics = {name: metric for metric in task_of(config).metrics for name in (metric.name, *metric.aliases)}
     metric = metrics.get(config.select)
     if metric is None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from regard.runs.fingerprints import DataFile
     from regard.runs.run import Run
     from regard.runs.store import load
+    from regard.runs.sweep.loop import Sweep, sweep
     from regard.runs.training import train
     from regard.tasks.documents.evaluation import DocumentEvaluation, DocumentPrediction
     from regard.tasks.documents.model import DocumentModel
@@ -43,6 +44,7 @@ __getattr__ = on_demand(
         "regard.runs.fingerprints": ["DataFile"],
         "regard.runs.run": ["Run"],
         "regard.runs.store": ["load"],
+        "regard.runs.sweep.loop": ["Sweep", "sweep"],
         "regard.runs.training": ["train"],
         "text_generation.evaluation": ["Evaluation"],
         "text_generation.model": ["ensemble"],
@@ -73,6 +75,7 @@ __all__ = [
     "Speech",
     "SpeechEvaluation",
     "SpeechModel",
+    "Sweep",
     "TextToText",
     "adapt",
     "catalogue",
@@ -80,5 +83,6 @@ __all__ = [
     "ensemble",
     "explain",
     "load",
+    "sweep",
     "train",
 ]

@@ -1,0 +1,50 @@
+"""`regard sweep`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.standard import show
+from regard.cli.train import KILLED, configuration, with_shortcuts
+
+
+def sweep(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONFIG.yaml", help="The configuration, with ranges.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="A preset instead of a file: `regard list presets`.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set any key, e.g. sweep.trials=30 or a range; may be repeated."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The folder; default: sweeps/ and the configuration's name."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew: remove the sweep in the folder, after all checks.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
+    ] = None,
+) -> None:
+    """Search for the best settings: trainings with values from the ranges in the configuration (needs Optuna).
+
+    The first training has the configuration as it is. Trainings that fall behind are stopped. The best model is in the
+    folder best/. The same command continues a sweep that was stopped.
+    """
+    given = configuration(config, preset, with_shortcuts(set_ or [], {"training.device": device}))
+
+    from regard import tasks
+
+    result = tasks.sweep(given, output, overwrite=overwrite)
+    if result.trials:
+        show(result)
+    raise typer.Exit(0 if result.signal is None else KILLED + result.signal)

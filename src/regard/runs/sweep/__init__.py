@@ -1,0 +1,1 @@
+"""Searches for settings: trainings with drawn values of some keys, compared by their held-out data."""
