@@ -11,7 +11,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import adapt, align, compare, convert, data, evaluate, explain, export, info, plot, predict, sweep, train
+from regard.cli import (
+    adapt,
+    align,
+    compare,
+    convert,
+    data,
+    evaluate,
+    explain,
+    export,
+    info,
+    plot,
+    predict,
+    sweep,
+    train,
+)
 from regard.cli import list as catalogue
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output

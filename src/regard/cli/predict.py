@@ -206,9 +206,9 @@ def predict(
         _check_stream(
             loaded, chosen, {**whole_outputs, "--output": output, "--constraints": constraints, "--files": files}
         )
-    for number, text in enumerate(argument or (), start=1):
-        if len(text) < inputs.LONGEST_NAME and Path(text).is_file():
-            say(f"argument {number}: {text!r} is read as a text; --input reads the file of that name.")
+    for number, word in enumerate(argument or (), start=1):
+        if len(word) < inputs.LONGEST_NAME and Path(word).is_file():
+            say(f"argument {number}: {word!r} is read as a text; --input reads the file of that name.")
     if chosen in loaded.sounds:
         _write_sound(loaded, list(rows), output, extra, {"--scores": scores, "--files": files, "--resume": resume})
         return

@@ -331,7 +331,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
         None if there is no such file, for example because a part of the training file was held out.
         """
-        dev = getattr(self.config.data, "dev", None)  # type: ignore[attr-defined]
+        dev = getattr(self.config.data, "dev", None)
         return (dev, {}) if isinstance(dev, Path) else None
 
     def item_terms(self, evaluation: Any) -> ItemTerms:

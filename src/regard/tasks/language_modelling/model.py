@@ -194,7 +194,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         )
         rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
         windows = self.windows(text, text.train)
-        batches = observed(windows.in_order(rows), lambda each: (len(each[0]), len(each[0])), len(windows))
+        batches = observed(windows.in_order(rows), lambda each: (len(each.inputs), len(each.inputs)), len(windows))
         parts = [self._token_nats(batch) for batch in batches]
         nats = np.concatenate(parts)
         figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
