@@ -197,8 +197,8 @@ def test_an_adaptation_keeps_no_settings_that_belong_to_the_former_training(pair
         ("text_to_text", "only one column\n", "column"),
         ("documents", "label,text\n" + "".join(f"Good,a joy {i}\n" for i in range(20)), "'Good' is not new"),
         ("forecasting", "time,c\n2024-01-01 00:00,1\n2024-01-01 01:00,2\n", "targets 'c'"),
-        ("labelling", "May\tb-month\n\n" * 20, "'b-month' is not new: "),
-        ("labelling", "one\n\ntwo\n\n", "line 1"),
+        ("labelling", "".join(f"May{i}\tb-month\n\n" for i in range(20)), "'b-month' is not new: "),
+        ("labelling", "one\n\ntwo\n\n", "new.tsv:1: 1 column"),
     ],
 )
 def test_a_file_of_another_kind_is_one_clear_error(

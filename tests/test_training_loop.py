@@ -479,7 +479,7 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             console=Console(file=StringIO()),
         )  # fmt: skip
     others = {
-        "alignment_losses", "allow_trained_dev", "batch_tokens", "label_smoothing", "label_smoothing_others",
-        "reinforce", "start_from",
+        "alignment_losses", "allow_trained_dev", "batch_tokens", "former", "label_smoothing", "label_smoothing_others",
+        "reinforce", "replay", "start_from",
     }  # the task's  # fmt: skip
     assert set(TextTrainingConfig.model_fields) - seen == others
