@@ -61,9 +61,7 @@ def words(data: Path, work: Path) -> None:
     if not (base / "outcome.json").exists():
         sides = ["--set", f"data.train={old['train']}", "--set", f"data.dev={old['dev']}"]
         regard("train", "--preset", "g2p", *sides, "--output", base)
-    print(
-        "| split | way | old test, words wrong | new held-out words wrong | seconds of CPU time |\n|---|---|---|---|---|"
-    )
+    print("| split | way | old test, words wrong | new held-out words wrong | CPU seconds |\n|---|---|---|---|---|")
     for seed in SEEDS:
         shuffled = random.Random(seed - 1).sample(loans, len(loans))
         new, held_out = (
@@ -112,7 +110,7 @@ def documents(data: Path, work: Path) -> None:
         regard("train", "--preset", "documents", "--set", f"data.train={old['train']}", "--output", base)
     model = work / "runs" / "trade"
     seconds = regard("adapt", base, new, "--output", model, "--overwrite")[1]
-    print("| way | old test, wrong | new held-out reports, wrong | seconds of CPU time |\n|---|---|---|---|")
+    print("| way | old test, wrong | new held-out reports, wrong | CPU seconds |\n|---|---|---|---|")
     for way, folder, spent in (("before", base, 0.0), ("regard adapt", model, seconds)):
         wrong = [100 * (1 - figure(folder, file, "accuracy")) for file in (old["test"], held_out)]
         print(f"| {way} | {wrong[0]:.1f} % | {wrong[1]:.1f} % | {spent:.0f} |", flush=True)
@@ -141,9 +139,7 @@ def series(data: Path, work: Path) -> None:
             f"{part['after']['mean_squared_error']:.4f} |"
         )
     following = [figure(folder, held_out, "mean_squared_error") for folder in (base, model)]
-    print(
-        f"| the month after the new one | {following[0]:.4f} | {following[1]:.4f} |\n\n{seconds:.0f} seconds of CPU time"
-    )
+    print(f"| the month after the new one | {following[0]:.4f} | {following[1]:.4f} |\n\n{seconds:.0f} CPU seconds")
 
 
 def speech(data: Path, work: Path) -> None:
@@ -188,7 +184,7 @@ def speech(data: Path, work: Path) -> None:
     for part in json.loads((model / "adaptation.json").read_text("utf-8"))["held_out"]:
         for name in ("mel_cepstral_distortion", "teacher_forced_loss"):
             print(f"| {part['data']} | {name} | {part['before'][name]:.3f} | {part['after'][name]:.3f} |")
-    print(f"\n{seconds:.0f} seconds of CPU time")
+    print(f"\n{seconds:.0f} CPU seconds")
 
 
 if __name__ == "__main__":
