@@ -51,8 +51,8 @@ class Calibration:
         """
         if len(is_right) < FEWEST:
             raise DataError(f"there are {len(is_right)} held-out items, and at least {FEWEST} are needed.")
-        errors = (calibration_error(confidences, is_right) for confidences in (before, after))
-        return cls(dict(temperatures), len(is_right), *errors)
+        errors = [calibration_error(confidences, is_right) for confidences in (before, after)]
+        return cls(dict(temperatures), len(is_right), before=errors[0], after=errors[1])
 
     def __str__(self) -> str:
         values = ", ".join(f"of {unit}s {value:.3g}" for unit, value in self.temperatures.items())
@@ -82,8 +82,8 @@ class Calibration:
             temperatures = {str(unit): float(value) for unit, value in values["temperatures"].items()}
             if not all(math.isfinite(value) and value > 0 for value in temperatures.values()):
                 raise ValueError("temperatures are positive numbers")
-            errors = float(values["before"]), float(values["after"])
-            result = cls(temperatures, int(values["items"]), *errors, str(values["weights"]))
+            before, after = float(values["before"]), float(values["after"])
+            result = cls(temperatures, int(values["items"]), before, after, str(values["weights"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{path}: not the calibration of a model ({error!s:.100}).\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections import Counter
@@ -17,8 +16,9 @@ import numpy as np
 
 from regard.data.csv_fields import csv_line
 from regard.data.text import UNKNOWN, Vocabulary
-from regard.errors import RegardError, UnsupportedError
+from regard.errors import RegardError
 from regard.files import replace_file
+from regard.lazy import optional
 from regard.runs.calibration import reliability_of
 from regard.viz.report import Curve, Items, Pages, Section, Table, report_page
 
@@ -74,8 +74,8 @@ def check_report(path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise RegardError(f"--report {path}: the suffix decides what is written; use one of {', '.join(SUFFIXES)}.")
-    if suffix == ".parquet" and not (importlib.util.find_spec("pandas") and importlib.util.find_spec("pyarrow")):
-        raise UnsupportedError(f"--report {path}: Parquet needs pandas and pyarrow: pip install 'regard[series]'")
+    if suffix == ".parquet":
+        _pandas(path)
 
 
 def write_report(model: AbstractModel[Any], evaluation: Any, path: Path | str, *, data: str = "") -> Path:
@@ -142,9 +142,14 @@ def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _to_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
-    import pandas
+    flat_rows = [{name: value for name, value in row.items() if not isinstance(value, dict)} for row in rows]
+    _pandas(path).DataFrame(flat_rows).to_parquet(path)
 
-    pandas.DataFrame([{k: v for k, v in row.items() if not isinstance(v, dict)} for row in rows]).to_parquet(path)
+
+def _pandas(path: Path) -> Any:
+    for name in ("pyarrow", "pandas"):
+        package = optional(name, f"{path}: Parquet needs", extra="series")
+    return package
 
 
 def _finite(value: Any) -> Any:
