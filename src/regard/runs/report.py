@@ -49,6 +49,7 @@ class ReportFacts:
         vocabulary: the symbols of the training, the most frequent first; None without symbols.
         confused: what was right and what came in its place, with counts; an empty text is none of both.
         noun: what is confused, in the plural.
+        unit: what `symbols` are, in the plural.
         inputs: of an item, the input of `predict` whose prediction is drawn; None draws nothing.
         pages: of further pages that open on a click, by title; each writes its file.
         sections: further sections of the page.
@@ -59,6 +60,7 @@ class ReportFacts:
     vocabulary: Vocabulary | None = None
     confused: Mapping[tuple[str, str], int] = field(default_factory=Counter)
     noun: str = "symbols"
+    unit: str = "symbols"
     inputs: Callable[[Any], Any] | None = None
     pages: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     sections: Sequence[Section] = ()
@@ -215,7 +217,7 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
     measured = [(length, *each) for length, each in zip(lengths, records, strict=True) if length is not None]
     groups = _quantile_groups([length for length, _, _ in measured]) if measured else []
     if len(groups) > 1:
-        yield _grouped("Errors by length", "symbols" if texts is not None else "length", measured, groups)
+        yield _grouped("Errors by length", facts.unit if texts is not None else "length", measured, groups)
     if texts is None or vocabulary is None or not len(vocabulary.symbols):
         return
     unknown, rarest = [], []
@@ -226,12 +228,15 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
         if (known := ids[ids != UNKNOWN]).size:
             rarest.append((int(known.max()) - first, entry, record))
     names = {0: "none", 1: "one", 2: "two or more"}
-    yield _grouped("Errors by unknown symbols", "unknown symbols", unknown, [(i, i, name) for i, name in names.items()])
+    kinds = [(i, i, name) for i, name in names.items()]
+    yield _grouped(f"Errors by unknown {facts.unit}", f"unknown {facts.unit}", unknown, kinds)
     if rarest:
         ranks = _quantile_groups([rank for rank, _, _ in rarest])
         groups = [(low, high, f"{int(low) + 1:,} to {int(high) + 1:,}") for low, high, _ in ranks]
         size = len(vocabulary.symbols)
-        note = f"The rank of the rarest symbol of an item among the {size:,} of the training, 1 the most frequent."
+        note = (
+            f"The rank of the rarest of an item's {facts.unit} among the {size:,} of the training, 1 the most frequent."
+        )
         yield _grouped("Errors by rarity", "rank", rarest, groups, note=note)
 
 

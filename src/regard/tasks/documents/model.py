@@ -274,6 +274,7 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             self.field.words.vocabulary,
             confused,
             noun="labels",
+            unit="words",
             inputs=lambda entry: entry.document.text,
             sections=_by_label(evaluation),
         )

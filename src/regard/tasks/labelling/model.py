@@ -234,6 +234,7 @@ class Tagger(AbstractModel[LabellingConfig]):
             self.tokens,
             confused,
             noun="labels",
+            unit="tokens",
             inputs=lambda entry: entry.sentence.tokens,
             sections=[Table("Tokens with wrong labels", ["token", "wrong", "of"], rows)],
         )
