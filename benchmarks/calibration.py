@@ -8,7 +8,8 @@ temperature that the training has fitted to its held-out data, and what is kept 
 
 `texts` compares definitions of the confidence of a text, each with one temperature fitted to FIT and judged on TEST:
 p^(1/T) of the sequence; the same of the mean log-probability of a symbol; the product over symbols with the softmax of
-each divided by T; the same with each symbol against all others together; and the softmax of log p/T over the beam.
+each divided by T; the same with each symbol against all others together; that of the least sure symbol alone; and the
+softmax of log p/T over the beam.
 """
 
 from __future__ import annotations
@@ -105,6 +106,12 @@ def each_symbol(outputs: Outputs, temperature: float) -> Values:
     return np.array(results)
 
 
+def least_sure(outputs: Outputs, temperature: float) -> Values:
+    """sigmoid(logit(p)/T) of the least probable symbol."""
+    least = np.clip([chosen.min() for _, chosen in outputs.steps], -50, -1e-9)
+    return np.exp(-np.logaddexp(0, -(least - np.log(-np.expm1(least))) / temperature))
+
+
 def beam(outputs: Outputs, temperature: float) -> Values:
     """softmax(log p/T) over the hypotheses of the beam."""
     return np.array([np.exp(b[0] / temperature - np.logaddexp.reduce(b / temperature)) for b in outputs.beams])
@@ -115,6 +122,7 @@ DEFINITIONS: dict[str, Callable[[Outputs, float], Values]] = {
     "mean symbol": mean_symbol,
     "symbols, softmax": symbols,
     "symbols, each against the others": each_symbol,
+    "the least sure symbol": least_sure,
     "beam": beam,
 }
 

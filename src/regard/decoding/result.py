@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ class Prediction:
         alternatives: further predictions, best first.
         generate: (T,), for a pointer the probability that a symbol was generated rather than copied; else None.
         confidence: the probability, from 0 to 1, that the text is right; None of models without confidences.
-        token_log_probabilities: (T,), as in `Hypothesis`; empty without tokens.
+        least_log_probability: that of the least probable token; 0 without tokens.
     """
 
     source_tokens: list[str]
@@ -80,7 +80,7 @@ class Prediction:
     alternatives: tuple[Prediction, ...] = ()
     generate: Any = None
     confidence: float | None = None
-    token_log_probabilities: Sequence[float] = ()
+    least_log_probability: float = 0.0
 
     def record(self) -> dict[str, Any]:
         """The prediction as a JSON object, with its alternatives; weights of alignments have six decimals."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,6 @@ LARGEST_LOG = 3.0
 GRID, REFINEMENTS = 25, 30
 """The temperatures that are tried first, and the steps of the golden section around the best of them."""
 GOLDEN = (5**0.5 - 1) / 2
-LEAST_LOG, NEAR_ZERO, LARGEST_MARGIN = -700.0, 1e-12, 500.0
-"""The limits of the log-probability of a symbol, and of a margin whose exponential is not computed."""
 SMALLEST = -1e4
 """The least logarithm of a probability, which stands for 0."""
 
@@ -97,7 +94,7 @@ def softmax_confidence(log_probabilities: Any, temperature: float) -> Values:
 
 
 def sigmoid_confidence(probabilities: Any, temperature: float) -> Values:
-    """sigmoid(z / T) of labels of which there may be several, from their probabilities sigmoid(z).
+    """sigmoid(z / T), from probabilities sigmoid(z): of labels of which there may be several, or of symbols.
 
     >>> sigmoid_confidence([0.9, 0.5], 2.0).round(3).tolist()
     [0.75, 0.5]
@@ -107,58 +104,12 @@ def sigmoid_confidence(probabilities: Any, temperature: float) -> Values:
 
 
 def power_confidence(log_probability: Any, temperature: float) -> Values:
-    """p^(1/T) of an output of several symbols, from its log-probability.
+    """p^(1/T) of an output of several parts, from its log-probability.
 
     >>> power_confidence(np.log(0.25), 2.0).round(3).item()
     0.5
     """
     return np.asarray(np.exp(np.minimum(np.asarray(log_probability, dtype=np.float64), 0.0) / temperature))
-
-
-def sequence_confidence(log_probabilities: Sequence[float], temperature: float) -> float:
-    """The product over the symbols of an output of sigmoid(logit(p)/T), from their log-probabilities log p (n).
-
-    At T = 1 it is the probability of the output.
-
-    >>> round(sequence_confidence([math.log(0.9), math.log(0.9)], 1.0), 2)
-    0.81
-    >>> round(sequence_confidence([math.log(0.9), math.log(0.5)], 0.5), 2)
-    0.49
-    """
-    if temperature == 1:
-        return math.exp(min(math.fsum(log_probabilities), 0.0))
-    total = 0.0
-    for each in log_probabilities:
-        value = min(max(each, LEAST_LOG), -NEAR_ZERO)
-        margin = (math.log(-math.expm1(value)) - value) / temperature  # -logit(p)/T
-        total -= margin if margin > LARGEST_MARGIN else math.log1p(math.exp(margin))
-    return math.exp(total)
-
-
-def sequence_temperature(log_probabilities: Sequence[Sequence[float]], is_right: Any) -> float:
-    """The temperature T that minimises the negative log-likelihood of what is right (N,) by `sequence_confidence`.
-
-    Args:
-        log_probabilities: of each output those of its symbols, at least one.
-
-    >>> sure, unsure = [math.log(0.9)] * 3, [math.log(0.9), math.log(0.5)]
-    >>> T = sequence_temperature([sure, unsure] * 1000, [True, True, True, False] * 500)
-    >>> T < 0.5
-    True
-    """
-    right = np.asarray(is_right, dtype=bool)
-    if len(right) != len(log_probabilities):
-        raise ShapeError(f"Got {len(log_probabilities)} outputs, and whether {len(right)} are right.")
-    values = np.clip(np.concatenate([*map(np.asarray, log_probabilities), []]), LEAST_LOG, -NEAR_ZERO)
-    margins = np.log(-np.expm1(values)) - values
-    starts = np.cumsum([0, *map(len, log_probabilities)])[:-1]
-
-    def loss(temperature: float) -> float:
-        costs = np.add.reduceat(np.logaddexp(0.0, margins / temperature), starts) if len(starts) else np.zeros(0)
-        costs = np.maximum(costs, NEAR_ZERO)
-        return float(np.where(right, costs, -np.log(-np.expm1(-costs))).sum())
-
-    return _smallest(loss)
 
 
 def softmax_temperature(log_probabilities: Any, classes: Any) -> float:
@@ -183,7 +134,7 @@ def softmax_temperature(log_probabilities: Any, classes: Any) -> float:
 
 
 def sigmoid_temperature(probabilities: Any, is_present: Any) -> float:
-    """As `softmax_temperature`, of labels (N, C) of which there may be several, by sigmoid(z / T)."""
+    """As `softmax_temperature`, by sigmoid(z / T): of (N,) outputs that are right, or (N, C) labels that are present."""
     present, absent = _both(probabilities)
     margins = np.where(np.asarray(is_present, dtype=bool), present - absent, absent - present)
     return _smallest(lambda temperature: np.logaddexp(0.0, -margins / temperature).sum())
@@ -192,7 +143,7 @@ def sigmoid_temperature(probabilities: Any, is_present: Any) -> float:
 def power_temperature(log_probabilities: Any, is_right: Any) -> float:
     """The temperature T that minimises the negative log-likelihood of what is right (N,) by p^(1/T).
 
-    It raises and lowers the confidences of long and short outputs alike. The prior is that of `softmax_temperature`.
+    The prior is that of `softmax_temperature`.
 
     Args:
         log_probabilities: log p (N,) of outputs.

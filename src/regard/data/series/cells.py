@@ -30,7 +30,7 @@ COMMAS = re.compile(r"([+-]?\d{1,3}(?:,\d{3})+)(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CellTable:
     """The lines of a CSV file as rows of cells.
 
     Args:
@@ -72,7 +72,7 @@ class Table:
         return f"{self.lines.path}:{self.line(row)}"
 
 
-def open_table(lines: Lines, *, header: bool | None, time_format: str | None, names: Sequence[str] = ()) -> Table:
+def open_table(lines: Lines, *, header: bool | None, time_format: str | None, names: Sequence[str] = ()) -> CellTable:
     """Finds delimiter and header of a file.
 
     A first line `sep=;` names the delimiter; otherwise it is the one that splits the first lines into as many cells as
@@ -96,7 +96,7 @@ def open_table(lines: Lines, *, header: bool | None, time_format: str | None, na
     if has_header is None:
         has_header = any(name in first for name in names) or not _is_data(first, delimiter, time_format)
     names = tuple(first) if has_header else tuple(f"column {i + 1}" for i in range(len(first)))
-    return Table(lines, delimiter, names, start + has_header, has_header)
+    return CellTable(lines, delimiter, names, start + has_header, has_header)
 
 
 def cells_of(lines: Lines, index: int, delimiter: str) -> list[str]:

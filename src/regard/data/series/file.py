@@ -16,7 +16,7 @@ from regard.data.finding import Finding
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.series.calendar import Step, find_step, most_frequent, parse_step
-from regard.data.series.cells import Decimal, NumberReader, Table, is_number, is_time, open_table
+from regard.data.series.cells import CellTable, Decimal, NumberReader, is_number, is_time, open_table
 from regard.data.series.series import VALUE, Series, SeriesTable, Values
 from regard.data.series.time_texts import INTEGER, Clock, TimeForm, finest, formats_of, is_moment, read_moment
 from regard.data.series.zones import (
@@ -429,7 +429,7 @@ def _replace_codes(rows: _Rows, missing_values: Sequence[float | str]) -> None:
 
 def _choose(
     path: Path,
-    table: Table | tuple[str, ...],
+    table: CellTable | tuple[str, ...],
     time_format: str | None,
     *,
     time: str | Literal[False] | None,
@@ -438,11 +438,11 @@ def _choose(
     known: Sequence[str],
 ) -> tuple[_Columns, list[str]]:
     """The columns by purpose, and the index columns to leave out."""
-    header = table.header if isinstance(table, Table) else table
-    place = f"{path}:1" if isinstance(table, Table) else f"{path}"
+    header = table.header if isinstance(table, CellTable) else table
+    place = f"{path}:1" if isinstance(table, CellTable) else f"{path}"
     used = {time, series, *known, *(targets or ())}
     left_out = []
-    if isinstance(table, Table) and table.has_header:
+    if isinstance(table, CellTable) and table.has_header:
         left_out = [name for name in dict.fromkeys(header) if name not in used and _is_index(table, name, time_format)]
     header = tuple(name for name in header if name not in left_out)
     repeated = {name for name in header if header.count(name) > 1}
@@ -464,7 +464,7 @@ def _choose(
     return _Columns(None if time is False else time, series, (*chosen, *known), chosen, tuple(known)), left_out
 
 
-def _is_index(table: Table, name: str, time_format: str | None) -> bool:
+def _is_index(table: CellTable, name: str, time_format: str | None) -> bool:
     """Whether a nameless column is empty, or numbers the rows of a file with another column of times."""
     if name.lower() not in NAMELESS and not name.startswith("Unnamed: "):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
 from regard.metrics.bootstrap import ItemTerms, MetricTerms, ShownItem, ratio_terms
-from regard.metrics.calibration import sequence_confidence, sequence_temperature
+from regard.metrics.calibration import sequence_confidence, sequence_temperature, sigmoid_confidence, sigmoid_temperature
 from regard.metrics.edit_distance import differences, edit_distance, symbol_errors
 from regard.metrics.translation import (
     TRANSLATION_METRICS,
@@ -339,9 +340,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
 
     def calibrate(self, evaluation: Evaluation) -> Calibration:
         read = [each for each in evaluation.scored if each.prediction.tokens]
-        steps, is_right = [each.prediction.token_log_probabilities for each in read], [each.is_right for each in read]
-        temperature = sequence_temperature(steps, is_right)
-        before, after = ([sequence_confidence(each, value) for each in steps] for value in (1.0, temperature))
+        least = np.exp([each.prediction.least_log_probability for each in read])
+        is_right = [each.is_right for each in read]
+        temperature = sigmoid_temperature(least, is_right)
+        before, after = (sigmoid_confidence(least, each) for each in (1.0, temperature))
         return Calibration.fitted({OUTPUT: temperature}, before, after, is_right)
 
     def report_facts(self, evaluation: Evaluation) -> ReportFacts:
@@ -597,7 +599,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         layer, head = self.chosen_attention(request.decoding)
         hypothesis = self._in_reading_order(hypothesis)
         alignments = {name: weights[..., positions] for name, weights in hypothesis.alignments.items()}
-        ids, steps = hypothesis.tokens.tolist(), hypothesis.token_log_probabilities.tolist()
+        ids = hypothesis.tokens.tolist()
+        least = min(hypothesis.token_log_probabilities.tolist(), default=0.0)
         prediction = Prediction(
             list(source.columns),
             source.spelling.tokens(ids) + [END] * (hypothesis.stop_reason == "eos"),
@@ -609,8 +612,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             alignments,
             warnings,
             generate=hypothesis.auxiliary.get("generate"),
-            confidence=sequence_confidence(steps, self.temperature()),
-            token_log_probabilities=steps,
+            confidence=float(sigmoid_confidence(math.exp(least), self.temperature())),
+            least_log_probability=least,
         )
         return self.completed(prediction, source)
 
