@@ -134,7 +134,7 @@ def softmax_temperature(log_probabilities: Any, classes: Any) -> float:
 
 
 def sigmoid_temperature(probabilities: Any, is_present: Any) -> float:
-    """As `softmax_temperature`, by sigmoid(z / T): of (N,) outputs that are right, or (N, C) labels that are present."""
+    """As `softmax_temperature`, by sigmoid(z / T): of outputs (N,) that are right, or labels (N, C)."""
     present, absent = _both(probabilities)
     margins = np.where(np.asarray(is_present, dtype=bool), present - absent, absent - present)
     return _smallest(lambda temperature: np.logaddexp(0.0, -margins / temperature).sum())
