@@ -50,6 +50,7 @@ class ReportFacts:
         confused: what was right and what came in its place, with counts; an empty text is none of both.
         noun: what is confused, in the plural.
         unit: what `symbols` are, in the plural.
+        loss: the name of the negative score over the length, of tasks without errors.
         inputs: of an item, the input of `predict` whose prediction is drawn; None draws nothing.
         pages: of further pages that open on a click, by title; each writes its file.
         sections: further sections of the page.
@@ -61,6 +62,7 @@ class ReportFacts:
     confused: Mapping[tuple[str, str], int] = field(default_factory=Counter)
     noun: str = "symbols"
     unit: str = "symbols"
+    loss: str = "negative score over length"
     inputs: Callable[[Any], Any] | None = None
     pages: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     sections: Sequence[Section] = ()
@@ -217,7 +219,7 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
     measured = [(length, *each) for length, each in zip(lengths, records, strict=True) if length is not None]
     groups = _quantile_groups([length for length, _, _ in measured]) if measured else []
     if len(groups) > 1:
-        yield _grouped("Errors by length", facts.unit if texts is not None else "length", measured, groups)
+        yield _grouped("Errors by length", facts.unit if texts is not None else "length", measured, groups, facts.loss)
     if texts is None or vocabulary is None or not len(vocabulary.symbols):
         return
     unknown, rarest = [], []
@@ -229,7 +231,7 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
             rarest.append((int(known.max()) - first, entry, record))
     names = {0: "none", 1: "one", 2: "two or more"}
     kinds = [(i, i, name) for i, name in names.items()]
-    yield _grouped(f"Errors by unknown {facts.unit}", f"unknown {facts.unit}", unknown, kinds)
+    yield _grouped(f"Errors by unknown {facts.unit}", f"unknown {facts.unit}", unknown, kinds, facts.loss)
     if rarest:
         ranks = _quantile_groups([rank for rank, _, _ in rarest])
         groups = [(low, high, f"{int(low) + 1:,} to {int(high) + 1:,}") for low, high, _ in ranks]
@@ -237,7 +239,7 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
         note = (
             f"The rank of the rarest of an item's {facts.unit} among the {size:,} of the training, 1 the most frequent."
         )
-        yield _grouped("Errors by rarity", "rank", rarest, groups, note=note)
+        yield _grouped("Errors by rarity", "rank", rarest, groups, facts.loss, note=note)
 
 
 def _is_judged(entry: Any, record: Mapping[str, Any]) -> bool:
@@ -260,6 +262,7 @@ def _grouped(
     column: str,
     measured: Sequence[tuple[float, Any, Mapping[str, Any]]],
     groups: Sequence[Group],
+    loss: str,
     note: str = "",
 ) -> Table:
     """A row for each group of items: their number, the share that is right, and errors over length."""
@@ -281,7 +284,7 @@ def _grouped(
             row.append(float(np.mean(scores)) if scores else None)
         rows.append(row)
     names = [*["right"] * judged, *["errors over length"] * counted]
-    names = names or ["negative score over length"]
+    names = names or [loss]
     return Table(title, [column, "items", *names], rows, bars=["right"] * judged, note=note)
 
 

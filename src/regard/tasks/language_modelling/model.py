@@ -239,6 +239,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return ReportFacts(
             lambda stretch: split_text(self.text, stretch.text),
             self.text.vocabulary,
+            loss="nats per token",
             inputs=lambda stretch: stretch.text,
             sections=[Table("The symbols that cost most", columns, costs, bars=columns[3:])],
         )

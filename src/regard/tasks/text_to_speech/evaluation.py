@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -233,7 +233,7 @@ def evaluate(
     if table is not None:
         scores.write(table)
     scored = tuple(
-        SpokenAndRecorded(item.utterance.place, speech, figures)
+        SpokenAndRecorded(item.utterance.place, replace(speech, text=item.text), figures)
         for item, speech, figures in zip(sentences, spoken, measured, strict=True)
     )
     unknown = SymbolTally()
