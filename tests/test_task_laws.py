@@ -376,6 +376,9 @@ def test_a_model_is_calibrated_once_and_old_folders_load_without_it(
     monkeypatch.setattr("regard.runs.calibration.FEWEST", 1)
     shutil.copytree("run", tmp_path / "run")
     (tmp_path / "run" / CALIBRATION).unlink()
+    listed = json.loads((tmp_path / "run" / "run.json").read_text())
+    listed["files"].remove(CALIBRATION)  # as of a run before there were calibrations
+    (tmp_path / "run" / "run.json").write_text(json.dumps(listed))
     model = load(tmp_path / "run", device="cpu")
     assert (model.calibration, model.temperature()) == (None, 1.0)
     assert run(["predict", "-m", str(tmp_path / "run"), *case.inputs, "--confidence"]) == 0
@@ -390,6 +393,7 @@ def test_a_model_is_calibrated_once_and_old_folders_load_without_it(
     assert run([*command, "--calibrate"]) == 2
     assert "--overwrite calibrates it again" in capsys.readouterr().err
     assert run([*command, "--calibrate", "--overwrite"]) == 0
+    assert CALIBRATION in json.loads((tmp_path / "run" / "run.json").read_text())["files"]
     capsys.readouterr()
     assert run([*command, "--json"]) == 0
     curve = reliability_of(calibrated.evaluate(case.held_out).scored)

@@ -27,7 +27,7 @@ from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.training.device import choose as choose_device
-from regard.training.manifest import REPLACED
+from regard.training.manifest import REPLACED, Manifest, is_run
 
 WEIGHTS = "model.safetensors"
 CONFIGURATION = "config.yaml"
@@ -99,6 +99,8 @@ def file_names(folder: Path) -> set[str]:
 def save_calibration(model: AbstractModel[Any], folder: Path) -> None:
     """Adds the calibration of a model to its folder."""
     assert model.calibration is not None
+    if is_run(folder):
+        Manifest(folder).claim([CALIBRATION])  # so that the run may replace it when it is extended
     model.calibration.save(folder, files.read(folder / WEIGHTS)[1].get("sha256", ""))
 
 
