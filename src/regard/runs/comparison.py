@@ -255,8 +255,7 @@ def compare_runs(
     if len(sides) < 2:
         raise RegardError("A comparison needs at least two: runs, outputs of other programs, or baselines.")
     notes += _keep_common(sides, seen, str(data))
-    metrics = _compared(sides, notes, seed)
-    return RunComparison(str(data), sides, metrics, notes)
+    return RunComparison(str(data), sides, _compared(sides, notes, seed), notes)
 
 
 def _evaluated(model: AbstractModel[Any], data: Path | str, arguments: Mapping[str, Any]) -> tuple[Any, float]:
