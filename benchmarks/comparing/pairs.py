@@ -2,6 +2,7 @@
 
     python benchmarks/comparing/pairs.py train DATA FOLDER
     python benchmarks/comparing/pairs.py measure FOLDER [--draws 200] [--trials 1000]
+    python benchmarks/comparing/pairs.py equal [--trials 1000]
 
 DATA has `ady_train.tsv` and so on of SIGMORPHON 2021. Each pair is of one language. The words of its three files are
 shuffled; 1,000 are for training, 100 choose the saved model, and 3,400 are held out: 400 for the verdict and 3,000 for
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics import MetricTerms, compare
+from regard.metrics import MetricTerms, compare, ratio_terms
 
 TRAINED, CHOSEN_ON, JUDGED = 1000, 100, 400
 EMBEDDING = 64
@@ -171,18 +172,36 @@ def any_verdict(pools: dict[str, list[MetricTerms]], count: int, size: int, rand
     return any(each.is_beyond_chance for each in compare(models).differences.values())
 
 
+def equal(trials: int) -> None:
+    """Prints how often two models with independent errors of one skewed distribution are called different, by the test
+    and by an interval of the bootstrap without 0."""
+    random = np.random.default_rng(0)
+    print(f"| items | called different of {trials} | interval of the bootstrap without 0 |\n|---|---|---|")
+    for size in (20, 50, JUDGED):
+        verdicts = intervals = 0
+        for trial in range(trials):
+            errors, lengths = random.gamma(0.6, 2.0, (2, size)).round(), random.integers(3, 12, size)
+            found = compare([ratio_terms(each, lengths) for each in errors], seed=trial).differences[0, 1]
+            verdicts += found.is_beyond_chance
+            intervals += found.low > 0 or found.high < 0
+        print(f"| {size} | {verdicts} ({verdicts / trials:.1%}) | {intervals} ({intervals / trials:.1%}) |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    training, measuring = commands.add_parser("train"), commands.add_parser("measure")
+    training, measuring, simulating = map(commands.add_parser, ("train", "measure", "equal"))
     training.add_argument("data", type=Path)
     for each in (training, measuring):
         each.add_argument("folder", type=Path)
     measuring.add_argument("--draws", type=int, default=200)
-    measuring.add_argument("--trials", type=int, default=1000)
+    for each in (measuring, simulating):
+        each.add_argument("--trials", type=int, default=1000)
     arguments = parser.parse_args()
     if arguments.command == "train":
         train(arguments.data, arguments.folder)
+    elif arguments.command == "equal":
+        equal(arguments.trials)
     else:
         measure(arguments.folder, arguments.draws, arguments.trials)
 

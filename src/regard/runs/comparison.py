@@ -330,7 +330,7 @@ def _compared(sides: Sequence[Side], notes: list[str], seed: int) -> dict[str, M
     groups_of = next(iter(compared.values())).comparison.num_groups
     if groups_of < FEWEST_GROUPS:
         notes.append(
-            f"only {counted(groups_of, 'independent item|independent items')}: large differences may be chance"
+            f"only {counted(groups_of, 'independent item|items')}: large differences may be chance"
         )
     return compared
 
