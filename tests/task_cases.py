@@ -135,9 +135,9 @@ def drawn(folder: Path) -> None:
             text = texts[number % 5]
             pixels = np.full((9 + number % 4, 12 * len(text.split()) + number % 3, 1), 255, np.uint8)
             for place, word in enumerate(text.split()):
-                pixels[2 : 7 if word == "one" else 4, 12 * place + 3 : 12 * place + (5 if word == "one" else 10)] = (
-                    number
-                )
+                height, width = (7, 5) if word == "one" else (4, 10)
+                ink = number + 40 * (name == "test")  # other pictures than those of the training
+                pixels[2:height, 12 * place + 3 : 12 * place + width] = ink
             Image.fromarray(pixels[..., 0]).save(folder / f"{name}-{number}.png")
             lines.append(f"{name}-{number}.png\t{text}\n")
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")

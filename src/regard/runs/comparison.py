@@ -118,20 +118,17 @@ class RunComparison:
     @cached_property
     def settings(self) -> list[tuple[str, list[Any]]]:
         """The keys whose values differ between runs, each with a value for each side; None of sides without a run."""
-        configs = [None if side.model is None else side.model.config for side in self.sides]
-        known = [config for config in configs if config is not None]
-        names: dict[str, None] = {}
-        for config in known[1:]:
-            names |= {name: None for name, *_ in differences(known[0], config)}
-        rows = []
-        for name in names:
-            row: list[Any] = []
-            for config in configs:
-                found = {} if config is None else {key: right for key, _, right in differences(known[0], config)}
-                first = {key: left for other in known for key, left, _ in differences(known[0], other)}
-                row.append(None if config is None else found.get(name, first.get(name)))
-            rows.append((name, row))
-        return rows
+        models = [side.model for side in self.sides]
+        first = next((model for model in models if model is not None), None)
+        if first is None:
+            return []
+        changed = [[] if model is None else differences(first.config, model.config) for model in models]
+        before = {name: value for rows in changed for name, value, _ in rows}
+        after = [{name: value for name, _, value in rows} for rows in changed]
+        return [
+            (name, [None if model is None else own.get(name, value) for model, own in zip(models, after, strict=True)])
+            for name, value in before.items()
+        ]
 
     def most_different(self, count: int) -> list[int]:
         """The items on whose headline metric the sides differ most, the largest differences first."""
@@ -329,9 +326,7 @@ def _compared(sides: Sequence[Side], notes: list[str], seed: int) -> dict[str, M
         raise RegardError("There is no metric that can be compared:\n  " + "\n  ".join(notes))
     groups_of = next(iter(compared.values())).comparison.num_groups
     if groups_of < FEWEST_GROUPS:
-        notes.append(
-            f"only {counted(groups_of, 'independent item|items')}: large differences may be chance"
-        )
+        notes.append(f"only {counted(groups_of, 'independent item|items')}: large differences may be chance")
     return compared
 
 
