@@ -147,6 +147,19 @@ def test_data_that_cannot_be_trained_on_are_an_error_and_leave_nothing(data, mes
     assert not list(tmp_path.iterdir())
 
 
+def test_columns_of_inputs_are_where_the_configuration_has_them(tmp_path):
+    config = from_preset("inflection", ["data.train=x"]).config
+    table = pd.DataFrame({"lemma": ["go"], "form": ["went"], "tags": ["V;PST"]})
+    for data in (table, [("go", "went", "V;PST")]):
+        written = task_of(config).write_data(config, data, tmp_path, "train")
+        assert json.loads(written.path.read_text()) == ["go", "went", "V;PST"]
+    by_name = from_preset(
+        "inflection", {"data": {"train": "x", "source_field": ["lemma", "tags"], "target_field": "form"}}
+    )
+    written = task_of(config).write_data(by_name.config, table[["tags", "form", "lemma"]], tmp_path, "train")
+    assert json.loads(written.path.read_text()) == {"lemma": "go", "tags": "V;PST", "form": "went"}
+
+
 def test_errors_of_the_reader_name_items_in_place_of_lines(tmp_path):
     config = from_preset("documents", ["data.train=x"]).config
     with temporary_file(config, DOCUMENTS, "test") as written:

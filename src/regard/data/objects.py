@@ -51,7 +51,7 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
     def columns(self, fields: Sequence[str | int], what: str, *, known: Sequence[Sequence[str]] = ()) -> list[int]:
-        """The numbers of the columns of fields: those of their names or numbers, or all in the order of the fields.
+        """The numbers of the columns of fields: those of their names or numbers, else all in the order of the fields.
 
         Args:
             fields: names, or numbers counted from 0.
@@ -72,12 +72,12 @@ class Table:
         for order in known:
             if self.names is not None and sorted(order) == sorted(self.names) and len(order) == len(fields):
                 return [self.names.index(name) for name in order]
-        if width == len(fields):
-            return list(range(width))
         numbers = [field for field in fields if isinstance(field, int)]
         is_chosen = len(numbers) == len(fields) and numbers != list(range(len(fields)))
         if is_chosen and max(numbers) < width:
             return numbers
+        if width == len(fields):
+            return list(range(width))
         raise DataError(
             f"{self.name} has {counted(width, 'column|columns')}{shown}, but an item is {what}. Select these columns "
             "in this order, or name them in the configuration."
