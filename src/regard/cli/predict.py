@@ -53,8 +53,8 @@ def predict(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="tsv: input, output[, score]; text: output; jsonl: objects; csv: a table, of models that read files. "
-            "jsonl for JSONL inputs, else the first that the model has.",
+            help="tsv, csv: columns of the input, output[, score]; text: outputs; jsonl: objects; parquet: as csv. "
+            "Default: by the suffix of --output; else jsonl for JSONL, csv for CSV, or the first that the model has.",
         ),
     ] = None,
     scores: Annotated[
