@@ -392,6 +392,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     column_names = ("seconds", "ended_by", "largest_weight")
 
+    def is_number(self, column: str) -> bool:
+        return column in ("seconds", "largest_weight")
+
     def has_failed(self, prediction: Speech) -> bool:
         return not prediction.stop_reason
 
