@@ -66,7 +66,7 @@ def configuration(task):
     """The smallest configuration of a task, without its data."""
     case = TASK_CASES[task]
     sections = {name: dict(section) for name, section in case.sections.items()}
-    data = {key: value for key, value in sections.pop("data", {}).items() if key not in ("train", "dev", "letters")}
+    data = {key: value for key, value in sections.pop("data", {}).items() if key not in ("train", "dev", "source")}
     return {
         "task": task,
         **sections,
@@ -84,7 +84,7 @@ def test_every_form_of_data_is_written_as_the_same_file_that_the_task_reads(task
         folder.mkdir()
         written = task_of(config).write_data(config, data, folder, "train")
         contents.append(written.path.read_bytes())
-        settings = {"data.train": written.path, **written.settings}
+        settings = {"data.train": written.path, **written.settings, **(written.form if number else {})}
         read = task_of(config).read(regard.config.from_values(configuration(task), settings).config)
         assert read is not None
     assert len({content.replace(b"value", b"a") for content in contents}) == 1
@@ -114,12 +114,12 @@ def test_settings_are_dotted_or_nested_and_a_preset_is_named(tmp_path):
 
 
 def test_other_data_in_the_folder_of_a_run_are_refused_and_overwritten_on_request(tmp_path):
-    run = train(tmp_path / "run", dev=PAIRS[:5])
+    run = train(tmp_path / "run", PAIRS[5:], dev=PAIRS[:5])
     before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
     with pytest.raises(ConfigError, match=r"holds a run with other data \(train\).*overwrite=True"):
-        train(tmp_path / "run", PAIRS[5:], dev=PAIRS[:5])
+        train(tmp_path / "run", PAIRS[6:], dev=PAIRS[:5])
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
-    again = train(tmp_path / "run", PAIRS[5:], dev=PAIRS[:5], overwrite=True)
+    again = train(tmp_path / "run", PAIRS[6:], dev=PAIRS[:5], overwrite=True)
     assert again.model.predict(["abc"])
     data = again.model.config.data
     assert data.train.is_file()
@@ -138,7 +138,8 @@ def test_other_data_in_the_folder_of_a_run_are_refused_and_overwritten_on_reques
         ([], "train is empty"),
         (3, "expected a table, a list of items or a file; got 3"),
         ([("a", "\ud800")], r"train\[0\]: a text has half of a surrogate pair"),
-        ([("a", "A")] * 3, "of 3"),
+        ([("a", "A")] * 3, "Of 3 pairs"),
+        ([("a", b) for _, b in PAIRS], "A model cannot be trained on these data"),
     ],
 )
 def test_data_that_cannot_be_trained_on_are_an_error_and_leave_nothing(data, message, tmp_path):

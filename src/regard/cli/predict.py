@@ -168,9 +168,9 @@ def predict(
     formats = (*loaded.formats, *([parquet.NAME] if "csv" in loaded.formats else []), *loaded.sounds)
     if format is not None and format not in formats:
         raise RegardError(f"--format {format}: models of {loaded.config.task} print one of {', '.join(formats)}.")
-    text = [".txt"] if format is None else []
-    suffixes = _suffixes(formats) | (dict.fromkeys(text, "text") if "text" in formats else {})
-    chosen, convert = format_of_output(output, suffixes, default, format, refused=text), None
+    by_text = [".txt"] if format is None else []
+    suffixes = _suffixes(formats) | (dict.fromkeys(by_text, "text") if "text" in formats else {})
+    chosen, convert = format_of_output(output, suffixes, default, format, refused=by_text), None
     if chosen == parquet.NAME:  # lines of CSV until all are there
         chosen, convert = "csv", parquet.converter(output, loaded.is_number)
         table = None if table is None else replace(table, delimiter=",")

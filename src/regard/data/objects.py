@@ -6,7 +6,7 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,21 @@ class WrittenData:
         path: the file, or the table in a folder of its own.
         name: the name of the data in messages, such as `train`.
         lines: the line of the file in which each item begins.
-        settings: keys of the configuration with which the file is read, by dotted key.
+        form: keys of the configuration that describe such a file, by dotted key; what a configuration leaves open is
+            recognised from the file.
+        settings: further keys with which it has to be read.
     """
 
     path: Path
     name: str
     lines: Sequence[int]
-    settings: Mapping[str, Any]
+    form: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The form and the settings."""
+        return {**self.form, **self.settings}
 
     def place(self, line: int) -> str:
         """The item in which a line of the file is, such as `train[3]`."""
@@ -106,8 +114,8 @@ def record_of(fields: Sequence[str | int], values: Sequence[Any]) -> Any:
         numbered = dict(zip(fields, values, strict=True))
         return [numbered.get(number) for number in range(max(map(int, fields)) + 1)]
     record: dict[str, Any] = {}
-    for field, value in zip(fields, values, strict=True):
-        *sections, name = str(field).split(".")
+    for path, value in zip(fields, values, strict=True):
+        *sections, name = str(path).split(".")
         inner = record
         for section in sections:
             inner = inner.setdefault(section, {})

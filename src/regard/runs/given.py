@@ -61,7 +61,7 @@ class GivenData:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keys of the configuration that name the files and their form, by dotted key."""
+        """The keys of the configuration that name the files and say how they are read, by dotted key."""
         settings: dict[str, Any] = {}
         for key, each in self.written.items():
             settings |= {f"data.{key}": each.path, **each.settings}
@@ -108,8 +108,9 @@ def given_data(config: Config, folder: Path, data: Mapping[str, Any], *, overwri
         return
     try:
         given = processes.first(lambda: _write(config, folder, data, overwrite=overwrite))
-        for key, value in given.settings.items():
-            check_form(config, tuple(key.split(".")), value)
+        for each in given.written.values():
+            for key, value in each.keys.items():
+                check_form(config, tuple(key.split(".")), value)
         yield given
     except DataError as error:
         raise given.located(error) from None
@@ -119,9 +120,7 @@ def given_data(config: Config, folder: Path, data: Mapping[str, Any], *, overwri
 
 def check_form(config: Config, path: KeyPath, value: Any) -> None:
     """Raises ConfigError for a key that describes files of another form than that of data of Python."""
-    if path[-1] in ("train", "dev") or not is_set(config, path):
-        return
-    if (found := value_of(config, path)) not in (value, "auto", None):
+    if is_set(config, path) and (found := value_of(config, path)) not in (value, "auto", None):
         raise ConfigError(f"{found!r} describes files, and the data are objects of Python; leave the key out", path)
 
 
@@ -136,7 +135,7 @@ def of_data(
             return evaluate(model, data, *arguments, **options)
         with temporary_file(model.config, data) as written:
             reader = copy(model)
-            reader.config = replaced(model.config, dict(written.settings))
+            reader.config = replaced(model.config, written.keys)
             evaluation = evaluate(reader, written.path, *arguments, **options)
             if (seen := model.seen(evaluation, written.path)) is not None and str(seen):
                 warnings.warn(f"{written.name}: {located(DataError(str(seen)), [written])}", stacklevel=2)

@@ -162,7 +162,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
     def _read_objects(self, data: Any) -> SeriesFile:
         with temporary_file(self.config, data) as written:
             reader = copy(self)
-            reader.config = replaced(self.config, dict(written.settings))
+            reader.config = replaced(self.config, written.keys)
             return SeriesFile(written.name, reader.read(str(written.path)).table)
 
     @of_inputs

@@ -24,10 +24,13 @@ def write_series(config: SeriesDataConfig, data: Any, folder: Path, name: str) -
             pandas; a dict of columns; a list of dicts; or an array, or lists, of rows, which have no times.
     """
     table, times = _table(data, name)
-    settings: dict[str, Any] = {"data.header": table.names is not None, "data.decimal": "."}
-    if config.time_format is not None and times is None:
-        raise ConfigError("describes times of files; times of Python have no format", ("data", "time_format"))
-    settings["data.numbered_rows"] = numbered = times is None and _is_numbered(table, config)
+    form, settings = {"data.header": table.names is not None, "data.decimal": "."}, dict[str, Any]()
+    if config.time_format is not None and times is not None:
+        raise ConfigError(f"{name} has an index of times, which needs no format", ("data", "time_format"))
+    if any(name.replace(".", "").isdecimal() for name in table.names or ()):  # such names are like a row
+        settings["data.header"] = True
+    if numbered := times is None and _is_numbered(table, config):
+        settings["data.numbered_rows"] = True
     if times is not None and (zone := _zone(data)) is not None and config.time_zone is None:
         settings["data.time_zone"] = zone
     if times is not None:
@@ -46,7 +49,7 @@ def write_series(config: SeriesDataConfig, data: Any, folder: Path, name: str) -
     path = folder / f"{name}.csv"
     write_lines(path, lines())
     first = 1 if table.names is None else 2
-    return WrittenData(path, name, range(first, first + len(table.rows)), settings)
+    return WrittenData(path, name, range(first, first + len(table.rows)), form, settings)
 
 
 def _table(data: Any, name: str) -> tuple[Table, tuple[str, list[Any]] | None]:

@@ -29,4 +29,4 @@ def write_text(config: RunningTextConfig, data: Any, folder: Path, name: str) ->
     texts = [text.removesuffix("\n") for text in texts]
     write_lines(path, ((f"{name}[{number}]", text) for number, text in enumerate(texts)))
     starts = accumulate((text.count("\n") + 1 for text in texts[:-1]), initial=1)
-    return WrittenData(path, name, list(starts), {})
+    return WrittenData(path, name, list(starts))

@@ -42,7 +42,7 @@ def write_recordings(config: SpeechDataConfig, data: Any, folder: Path, name: st
             yield place, f"{stem}{BAR}{text}"
 
     write_lines(path, lines())
-    return WrittenData(path, name, range(1, len(table.rows) + 1), {})
+    return WrittenData(path, name, range(1, len(table.rows) + 1))
 
 
 def wrong(text: str) -> bool:
