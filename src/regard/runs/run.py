@@ -17,7 +17,7 @@ LOG = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
-class Run(Outcome):
+class TrainingRun(Outcome):
     """A training that has ended or was interrupted, and the folder with its model.
 
     Args:
@@ -61,4 +61,4 @@ class Run(Outcome):
 
     def __repr__(self) -> str:
         figures = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
-        return f"Run({str(self.folder)!r}, {self.stop_reason} after {self.steps:,} steps{figures})"
+        return f"TrainingRun({str(self.folder)!r}, {self.stop_reason} after {self.steps:,} steps{figures})"

@@ -26,7 +26,7 @@ from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.given import FOLDER, given_data, is_named
 from regard.runs.material import read_and_check
-from regard.runs.run import Run
+from regard.runs.run import TrainingRun
 from regard.runs.store import load as load_model
 from regard.runs.store import load_fingerprints
 from regard.runs.trained_items import ITEMS, TrainedItems
@@ -57,7 +57,7 @@ def train(
     callback: Callback | None = None,
     quiet: bool = False,
     overwrite: bool = False,
-) -> Run:
+) -> TrainingRun:
     """Trains a model in a run folder, or continues the run in it.
 
     The folder gets `config.yaml`, the best model with its vocabularies, `metrics.jsonl`, `pictures/`, the
@@ -102,7 +102,7 @@ def train(
         ):
             if objects:
                 chosen = configured(configuration, {**(settings or {}), **named, **given.settings})
-            return Run.of(_train(chosen, folder, given.names, callback, overwrite=overwrite), folder)
+            return TrainingRun.of(_train(chosen, folder, given.names, callback, overwrite=overwrite), folder)
     except ConfigError as error:
         raise chosen.located(error) from None
 

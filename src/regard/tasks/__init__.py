@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from regard.runs.adaptation import adapt
     from regard.runs.contract import TASKS, AbstractModel, AbstractTask, Metric
     from regard.runs.fingerprints import DataFile
-    from regard.runs.run import Run
+    from regard.runs.run import TrainingRun
     from regard.runs.store import load
     from regard.runs.sweep.loop import Sweep, sweep
     from regard.runs.training import train
@@ -42,7 +42,7 @@ __getattr__ = on_demand(
         "regard.runs.adaptation": ["adapt"],
         "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "Metric"],
         "regard.runs.fingerprints": ["DataFile"],
-        "regard.runs.run": ["Run"],
+        "regard.runs.run": ["TrainingRun"],
         "regard.runs.store": ["load"],
         "regard.runs.sweep.loop": ["Sweep", "sweep"],
         "regard.runs.training": ["train"],
@@ -71,12 +71,12 @@ __all__ = [
     "LanguageModel",
     "LikelihoodEvaluation",
     "Metric",
-    "Run",
     "Speech",
     "SpeechEvaluation",
     "SpeechModel",
     "Sweep",
     "TextToText",
+    "TrainingRun",
     "adapt",
     "catalogue",
     "describe",

@@ -36,7 +36,10 @@ from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.errors import ConfigError
 from regard.metrics.bootstrap import ItemTerms, MetricTerms, ShownItem, ratio_terms
-from regard.metrics.calibration import sequence_confidence, sequence_temperature, sigmoid_confidence, sigmoid_temperature
+from regard.metrics.calibration import (
+    sigmoid_confidence,
+    sigmoid_temperature,
+)
 from regard.metrics.edit_distance import differences, edit_distance, symbol_errors
 from regard.metrics.translation import (
     TRANSLATION_METRICS,
