@@ -21,17 +21,20 @@ from regard.cli.application import COMMANDS as COMMANDS_BY_NAME
 from regard.data.text.synthetic import generate
 
 COMMANDS = [
-    "train",
-    "adapt",
-    "evaluate",
-    "compare",
-    "predict",
-    "align",
-    "plot",
-    "export",
-    "info",
-    "explain",
-    "list",
+    *(
+        "train",
+        "adapt",
+        "sweep",
+        "evaluate",
+        "compare",
+        "predict",
+        "align",
+        "plot",
+        "export",
+        "info",
+        "explain",
+        "list",
+    ),
     "data",
 ]
 

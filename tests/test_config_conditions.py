@@ -79,6 +79,8 @@ def configuration(
 ) -> dict[str, Any]:
     """A configuration that sets the key where its conditions hold, or where the last one does not."""
     values: dict[str, Any] = {"task": task, "data": {"train": "a.tsv"}}
+    if place.path == ("sweep",):
+        written(("sweep", "ranges"), {"seed": [1, 2]}, values)
     if place.kind:
         name, _, kind = place.kind.partition(": ")
         section = next(n for n in range(len(place.path), 0, -1) if _discriminates(task, place.path[:n], name))

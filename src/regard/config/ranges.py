@@ -197,14 +197,14 @@ def check_ranges(
         others = [(other, *tested) for other in every if other != each and other.choices for tested in other.tested]
         for value, place in each.tested:
             error = refusal(configuration, [(each, value, place)], check)
-            reason = str(error).partition(f"{each.name}: ")[2]
+            reason = str(error).partition(": ")[2]  # without the place
             if error is None or reason in reasons:
                 continue
             if all(refusal(configuration, [other, (each, value, place)], check) is not None for other in others):
                 reasons.add(reason)
                 problems.append(error)
     if problems:
-        raise ConfigError("\n".join(map(str, problems)), problems[0].path)
+        raise ConfigError("\n".join(map(str, problems)))
 
 
 def refusal(

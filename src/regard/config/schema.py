@@ -497,8 +497,8 @@ class SweepConfig(Section):
     """A search for settings: the keys that it varies, and its length (`regard sweep`)."""
 
     ranges: dict[str, Any] = Field(
-        description="the keys to vary, in sections or with dots, each with its `{low, high}`, and `log: true` or a "
-        "`step`, or with a list of choices"
+        description="the keys to vary, in their sections or with dots: each has `{low: …, high: …}`, to which `log: true` "
+        "or a `step` may be added, or a list of choices"
     )
     trials: Size = Field(
         default=20, description="the number of trainings with drawn settings, after one with the configuration as it is"

@@ -16,8 +16,8 @@ ACROSS, PANELS = 3, 8
 """Panels in a row, and the most panels with values of keys."""
 LOG_SPAN = 20.0
 """The ratio of the largest to the smallest value from which an axis is logarithmic."""
-LONGEST = 14
-"""The most characters of a choice's name."""
+LONGEST, ROOM = 22, 26
+"""The most characters of a choice's name, and of all in a row that is not slanted."""
 POINT, STOPPED, FIRST = STROKES[0], "#9aa4b1", STROKES[1]
 
 
@@ -48,6 +48,7 @@ def plot_importances(
         RegardError: for another suffix, no training, or keys with another number of values.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     from regard.viz.fonts import Typesetter
     from regard.viz.picture import DPI, FAINT, INK, set_text
@@ -63,7 +64,7 @@ def plot_importances(
     stopped = stopped or [False] * len(values)
     shown = sorted(settings, key=lambda key: -importances.get(key, 0.0))[:PANELS]
     count = len(shown) + bool(importances)
-    across = min(count, ACROSS)
+    across = 2 if count == 4 else min(count, ACROSS)
     down = math.ceil(count / across)
     texts = [metric, *settings, *(label(value) for each in settings.values() for value in each)]
     type_ = Typesetter(texts)
@@ -85,13 +86,18 @@ def plot_importances(
             places: list[float] = list(map(float, numbers))
             if min(places) > 0 and max(places) / min(places) >= LOG_SPAN:
                 axes.set_xscale("log")
+                axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            elif all(place.is_integer() for place in places):
+                axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         else:
             names = list(dict.fromkeys(map(label, settings[key])))
             places = [float(names.index(label(value))) for value in settings[key]]
-            axes.set_xticks(range(len(names)), [type_.drawable(_short(name, LONGEST)) for name in names])
+            drawn = [type_.drawable(_short(name, LONGEST)) for name in names]
+            slanted = {"rotation": 20, "ha": "right"} if sum(map(len, drawn)) > ROOM else {}
+            axes.set_xticks(range(len(names)), drawn, **slanted)
             axes.set_xlim(-0.5, len(names) - 0.5)
-            if len(names) > 3:
-                axes.tick_params(axis="x", rotation=30)
         for is_stopped in (True, False):
             chosen = [index for index in range(len(values)) if stopped[index] == is_stopped and index != first]
             axes.scatter(

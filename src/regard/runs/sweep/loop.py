@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError, RegardError, UnsupportedError,
 from regard.files import clean, create_folder, replace_file, replace_text
 from regard.runs.contract import Metric, task_of
 from regard.runs.folder import CONFIG
-from regard.runs.run import Run
+from regard.runs.run import TrainingRun
 from regard.runs.sweep.halving import Halving
 from regard.runs.sweep.record import BEST, PICTURE, TABLE, TRIALS, Record, check_folder, open_folder
 from regard.runs.sweep.study import DATABASE, Study, optuna
@@ -195,7 +195,7 @@ class _Search:
                 return self.study.begin(settings)
             error = error or refused
         if number == 1 and error is not None:
-            raise error
+            raise ConfigError(str(error))
         self.display.say("All combinations of the ranges have been tried.")
         return None
 
@@ -222,7 +222,7 @@ class _Search:
                 has_stopped = has_stopped or stops(values)
             return has_stopped
 
-        run: Run | None = None
+        run: TrainingRun | None = None
         if not has_stopped:
             try:
                 with bar or nullcontext():
@@ -234,6 +234,7 @@ class _Search:
                 self._end(trial, "failed", reason=str(error).splitlines()[0] if str(error) else "out of memory")
                 return None
             if run.stop_reason == "interrupted" and not has_stopped:
+                self.display.say(f"{self.folder}: interrupted in trial {number}. The same command continues it.")
                 return run.signal or 0
         if self.given.config.training.keep_checkpoints == "latest":  # the default; a trial has no use for it
             Checkpoints(self._run_folder(number)).remove()
