@@ -71,6 +71,7 @@ def evaluate(
         bool,
         typer.Option("--calibrate", help="Fit the confidences of the model to this file, and keep that in its folder."),
     ] = False,
+    normaliser: options.Normaliser = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     worst: Annotated[int, typer.Option("--worst", min=0, metavar="N", help="Also print the N worst items.")] = 0,
     output: options.Output = None,
@@ -103,7 +104,7 @@ def evaluate(
         check_report(report)
         check_output(report, overwrite=overwrite, inputs=read)
     as_json = format_of_output(output, {".json": "json", ".txt": "text"}, "text", "json" if json_ else None) == "json"
-    loaded = options.load(model, device, options.settings(context))
+    loaded = options.load(model, device, options.settings(context), normaliser=normaliser)
     flags = {
         "--source-field": ("source_field", fields),
         "--target-field": ("target_field", output_field),

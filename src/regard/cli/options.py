@@ -33,6 +33,14 @@ Vocoder = Annotated[
         help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim.",
     ),
 ]
+Normaliser = Annotated[
+    str | None,
+    typer.Option(
+        "--normaliser",
+        metavar="MODULE:FUNCTION",
+        help="Of speech: the function of data.normaliser, which is not stored with the model.",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
 SourceField = Annotated[
     str | None,
@@ -64,11 +72,18 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractModel[Any]:
+def load(
+    model: str,
+    device: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    normaliser: str | None = None,
+) -> AbstractModel[Any]:
     """The model of a run folder, or the shipped model of a name.
 
     Args:
         settings: values for keys of `decoding`, in YAML.
+        normaliser: `package.module:function`, for a model of speech that names a function.
 
     Raises:
         ConfigError: for a setting that the model's task does not have, or a wrong value.
@@ -77,6 +92,10 @@ def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType
     from regard.training.allocator import keep_memory
 
     loaded: AbstractModel[Any] = tasks.load(model, device=device)
+    if normaliser is not None:
+        from regard.data.text.normaliser import imported
+
+        loaded.use_normaliser(imported(normaliser))
     if settings:
         loaded.config = _with_settings(loaded.config, settings)
     if loaded.device.type == "cpu":

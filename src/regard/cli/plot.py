@@ -58,6 +58,7 @@ def plot(
         Literal["json", "npz"] | None,
         typer.Option("--data", help="Also write weights and tokens, next to the picture."),
     ] = None,
+    normaliser: options.Normaliser = None,
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
 ) -> None:
@@ -74,7 +75,7 @@ def plot(
         raise RegardError("--source-field names columns of a file: add --input FILE.")
     check_output(output, overwrite=True, inputs=[input])
     pictures = _free(output, len(argument) if separate and argument else None, data, overwrite=overwrite)
-    loaded = options.load(model, device, options.settings(context))
+    loaded = options.load(model, device, options.settings(context), normaliser=normaliser)
     flags = {
         "--heads": ("heads", heads or None),
         "--words": ("words", words or None),

@@ -94,6 +94,7 @@ def predict(
         ),
     ] = None,
     vocoder: options.Vocoder = None,
+    normaliser: options.Normaliser = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
     ] = False,
@@ -150,7 +151,7 @@ def predict(
     source = input or STDIN
     # a missing file is an error before the model is loaded
     opened = None if argument or source.is_dir() else Meter(source)
-    loaded = options.load(model, device, options.settings(context))
+    loaded = options.load(model, device, options.settings(context), normaliser=normaliser)
     if loaded.input_kind == "text" and argument and (named := inputs.file_of(argument)) is not None:
         argument, source, opened = None, named, Meter(named)
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields

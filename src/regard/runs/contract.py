@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -349,6 +349,15 @@ class AbstractModel(ABC, Generic[ConfigT]):
             UnsupportedError: for tasks whose outputs are not texts.
         """
         raise UnsupportedError(f"Outputs of other programs cannot be compared with models of {self.config.task}.")
+
+    def use_normaliser(self, function: Callable[[str], str]) -> None:
+        """Takes the function by which the texts of the training were normalised, for models that name one.
+
+        Raises:
+            UnsupportedError: for models of other tasks.
+            ConfigError: for a model that names none.
+        """
+        raise UnsupportedError(f"normaliser: models of {self.config.task} have no function that normalises texts.")
 
     def pairs(self, *arguments: Any, **options: Any) -> Sequence[Any]:
         """The pairs of a file, for models that align them, as `TextToText.pairs`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -134,12 +134,18 @@ def tied(model: AbstractModel[Any]) -> list[str]:
     return names
 
 
-def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> Any:
+def load(
+    name_or_folder: str | Path,
+    *,
+    device: str | torch.device = "auto",
+    normaliser: Callable[[str], str] | None = None,
+) -> Any:
     """A model that comes with regard, such as "g2p-en", or the best model of a run folder.
 
     Args:
         name_or_folder: a shipped model's name (`regard list models`) or a folder.
         device: "auto" takes a GPU if there is one.
+        normaliser: of speech: the function of `data.normaliser`, which is not stored with the model.
 
     Raises:
         RegardError: if there is no such model; the text names the existing ones.
@@ -170,6 +176,8 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
         model.trained_items = TrainedItems.load(folder / ITEMS)
     if (folder / CARD).exists():
         model.card = (folder / CARD).read_text(encoding="utf-8")
+    if normaliser is not None:
+        model.use_normaliser(normaliser)
     model.module.to(choose_device(str(device)))
     return model
 

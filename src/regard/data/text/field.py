@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from regard.data import symbols_file as document
 from regard.data.text.columns import ColumnNormalisation, ColumnUnits
 from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeForm
+from regard.data.text.normaliser import Normaliser
 from regard.data.text.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.text.vocabulary import BOS, EOS, PAD, Vocabulary
@@ -47,6 +48,8 @@ PLAIN_UNITS: dict[str, type[Units]] = {
 RUNS = (CharacterUnits, WordUnits, ByteUnits, WhitespaceUnits, SentencePieceUnits)
 """Units for which the words of a text are its runs of characters between blanks."""
 SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
+REPLACEMENTS = ".replacements.tsv"
+"""The end of the name of the file of a saved field's replacements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Encoding:
 class Field:
     """Normalisation, units and vocabulary of one side; saved with the model."""
 
-    normalisation: Normalisation | ColumnNormalisation
+    normalisation: Normalisation | ColumnNormalisation | Normaliser
     units: Units
     vocabulary: Vocabulary
 
@@ -191,11 +194,17 @@ class Field:
         return Words(tuple(self.units.join(each).strip() for each in symbols), index)
 
     def save(self, folder: Path | str, name: str) -> None:
-        """Writes `name.json` and, for sentencepiece, `name.model`."""
+        """Writes `name.json`, for sentencepiece `name.model`, and for replacements `name.replacements.tsv`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         each = self.normalisation.each if isinstance(self.normalisation, ColumnNormalisation) else self.normalisation
-        header: dict[str, Any] = {"normalisation": asdict(each), **described(self.units)}
+        if isinstance(each, Normaliser):
+            stored = {**asdict(each.plain), **each.saved()}
+            if each.replacements is not None:
+                each.replacements.save(folder / f"{name}{REPLACEMENTS}")
+        else:
+            stored = asdict(each)
+        header: dict[str, Any] = {"normalisation": stored, **described(self.units)}
         if isinstance(self.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(self.units.model)
         document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
@@ -215,7 +224,12 @@ class Field:
             if not isinstance(stored, dict) or stored.get(key) not in values:
                 raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")
         each = Normalisation(stored["case"], stored["unicode"])
-        normalisation = each if columns is None else ColumnNormalisation(each)
+        normalisation: Normalisation | ColumnNormalisation | Normaliser = ColumnNormalisation(each)
+        if columns is None:
+            try:
+                normalisation = Normaliser.load(each, stored, path.with_suffix(REPLACEMENTS))
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from None
         units: Units
         if columns is None:
             units = _read(header, path, learned=path.with_suffix(".model"))

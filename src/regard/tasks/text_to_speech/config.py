@@ -30,6 +30,7 @@ from regard.tasks.text_to_speech.forms import check_form, completed
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]
 Positive = Annotated[float, Field(gt=0.0)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class SpeechDataConfig(DataSection):
@@ -64,7 +65,33 @@ class SpeechDataConfig(DataSection):
         description="an end symbol follows every text; models of other programs may have been trained without it",
         json_schema_extra=CONVERTED,
     )
-    case: Literal["keep", "lower", "upper"] = Field(default="keep", description="the case of letters, before reading")
+    normaliser: Name | None = Field(
+        default=None,
+        description="a function from texts to texts, `package.module:function`, in Python's path or the current "
+        "folder; it is not stored with the model (`regard.load(…, normaliser=function)`, `--normaliser`)",
+        json_schema_extra=only_with("units", "characters"),
+    )
+    replacements: File | None = Field(
+        default=None,
+        description="a table of words or phrases and their replacements, with a tab between both, which is stored "
+        "with the model; `{number}` in both stands for any number",
+        json_schema_extra=only_with("units", "characters"),
+    )
+    abbreviations: Name | None = Field(
+        default=None,
+        description="the language in which abbreviations and units are written out, such as `en`, by abbr2words "
+        "(extra `speech`); null: they are not",
+        json_schema_extra=only_with("units", "characters"),
+    )
+    numbers: Name | None = Field(
+        default=None,
+        description="the language in which numbers are written in words, such as `en`, by num2words (extra "
+        "`speech`); null: they are not",
+        json_schema_extra=only_with("units", "characters"),
+    )
+    case: Literal["keep", "lower", "upper"] = Field(
+        default="keep", description="the case of letters, which is changed last"
+    )
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
         default="NFC", description="the Unicode normal form of texts"
     )

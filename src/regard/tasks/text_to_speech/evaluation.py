@@ -216,7 +216,7 @@ def evaluate(
     if path.resolve().parent not in folders:
         data = data.model_copy(update={"phones": None, "letters": None})
     messages: list[str] = []
-    sentences = read_sentences(data, read_ljspeech(path), path, messages)
+    sentences = read_sentences(data, read_ljspeech(path), path, messages, model.field)
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
     notes = list(map(str, sound_findings(messages)))

@@ -24,6 +24,8 @@ from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
 from regard.data.text import EOS, Encoding, Field, Vocabulary
+from regard.data.text.field import REPLACEMENTS
+from regard.data.text.normaliser import Normaliser, TextFunction
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
@@ -70,7 +72,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     durations: MeanDurations | None = None
 
     no_confidence = "there are many right ways to read a text; `regard evaluate` measures errors of reading instead"
-    assets = (f"{FIELD}.json", SCALE, DURATIONS)
+    assets = (f"{FIELD}.json", f"{FIELD}{REPLACEMENTS}", SCALE, DURATIONS)
     formats = ("tsv", "jsonl", "csv")
     file_formats = ("wav", "mel.npy", "alignment.npy")
     terms_only = MappingProxyType({"sound": False, "joined": 0})
@@ -125,8 +127,13 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         return {"units": ("tacotron.encoder.embedding.", self.field.vocabulary)}
 
     def unlike(self, other: Any) -> Sequence[str]:
+        lines = []
         ours, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
-        return [f"data.front_end is {ours} here and {theirs} there"] if theirs not in (None, ours) else []
+        if theirs not in (None, ours):
+            lines.append(f"data.front_end is {ours} here and {theirs} there")
+        if self.field.normalisation != other.field.normalisation:
+            lines.append(f"its texts were normalised differently ({_described(other.field)}), which is not copied")
+        return lines
 
     def description(self) -> dict[str, Any]:
         front_end = self.front_end
@@ -135,11 +142,18 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             **({} if self.config.model.like is None else {"like": self.config.model.like}),
             "attention": self.config.model.attention.recipe,
             "units": f"{len(self.field.vocabulary.symbols):,} {self.config.data.units}",
+            **({"texts": _described(self.field)} if isinstance(self.field.normalisation, Normaliser) else {}),
             "frames in a step": int(self.module.reduction),
             "front end": self.config.data.front_end,
             "sound": f"{front_end.sample_rate:,} Hz, {front_end.num_mels} mels, a frame every {front_end.hop_length} "
             "samples",
         }
+
+    def use_normaliser(self, function: TextFunction) -> None:
+        normaliser = self.field.normalisation
+        if not isinstance(normaliser, Normaliser):
+            normaliser = Normaliser(normaliser)  # type: ignore[arg-type]
+        self.field = dataclasses.replace(self.field, normalisation=normaliser.with_function(function))
 
     @property
     def end(self) -> int | None:
@@ -439,6 +453,14 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         if path.suffix.lower() == ".html" or len(items) == 1:
             return [plot_speech(items, path, title=title or None)]
         return [plot_speech(item, file) for item, file in zip(items, numbered_files(path, len(items)), strict=True)]
+
+
+def _described(field: Field) -> str:
+    """The parts of the normalisation of a field."""
+    normaliser = field.normalisation
+    parts = normaliser.parts() if isinstance(normaliser, Normaliser) else {}
+    plain = {name: getattr(normaliser, name) for name in ("case", "unicode")}
+    return ", ".join(f"{key} {value}" for key, value in {**parts, **plain}.items())
 
 
 def as_picture(prediction: Speech) -> AlignedSpeech:

@@ -14,14 +14,19 @@ import torch
 from torch import Tensor
 
 from regard.audio import FRONT_ENDS, FrontEnd, Standardisation, read_wave, sounding
+from regard.config.place import cut
 from regard.data import Finding, Findings
 from regard.data.defects import is_collecting, item_or_defect
 from regard.data.finding import Severity, by_severity
 from regard.data.speech import Intervals, read_intervals
 from regard.data.speech.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
+from regard.data.tally import SymbolTally
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data.text.field import PLAIN_UNITS
+from regard.data.text.normaliser import NamedFunction, Normaliser, imported
+from regard.data.text.replacements import Replacements
+from regard.data.text.spoken import SpokenAbbreviations, SpokenNumbers
 from regard.errors import ConfigError, DataError, RegardError, counted
 from regard.files import read_array
 from regard.metrics.speech import MeanDurations
@@ -41,6 +46,8 @@ LARGEST_OFFSET = 0.05
 """The share of the peak from which on a constant offset is doubtful."""
 CLIPPED_PEAK, CLIPPED_RUN, CLIPPED_SHARE = 0.5, 4, 1e-4
 """Peaks are clipped if they are at least this high and more than a share of all samples begin a run at the peak."""
+SHOWN, SHOWN_LENGTH = 5, 120
+"""The most texts that a check shows before and after the normaliser, and the most characters of each."""
 SCALED = 200
 """The most sentences from which the scale of linear spectrograms is computed; these are not cached."""
 
@@ -119,13 +126,13 @@ def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
                 f"{len(held_out):,} are held out; both are needed. Set data.dev or data.dev_fraction."
             )
     messages: list[str] = []
-    train = read_sentences(data, training, data.train, messages)
+    empty = empty_field(data)
+    train = read_sentences(data, training, data.train, messages, empty)
     left_out = tuple(item.utterance.place for item in train if _seconds(data, item.mel) > data.max_seconds)
     train = [item for item in train if _seconds(data, item.mel) <= data.max_seconds]
     if not train:
         raise DataError(f"{data.train}: no sentence is as short as data.max_seconds={data.max_seconds:g}.")
-    dev = read_sentences(data, held_out, data.dev or data.train, messages)
-    empty = empty_field(data)
+    dev = read_sentences(data, held_out, data.dev or data.train, messages, empty)
     vocabulary = Vocabulary.build(empty.split(item.text) for item in train)
     field = Field(empty.normalisation, empty.units, vocabulary)
     scale, linear_scale = Standardisation.fit(item.mel for item in train), None
@@ -138,21 +145,46 @@ def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
 
 
 def empty_field(data: SpeechDataConfig) -> Field:
-    """Units and normalisation of a configuration, without symbols."""
-    return Field(Normalisation(data.case, data.unicode), PLAIN_UNITS[UNITS[data.units]](), Vocabulary(()))
+    """Units and normalisation of a configuration, without symbols.
+
+    Raises:
+        ConfigError: for a function that cannot be imported, or a language that a package does not have.
+        DataError: for a table of replacements that cannot be read.
+        UnsupportedError: for a package that is not installed.
+    """
+    return Field(normaliser_of(data), PLAIN_UNITS[UNITS[data.units]](), Vocabulary(()))
+
+
+def normaliser_of(data: SpeechDataConfig) -> Normaliser | Normalisation:
+    """The normaliser of a configuration, whose function is imported."""
+    plain = Normalisation(data.case, data.unicode)
+    if data.normaliser is data.replacements is data.abbreviations is data.numbers is None:
+        return plain
+    normaliser = Normaliser(
+        plain,
+        None if data.normaliser is None else NamedFunction(data.normaliser, imported(data.normaliser)),
+        None if data.replacements is None else Replacements.read(data.replacements),
+        None if data.abbreviations is None else SpokenAbbreviations(data.abbreviations),
+        None if data.numbers is None else SpokenNumbers(data.numbers),
+    )
+    normaliser.check()
+    return normaliser
 
 
 def read_sentences(
-    data: SpeechDataConfig, utterances: Sequence[Utterance], table: Path, messages: list[str]
+    data: SpeechDataConfig, utterances: Sequence[Utterance], table: Path, messages: list[str], field: Field
 ) -> list[RecordedSentence]:
     """The spectrograms, texts and labels of sentences.
 
     Args:
         table: the file of the sentences, next to which tables of labels are.
         messages: a list to which messages about changes to the sounds are added.
+        field: normalisation and units of the texts; its symbols are not read.
     """
     front_end, labels, path = FRONT_ENDS[data.front_end], *_labels(data, table)
-    sentences, field = [], empty_field(data)
+    sentences, plain = [], field.normalisation
+    if isinstance(plain, Normaliser):
+        plain = plain.plain  # labels are those of units, not of texts
     for item in utterances:
         with item_or_defect:
             mel, offset = spectrogram(data, front_end, item, messages)
@@ -168,11 +200,14 @@ def read_sentences(
                 if any(len(phone.split()) != 1 for phone in spoken.units):
                     raise DataError(f"{path}: phone: a phone of {item.id!r} has a blank: {list(spoken.units)!r:.60}.")
                 text = " ".join(spoken.units)
-            units = field.split(text)
+            try:
+                units = field.split(text)
+            except DataError as error:
+                raise DataError(f"{item.place}: text: {error}") from error
             if not units:
                 raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
             if spoken is not None:
-                normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
+                normalised = tuple(plain(unit) or unit for unit in spoken.units)
                 # with trimmed silence, pauses end with the sound
                 last = _seconds(data, mel) if data.trim_silence else np.inf
                 times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
@@ -257,11 +292,34 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         most = f"data.max_seconds={data.max_seconds:g}"
         text = counted(len(left_out), f"sentence|sentences is|are longer than {most} and left out")
         findings.append(Finding("warning", text, len(left_out), left_out[:3]))
-    if unknown := [item for item in material.dev if material.field.encode(item.text).unknown]:
-        text = counted(len(unknown), "held-out sentence|sentences has|have units that no training sentence has")
-        findings.append(Finding("warning", text, len(unknown), _places(unknown)))
+    findings += text_findings(material, data)
     findings += sound_findings(material.messages)
     return Findings(by_severity(findings))
+
+
+def text_findings(material: SpeechMaterial, data: SpeechDataConfig) -> Iterator[Finding]:
+    """Findings about texts: those that the normaliser changes, digits that it leaves, and unknown units."""
+    field, unknown, digits = material.field, SymbolTally(), SymbolTally()
+    for item in material.dev:
+        unknown.add(item.utterance.place, field.encode(item.text).unknown)
+    for text in unknown.lines("held-out sentence|sentences has|have units that no training sentence has"):
+        yield Finding("warning", text, unknown.num_items)
+    if data.units != "characters":
+        return
+    for item in (*material.train, *material.dev):
+        digits.add(item.utterance.place, (unit for unit in field.split(item.text) if unit.isdecimal()))
+    hint = "data.numbers=LANGUAGE writes them in words" if data.numbers is None else "num2words cannot read them"
+    for text in digits.lines("sentence|sentences has|have digits, which a model seldom learns to read"):
+        yield Finding("warning", text, digits.num_items, details=(hint,))
+    normaliser = field.normalisation
+    if isinstance(normaliser, Normaliser):
+        texts = dict.fromkeys(item.text for item in (*material.train, *material.dev))
+        changed = [text for text in texts if normaliser(text) != normaliser.plain(text)]
+        parts = ", ".join(f"{key} {value}" for key, value in normaliser.parts().items())
+        text = f"{counted(len(changed), 'text|texts is|are')} changed by the normaliser ({parts})"
+        shown = changed[:: max(1, -(-len(changed) // SHOWN))]
+        details = tuple(f"{cut(each, SHOWN_LENGTH)!r} → {cut(normaliser(each), SHOWN_LENGTH)!r}" for each in shown)
+        yield Finding("info" if changed else "warning", text, len(changed), details=details)
 
 
 def sound_findings(messages: Sequence[str]) -> list[Finding]:

@@ -66,7 +66,7 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             )
         if config.training.reinforce is not None:
             raise ConfigError("REINFORCE needs log-probabilities, and frames have none", ("training", "reinforce"))
-        empty_field(config.data)
+        empty_field(config.data.model_copy(update={"replacements": None}))  # the table is read with the data
         return build_network(config.model, num_symbols=DRAFT_SYMBOLS, front_end=FRONT_ENDS[config.data.front_end])
 
     def files(self, config: TextToSpeechConfig) -> Sequence[DataFile]:
@@ -80,6 +80,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
             files += [DataFile(key, name, path), DataFile(key, f"wavs{suffix}", path.parent / SOUNDS, sounds)]
             if data.units == "phones":
                 files.append(DataFile("data.phones", f"phones{suffix}", labels_file(data, path)))
+        if data.replacements is not None:
+            files.append(DataFile("data.replacements", "replacements", data.replacements))
         return files
 
     def write_data(self, config: TextToSpeechConfig, data: Any, folder: Path, name: str) -> WrittenData:
