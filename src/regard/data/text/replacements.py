@@ -17,7 +17,7 @@ from regard.files import replace_text
 
 NUMBER = "{number}"
 """Stands for any number in a text of the table, and for the same number in its replacement."""
-DIGITS = r"(?<!\d[.,])(\d++(?:[.,\u00a0\u202f]\d++)*+)"
+DIGITS = r"(?<!\d[.,\u00a0\u202f])(\d++(?:[.,\u00a0\u202f]\d++)*+)"
 """A whole number with its separators; possessive, so that matching takes linear time."""
 
 

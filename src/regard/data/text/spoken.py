@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata
 from typing import Any, ClassVar
 
 from regard.config.spelling import did_you_mean, nearest
@@ -20,6 +19,8 @@ POINT = frozenset(
     ("ar", "bn", "ce", "cy", "en", "en_IN", "en_NG", "es_GT", "es_NI", "fa", "he", "ja", "kn", "ko", "te", "th")
 )
 """The languages of num2words that write decimals with a point, by CLDR 48; the others have a comma."""
+UNSPACED = frozenset(("ja", "th"))
+"""The languages of num2words that have no blanks between words."""
 REFUSED = {"am": "num2words raises an error, or does not end, for many Amharic numbers"}
 MOST_DIGITS = 15
 """The digits of a number from which on its digits are read one by one."""
@@ -33,7 +34,7 @@ _lock = threading.Lock()
 class SpokenNumbers:
     """Writes the numbers of a text in words by num2words; normalising is idempotent, as the words have no digits.
 
-    Thousands may be separated, decimals have the mark of the language, and ordinals its ending (`3rd`, `2.º`). A number
+    Thousands may be separated, decimals have the mark of the language, and ordinals its ending (`3rd`, `3º`). A number
     with a zero in front, or of more than 15 digits, is read digit by digit. Numbers that num2words cannot read in this
     language, such as Italian decimals, stay as they are.
 
@@ -72,17 +73,18 @@ class SpokenNumbers:
         decimal, group = (r"\.", ",") if self.language in POINT else (",", r"\.")
         return re.compile(
             rf"(?:(?<![\w.,)\]%])(?P<sign>[-−]))?(?<!\d)(?<!\d[.,])"
-            rf"(?P<whole>\d{{1,3}}(?P<mark>[{group}\u00a0\u202f\u2009'’])\d{{3}}(?:(?P=mark)\d{{3}})*|\d+)"
+            rf"(?P<whole>\d{{1,3}}(?P<mark>[{group}\u00a0\u202f\u2009'’])\d{{3}}(?:(?P=mark)\d{{3}}){{0,6}}|\d+)"
             rf"(?:{decimal}(?P<part>\d+))?(?![.,]?\d)(?P<ending>[^\W\d_]+)?|(?P<digits>\d+)"
         )
 
     def _spoken(self, match: re.Match[str]) -> str:
         before = match.string[match.start() - 1] if match.start() else ""
-        blank = " " if before.isalnum() else ""
+        gap = "" if self.language in UNSPACED else " "
+        blank = gap if before.isalnum() else ""
         if match["digits"] is not None:
             after = match.string[match.end() : match.end() + 1]
             words = self._integer(match["digits"])
-            return match[0] if words is None else blank + words + " " * after.isalpha()
+            return match[0] if words is None else blank + words + gap * after.isalpha()
         whole, part, ending = re.sub(r"\D", "", match["whole"]), match["part"], match["ending"] or ""
         if ending and part is None and not match["sign"] and (ordinal := self._ordinal(whole, ending)):
             return blank + ordinal
@@ -91,7 +93,7 @@ class SpokenNumbers:
             return match[0]
         if match["sign"]:
             words = self._negative(f"{whole}.{part}" if part else whole, words) or match["sign"] + words
-        return blank + words + (f" {ending}" if ending else "")
+        return blank + words + (gap + ending if ending else "")
 
     def _said(self, number: int | str, *, to: str = "cardinal") -> str | None:
         """The words of a number; None if num2words has none."""
@@ -166,6 +168,8 @@ class SpokenAbbreviations:
 
 def installed_version(package: str) -> str | None:
     """The version of a package; None if it is not installed."""
+    from importlib import metadata  # slow to import
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
