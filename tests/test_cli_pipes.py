@@ -102,7 +102,7 @@ def test_a_pipe_that_nobody_writes_into_is_waited_for_aloud(tmp_path: Path, monk
         ("file/out", "a part of its folder is a file"),
         ("in.txt", "--output would overwrite in.txt, which is read"),
         ("to_in", "--output would overwrite in.txt, which is read"),
-        ("out.parquet", "this command does not write files that end in .parquet"),
+        ("out.xlsx", "this command does not write files that end in .xlsx"),
         ("out.wav", "this command does not write files that end in .wav"),
         ("out.tsv.gz", "this command does not write files that end in .gz"),
     ],
