@@ -115,7 +115,7 @@ def test_the_command_line_writes_what_the_suffix_says_and_replaces_nothing(
         ("a.csv", "sep=;\nscore;input;label\n1;a b;x\n2;c;y\n3;d e;z\n"),
         (
             "a.jsonl",
-            '{"input": "a b", "text": "x"}\\n{"input": "c", "text": "y"}\\n{"input": ["d", "e"], "text": "z"}\\n',
+            '{"input": "a b", "text": "x"}\n{"input": "c", "text": "y"}\n{"input": ["d", "e"], "text": "z"}\n',
         ),
     ],
 )

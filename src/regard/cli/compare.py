@@ -21,6 +21,7 @@ WIDTH = 80
 """The most columns of a line of a table; names and outputs are cut."""
 FORMATS = {".html": "html", ".csv": "csv", ".txt": "text"}
 LONGEST_NAME = 28
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def compare(
@@ -138,12 +139,13 @@ def _verdicts(comparison: RunComparison) -> Iterator[str]:
         values = {k: metric.comparison.estimates[metric.places.index(k)].value for k in (i, j)}
         better, worse = (i, j) if difference.verdict < 0 else (j, i)
         first, second = comparison.sides[better].name, comparison.sides[worse].name
-        figures = [figure_text(values[k], share) for k in (better, worse)]
+        figures = [figure_text(values[k], share).replace(" ", NO_BREAK) for k in (better, worse)]
         if difference.verdict:
             text = f"{first} is better than {second}: {metric.name} {figures[0]} instead of {figures[1]}"
         else:
             text = f"{second} and {first} differ by no more than chance: {metric.name} {figures[1]} and {figures[0]}"
-        yield from wrap(f"{text} ({p_text(difference)})", WIDTH, subsequent_indent="  ")
+        for line in wrap(f"{text} ({p_text(difference)})", WIDTH, subsequent_indent="  "):
+            yield line.replace(NO_BREAK, " ")
 
 
 def _metric(comparison: RunComparison, metric: MetricComparison) -> Iterator[str]:

@@ -31,8 +31,6 @@ def read_outputs(path: Path) -> Callable[[Items], list[str]]:
     """
     lines = Lines(path)
     texts = [lines[i] for i in range(len(lines))]
-    while texts and not texts[-1]:
-        texts.pop()
     kind = path.suffix.lower()
     if kind in (".tsv", ".csv", ".jsonl"):
         pairs = _fields(texts, path) if kind == ".jsonl" else _columns(texts, path, kind)
@@ -92,6 +90,8 @@ def _delimiter(texts: list[str]) -> str:
 def _fields(texts: list[str], path: Path) -> list[tuple[str, str]]:
     pairs = []
     for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            continue
         try:
             record = json.loads(text)
             read = next(record[name] for name in INPUTS if name in record)

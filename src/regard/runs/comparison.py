@@ -224,6 +224,8 @@ def compare_runs(
     if len({*tasks.values()}) > 1:
         named = ", ".join(f"{name} ({task})" for name, task in tasks.items())
         raise RegardError(f"Only models of the same task can be compared; these are of several: {named}.")
+    if outputs and type(models[0][2]).evaluate_outputs is AbstractModel.evaluate_outputs:
+        models[0][2].evaluate_outputs(None, ())  # refuses by name
     notes: list[str] = []
     arguments = dict(options or {})
     if data is None:
