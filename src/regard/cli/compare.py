@@ -51,11 +51,12 @@ def compare(
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
 ) -> None:
-    """Compare runs on the same data: which is better, and whether by more than chance.
+    """Compare runs on the same data.
 
-    Metrics have 95 % intervals. Of each pair of runs a test says whether their difference is more than chance,
-    corrected for the number of pairs. Also shown: settings that differ, time and size, and items on which the runs
-    differ. A page (.html) has the curves of the trainings, all items side by side and a sheet of alignments, too.
+    Metrics have 95 % intervals. Of each pair of runs a test says which is better, or that their difference is no more
+    than chance, corrected for the number of pairs. Also shown: settings that differ, time and size, and items on which
+    the runs differ. A page (.html) has the curves of the trainings, all items side by side and a sheet of alignments,
+    too.
 
     Outputs of other programs are one per line, or a .tsv, .csv or .jsonl of inputs and outputs.
     """

@@ -35,11 +35,11 @@ from regard.metrics.alignment import (
     summary,
 )
 from regard.metrics.bootstrap import (
-    Comparison,
     Difference,
     Estimate,
     ItemTerms,
     MetricTerms,
+    PairedComparison,
     ShownItem,
     compare,
     estimate,
@@ -70,7 +70,6 @@ __all__ = [
     "AlignmentHealth",
     "CaptionMaps",
     "CaptionScores",
-    "Comparison",
     "CorpusScore",
     "Difference",
     "Estimate",
@@ -85,6 +84,7 @@ __all__ = [
     "MeasuredMaps",
     "MetricTerms",
     "Padding",
+    "PairedComparison",
     "Pointing",
     "RecognisedScheme",
     "Reliability",

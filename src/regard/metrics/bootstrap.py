@@ -205,7 +205,7 @@ class Difference(Estimate):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A metric of several models on the same items.
 
     Args:
@@ -236,7 +236,7 @@ def estimate(terms: MetricTerms, *, groups: ArrayLike | None = None, seed: int =
     return compare([terms], groups=groups, seed=seed).estimates[0]
 
 
-def compare(models: Sequence[MetricTerms], *, groups: ArrayLike | None = None, seed: int = 0) -> Comparison:
+def compare(models: Sequence[MetricTerms], *, groups: ArrayLike | None = None, seed: int = 0) -> PairedComparison:
     """A metric of several models on the same items, with intervals and tests of all pairs.
 
     Args:
@@ -276,7 +276,7 @@ def compare(models: Sequence[MetricTerms], *, groups: ArrayLike | None = None, s
     for (i, j), p_value, corrected in zip(pairs, raw, holm(raw)):
         interval = _interval(resampled[:, j] - resampled[:, i])
         differences[i, j] = Difference(float(values[j] - values[i]), *interval, p_value, corrected, larger)
-    return Comparison(estimates, differences, len(terms))
+    return PairedComparison(estimates, differences, len(terms))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

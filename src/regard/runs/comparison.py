@@ -16,11 +16,11 @@ import numpy as np
 from regard.config import differences
 from regard.errors import DataError, RegardError, counted
 from regard.metrics.bootstrap import (
-    Comparison,
     Difference,
     Estimate,
     ItemTerms,
     MetricTerms,
+    PairedComparison,
     ShownItem,
     compare,
 )
@@ -38,7 +38,7 @@ WARM_UP = 10.0
 
 
 @dataclass(eq=False)
-class Side:
+class ComparedSystem:
     """One of what is compared: a run, the outputs of another program, or a baseline.
 
     Args:
@@ -101,7 +101,7 @@ class RunComparison:
     """
 
     data: str
-    sides: Sequence[Side]
+    sides: Sequence[ComparedSystem]
     metrics: Mapping[str, MetricComparison]
     notes: Sequence[str] = ()
 
@@ -137,7 +137,7 @@ class RunComparison:
         order = np.argsort(-spread, kind="stable")
         return [int(i) for i in order[:count] if spread[i] > 0]
 
-    def shown(self, item: int) -> list[tuple[Side, ShownItem, float]]:
+    def shown(self, item: int) -> list[tuple[ComparedSystem, ShownItem, float]]:
         """An item of each side that has the headline metric, with its value."""
         name = self.headline.name
         sides = [self.sides[i] for i in self.headline.places]
@@ -158,7 +158,7 @@ class MetricComparison:
     name: str
     terms: MetricTerms
     places: Sequence[int]
-    comparison: Comparison
+    comparison: PairedComparison
 
     @property
     def order(self) -> list[int]:
@@ -236,7 +236,7 @@ def compare_runs(
         evaluation, seconds = _evaluated(model, data, arguments)
         if first is None and seconds < WARM_UP:
             evaluation, seconds = _evaluated(model, data, arguments)
-        sides.append(Side(name, model.item_terms(evaluation), model, folder, seconds))
+        sides.append(ComparedSystem(name, model.item_terms(evaluation), model, folder, seconds))
         first = evaluation if first is None else first
         notes += [f"{name}: {warning}" for warning in evaluation.warnings]
         known = model.seen(evaluation, data)
@@ -245,12 +245,12 @@ def compare_runs(
     model, items = models[0][2], sides[0].items
     for other in outputs:
         texts = other.of([items.show(i) for i in range(len(items.keys))])
-        sides.append(Side(other.name, model.item_terms(model.evaluate_outputs(first, texts))))
+        sides.append(ComparedSystem(other.name, model.item_terms(model.evaluate_outputs(first, texts))))
     if baselines:
         if not items.baselines:
             raise RegardError(f"Evaluations of {model.config.task} have no baselines here; leave out --baselines.")
         for name, metrics in items.baselines.items():
-            sides.append(Side(name, ItemTerms(items.keys, metrics, lambda i: ShownItem(items.show(i).place))))
+            sides.append(ComparedSystem(name, ItemTerms(items.keys, metrics, lambda i: ShownItem(items.show(i).place))))
     if len(sides) < 2:
         raise RegardError("A comparison needs at least two: runs, outputs of other programs, or baselines.")
     notes += _keep_common(sides, seen, str(data))
@@ -290,7 +290,7 @@ def _common_held_out(models: Sequence[tuple[str, AbstractModel[Any]]], notes: li
     return path, arguments
 
 
-def _keep_common(sides: Sequence[Side], seen: set[str], data: str) -> list[str]:
+def _keep_common(sides: Sequence[ComparedSystem], seen: set[str], data: str) -> list[str]:
     """Reduces all sides to the items that all have and that no model was trained on; returns notes."""
     common = {*sides[0].items.keys}.intersection(*(side.items.keys for side in sides[1:]))
     if not common:
@@ -310,7 +310,7 @@ def _keep_common(sides: Sequence[Side], seen: set[str], data: str) -> list[str]:
     return notes
 
 
-def _compared(sides: Sequence[Side], notes: list[str], seed: int) -> dict[str, MetricComparison]:
+def _compared(sides: Sequence[ComparedSystem], notes: list[str], seed: int) -> dict[str, MetricComparison]:
     """The metrics that at least two sides have on the same basis, the headline first."""
     names = list(dict.fromkeys(name for side in sides for name in side.items.metrics))
     selected = {_selected(side.model) for side in sides if side.model is not None}

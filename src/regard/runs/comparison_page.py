@@ -11,9 +11,9 @@ from typing import Any
 
 from regard.errors import counted, printable
 from regard.runs.comparison import (
+    ComparedSystem,
     MetricComparison,
     RunComparison,
-    Side,
     change_text,
     figure_text,
     interval_text,
@@ -86,7 +86,7 @@ def _curves(comparison: RunComparison) -> Iterator[Curve]:
         yield Curve(title, "step", figure, {name: line for name, line in lines.items() if line})
 
 
-def _line(side: Side, kind: str, name: str) -> Sequence[tuple[float, float]]:
+def _line(side: ComparedSystem, kind: str, name: str) -> Sequence[tuple[float, float]]:
     entries = [entry for entry in side.log if entry.get("kind") == kind and entry.get(name) is not None]
     return [(float(entry["step"]), float(entry[name])) for entry in entries]
 
@@ -140,7 +140,7 @@ def _alignments(comparison: RunComparison, count: int) -> Pages:
     return Pages("Alignments", {f"A sheet of {counted(len(rows), 'item|items')}": sheet})
 
 
-def _picture(side: Side, item: int, folder: Path) -> str | None:
+def _picture(side: ComparedSystem, item: int, folder: Path) -> str | None:
     """What a model attends to in an item, as a PNG in a data URI; None if there is nothing to draw."""
     assert side.model is not None
     read = side.items.show(item).read
