@@ -262,7 +262,9 @@ def test_a_training_of_python_takes_a_file_nested_dicts_or_a_configuration(tmp_p
     ):
         with pytest.raises(ConfigError, match=message):
             regard.train(wrong, "runs/new")
-    with pytest.raises(
-        TypeError, match=r"expected a YAML file, nested dicts, or a result of regard.config.load; got 3"
+    for wrong, message in (
+        (3, r"a YAML file, nested dicts, or a result of regard.config.load; got 3"),
+        ("g2q", r"There is no preset 'g2q'; did you mean 'g2p'\?"),
     ):
-        regard.train(3, "runs/new")
+        with pytest.raises(ConfigError, match=message):
+            regard.train(wrong, "runs/new")

@@ -109,14 +109,14 @@ def train(
 
 def configured(argument: AnyConfiguration, settings: Mapping[str, Any]) -> Configuration:
     """The configuration that `train` is given, with further keys."""
-    if isinstance(argument, str) and argument in presets():
+    if isinstance(argument, str) and (argument in presets() or not (Path(argument).suffix or Path(argument).exists())):
         return from_preset(argument, settings)
     if isinstance(argument, Mapping):
         return from_values(argument, settings)
     if isinstance(argument, str | Path):
         return load(argument, settings)
     if not isinstance(argument, Configuration | Config):
-        raise TypeError(
+        raise ConfigError(
             "configuration: expected the name of a preset, a YAML file, nested dicts, or a result of "
             f"regard.config.load; got {argument!r:.60}."
         )
