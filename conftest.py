@@ -66,6 +66,7 @@ LONG = (
     "tests/test_user_modules.py",
     "docs/speech.md",
     "tests/test_data_times.py",
+    "tests/test_python.py",
     "tests/test_systems.py",
     "tests/test_models_speech_steps.py",
     "docs/caption-figures.md",
