@@ -139,10 +139,6 @@ def test_other_data_in_the_folder_of_a_run_are_refused_and_overwritten_on_reques
         (3, "expected a table, a list of items or a file; got 3"),
         ([("a", "\ud800")], r"train\[0\]: a text has half of a surrogate pair"),
         ([("a", "A")] * 3, "Of 3 pairs"),
-        (
-            [(chr(0x100 + i), b) for i, (_, b) in enumerate(PAIRS)],
-            "(?s)seem to be swapped.*A model cannot be trained on",
-        ),
     ],
 )
 def test_data_that_cannot_be_trained_on_are_an_error_and_leave_nothing(data, message, tmp_path):
@@ -162,6 +158,13 @@ def test_columns_of_inputs_are_where_the_configuration_has_them(tmp_path):
     )
     written = task_of(config).write_data(by_name.config, table[["tags", "form", "lemma"]], tmp_path, "train")
     assert json.loads(written.path.read_text()) == {"lemma": "go", "tags": "V;PST", "form": "went"}
+
+
+def test_findings_of_a_quiet_training_are_in_its_error(tmp_path):
+    message = "(?s)error: all training documents have the same label, 'a'.*A model cannot be trained on these data"
+    with pytest.raises(DataError, match=message):
+        regard.train("documents", tmp_path / "run", train=[(text, "a") for text, _ in DOCUMENTS], quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_of_the_reader_name_items_in_place_of_lines(tmp_path):
