@@ -16,7 +16,7 @@ from regard.cli import run as command
 from regard.config import dump, from_preset, load
 from regard.config.ranges import chosen, ranges
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.runs.run import Run
+from regard.runs.run import TrainingRun
 from regard.runs.sweep import loop
 from regard.runs.sweep.halving import Halving
 from regard.runs.sweep.study import Study
@@ -104,12 +104,12 @@ class Trainings:
             saved.write_text(json.dumps(step))
             self.pass_moment()
             if stops and step < VALIDATIONS:
-                return Run(step, 1, None, None, "interrupted", float(step), folder=folder)
+                return TrainingRun(step, 1, None, None, "interrupted", float(step), folder=folder)
         (folder / "config.yaml").write_text(dump(config))
         (folder / "model.safetensors").write_text(str(error_of(config, step)))
         (folder / "run.json").write_text(json.dumps({"format": 1, "files": FILES}))
         metrics = {METRIC: error_of(config, step)}
-        return Run(step, 1, None, None, "max_steps", float(step), metrics, [step], folder=folder)
+        return TrainingRun(step, 1, None, None, "max_steps", float(step), metrics, [step], folder=folder)
 
 
 @pytest.fixture

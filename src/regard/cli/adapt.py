@@ -40,7 +40,7 @@ def adapt(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")] = None,
 ) -> None:
-    """Train a model further on new data, so that it keeps what it knows.
+    """Train a model further on new data, keeping what it knows.
 
     Symbols, labels and scales of the model are kept and extended, and some of its former data are trained on again. The
     figures on new and former held-out data, before and after, are printed at the end. The same command continues an
