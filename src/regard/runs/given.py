@@ -193,7 +193,8 @@ def _write(config: Config, folder: Path, data: Mapping[str, Any], *, overwrite: 
             for key, value in data.items():
                 written = task_of(config).write_data(config, value, partial, key)
                 top, *rest = written.path.relative_to(partial).parts
-                target, is_new = _target(partial / top, folder / FOLDER)
+                replaces = overwrite and is_run(folder)  # whose files go when it is set aside
+                target, is_new = _target(partial / top, folder / FOLDER, reuses=not replaces)
                 if is_new:
                     if is_run(folder) and not overwrite:
                         raise ConfigError(
@@ -212,14 +213,14 @@ def _write(config: Config, folder: Path, data: Mapping[str, Any], *, overwrite: 
     return given
 
 
-def _target(new: Path, folder: Path) -> tuple[Path, bool]:
-    """The first path, such as `train.jsonl` or `train-2.jsonl`, that is free or has the same content; whether it is
-    free."""
+def _target(new: Path, folder: Path, *, reuses: bool) -> tuple[Path, bool]:
+    """The first path, such as `train.jsonl` or `train-2.jsonl`, that is free or, if it `reuses` files, has the same
+    content; whether it is free."""
     for number in count(1):
         target = folder / (new.name if number == 1 else f"{new.stem}-{number}{new.suffix}")
         if not os.path.lexists(target):
             return target, True
-        if _content(target) == _content(new):
+        if reuses and _content(target) == _content(new):
             return target, False
     raise AssertionError
 
