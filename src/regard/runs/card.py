@@ -70,7 +70,7 @@ class RunCard:
     @cached_property
     def figures(self) -> dict[str, Estimate | float]:
         """The metrics by name: of the held-out items, then those of the last validation only."""
-        terms = {} if self.items is None else self.items.metrics
+        terms = {} if self.items is None or not len(self.items.keys) else self.items.metrics
         groups = None if self.items is None else self.items.groups
         return {**self.outcome.metrics, **{name: estimate(each, groups=groups) for name, each in terms.items()}}
 
