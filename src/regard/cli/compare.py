@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 """The most columns of a line of a table; names and outputs are cut."""
 FORMATS = {".html": "html", ".csv": "csv", ".txt": "text"}
-LONGEST_NAME = 28
+LONGEST_NAME, LONGEST_FILE = 28, 40
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -93,7 +93,7 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
 
     names = [side.name for side in comparison.sides]
     groups = comparison.headline.comparison.num_groups
-    yield f"{comparison.data}: {counted(comparison.num_items, 'item|items')}" + (
+    yield f"{_name(comparison.data, LONGEST_FILE)}: {counted(comparison.num_items, 'item|items')}" + (
         f" in {groups:,} independent groups" if groups < comparison.num_items else ""
     )
     yield ""
@@ -130,7 +130,7 @@ def _text(comparison: RunComparison, items: int) -> Iterator[str]:
 
 
 def _verdicts(comparison: RunComparison) -> Iterator[str]:
-    """The verdict by the headline metric of each pair, or with many of the best one and each other."""
+    """The verdict by the headline metric of each pair, or with many of the best one and each other one."""
     from regard.runs.comparison import figure_text, p_text
 
     metric, share = comparison.headline, comparison.headline.terms.is_share
@@ -189,9 +189,9 @@ def _width(names: Sequence[str]) -> int:
     return max(len("reference"), *(len(_name(name)) for name in names))
 
 
-def _name(name: str) -> str:
-    """The name of a side, cut at its beginning, since folders are told apart by their ends."""
-    return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
+def _name(name: str, most: int = LONGEST_NAME) -> str:
+    """A name, cut at its beginning, since paths are told apart by their ends."""
+    return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def _cut(line: str) -> str:
