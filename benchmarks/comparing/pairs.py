@@ -41,7 +41,7 @@ class Side:
 
 PAIRS = {
     "ady": (Side(words=400), Side(words=800)),
-    "arm": (Side(words=300), Side(words=150)),
+    "arm": (Side(words=300), Side(words=600)),
     "bul": (Side(words=600), Side(words=1000)),
     "dut": (Side(words=700), Side(words=1000)),
     "fre": (Side(words=500), Side(words=1000)),
