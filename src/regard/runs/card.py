@@ -72,7 +72,8 @@ class RunCard:
         """The metrics by name: of the held-out items, then those of the last validation only."""
         terms = {} if self.items is None or not len(self.items.keys) else self.items.metrics
         groups = None if self.items is None else self.items.groups
-        return {**self.outcome.metrics, **{name: estimate(each, groups=groups) for name, each in terms.items()}}
+        figures: dict[str, Estimate | float] = dict(self.outcome.metrics)
+        return figures | {name: estimate(each, groups=groups) for name, each in terms.items()}
 
 
 def write_card(card: RunCard) -> Path | None:

@@ -66,7 +66,7 @@ def _verdicts(comparison: RunComparison) -> Table:
 
 
 def _metric(comparison: RunComparison, metric: MetricComparison) -> Table:
-    share, rows = metric.terms.is_share, []
+    share, rows = metric.terms.is_share, list[list[str]]()
     for place, each in zip(metric.places, metric.comparison.estimates):
         row = [comparison.sides[place].name, figure_text(each.value, share), interval_text(each, share)]
         if place != metric.places[0]:
