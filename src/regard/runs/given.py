@@ -188,15 +188,16 @@ def _write(config: Config, folder: Path, data: Mapping[str, Any], *, overwrite: 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         clean(folder)
+        # the files of a run that is replaced go with it
+        replaces = is_run(folder) and (overwrite or Manifest(folder).clearing)
         try:
             partial.mkdir()
             for key, value in data.items():
                 written = task_of(config).write_data(config, value, partial, key)
                 top, *rest = written.path.relative_to(partial).parts
-                replaces = overwrite and is_run(folder)  # whose files go when it is set aside
-                target, is_new = _target(partial / top, folder / FOLDER, reuses=not replaces)
+                target, is_new = _target(partial / top, folder / FOLDER, reuse=not replaces)
                 if is_new:
-                    if is_run(folder) and not overwrite:
+                    if is_run(folder) and not replaces:
                         raise ConfigError(
                             f"{folder} holds a run with other data ({key}) than these; choose another folder, or begin "
                             "anew (overwrite=True)"
@@ -213,14 +214,14 @@ def _write(config: Config, folder: Path, data: Mapping[str, Any], *, overwrite: 
     return given
 
 
-def _target(new: Path, folder: Path, *, reuses: bool) -> tuple[Path, bool]:
-    """The first path, such as `train.jsonl` or `train-2.jsonl`, that is free or, if it `reuses` files, has the same
-    content; whether it is free."""
+def _target(new: Path, folder: Path, *, reuse: bool) -> tuple[Path, bool]:
+    """The first path, such as `train.jsonl` or `train-2.jsonl`, that is free or, if `reuse`, has the same content; and
+    whether it is free."""
     for number in count(1):
         target = folder / (new.name if number == 1 else f"{new.stem}-{number}{new.suffix}")
         if not os.path.lexists(target):
             return target, True
-        if reuses and _content(target) == _content(new):
+        if reuse and _content(target) == _content(new):
             return target, False
     raise AssertionError
 
