@@ -45,7 +45,7 @@ class WrittenData:
 
 
 @dataclass(frozen=True)
-class Items:
+class DataRows:
     """Rows of values.
 
     Args:
@@ -123,7 +123,7 @@ def record_of(fields: Sequence[str | int], values: Sequence[Any]) -> Any:
     return record
 
 
-def table_of(data: Any, name: str) -> Items:
+def table_of(data: Any, name: str) -> DataRows:
     """The rows of data.
 
     Args:
@@ -168,7 +168,7 @@ def table_of(data: Any, name: str) -> Items:
     repeated = [each for each in names or () if list(names or ()).count(each) > 1]
     if repeated:
         raise DataError(f"{name}: several columns have the name {str(repeated[0])!r}.")
-    return Items(
+    return DataRows(
         name, None if names is None else tuple(map(str, names)), [[plain_value(value) for value in row] for row in rows]
     )
 

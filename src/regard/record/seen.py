@@ -14,7 +14,7 @@ from regard.errors import ShapeError
 from regard.shapes import Float
 
 if TYPE_CHECKING:
-    from regard.viz.notebook import Page
+    from regard.viz.notebook import EmbeddedPage
 
 
 class Seen(Mapping[str, Tensor | list[Tensor]]):
@@ -144,18 +144,18 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
 
     def show(
         self, tokens: Sequence[str] | None = None, target_tokens: Sequence[str] | None = None, **options: Any
-    ) -> Page:
+    ) -> EmbeddedPage:
         """The page of `plot`, as the result of a cell of a notebook.
 
         Args:
             tokens, target_tokens, **options: as in `plot`.
         """
-        from regard.viz.notebook import Page, embedded_page
+        from regard.viz.notebook import EmbeddedPage, embedded_page
 
         def draw(path: Path) -> object:
             return self.plot(path, tokens, target_tokens, **options)
 
-        return Page(embedded_page(draw, str(options.get("title") or "attention")))
+        return EmbeddedPage(embedded_page(draw, str(options.get("title") or "attention")))
 
     def plot(
         self,

@@ -20,7 +20,7 @@ from regard.runs.comparison import (
     p_text,
 )
 from regard.viz.page import filled
-from regard.viz.report import Curve, Items, Pages, Section, Table, report_page
+from regard.viz.report import Curve, ItemTable, Pages, Section, Table, report_page
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 MOST_ITEMS = 5_000
@@ -91,7 +91,7 @@ def _line(side: ComparedSystem, kind: str, name: str) -> Sequence[tuple[float, f
     return [(float(entry["step"]), float(entry[name])) for entry in entries]
 
 
-def _items(comparison: RunComparison) -> Items:
+def _items(comparison: RunComparison) -> ItemTable:
     """All items, each with the outputs of all sides, or with their values of the headline metric."""
     chosen = comparison.most_different(comparison.num_items)
     rest = [i for i in range(comparison.num_items) if i not in {*chosen}]
@@ -109,7 +109,7 @@ def _items(comparison: RunComparison) -> Items:
         for _, each, value in shown:
             row += [each.output] * has_outputs + [value] * has_values
         rows.append(row)
-    return Items("Items", columns, rows, note="Those on which the runs differ most come first.")
+    return ItemTable("Items", columns, rows, note="Those on which the runs differ most come first.")
 
 
 def _alignments(comparison: RunComparison, count: int) -> Pages:

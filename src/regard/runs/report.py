@@ -20,7 +20,7 @@ from regard.errors import RegardError
 from regard.files import replace_file
 from regard.lazy import optional
 from regard.runs.calibration import reliability_of
-from regard.viz.report import Curve, Items, Pages, Section, Table, report_page
+from regard.viz.report import Curve, ItemTable, Pages, Section, Table, report_page
 
 if TYPE_CHECKING:
     from regard.runs.contract import AbstractModel
@@ -309,7 +309,7 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> di
     return pages
 
 
-def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) -> Items:
+def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) -> ItemTable:
     """All items, or the worst ones of many."""
     title, note = "Items", ""
     rows = [cells(record) for _, record in records]
@@ -318,7 +318,7 @@ def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) ->
         rows = [cells(entry.record()) for entry in evaluation.worst[:MOST_ITEMS]]
     columns = [name for name in (rows[0] if rows else {}) if any(row.get(name) not in (None, "") for row in rows)]
     shown = [[_cut(row.get(name)) for name in columns] for row in rows]
-    return Items(title, columns, shown, note=note)
+    return ItemTable(title, columns, shown, note=note)
 
 
 def _cut(value: Any, most: int = LONGEST) -> Any:

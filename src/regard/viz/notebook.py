@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.errors import printable
 
 
-class Page:
+class EmbeddedPage:
     """A page that a notebook shows as the result of a cell.
 
     Args:

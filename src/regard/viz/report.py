@@ -60,7 +60,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemTable:
     """A long table that can be searched, sorted and paged through; cells as in `Table`."""
 
     title: str
@@ -78,14 +78,14 @@ class Pages:
     note: str = ""
 
 
-Section = Table | Curve | Items | Pages
+Section = Table | Curve | ItemTable | Pages
 
 
 def report_page(title: str, sections: Sequence[Section], *, subtitle: str = "") -> str:
     """The text of the page; sections without content are left out."""
     shown = [section for section in sections if _has_content(section)]
     data = {
-        "items": [_plain(each) for each in shown if isinstance(each, Items)],
+        "items": [_plain(each) for each in shown if isinstance(each, ItemTable)],
         "pages": [page for each in shown if isinstance(each, Pages) for page in each.pages.values()],
     }
     parts, items, pages = [], 0, 0
@@ -95,7 +95,7 @@ def report_page(title: str, sections: Sequence[Section], *, subtitle: str = "") 
             body = _table(section)
         elif isinstance(section, Curve):
             body = _curve(section)
-        elif isinstance(section, Items):
+        elif isinstance(section, ItemTable):
             body, items = f'<div class="items" data-number="{items}"></div>', items + 1
         else:
             body, pages = _pages(section, pages), pages + len(section.pages)
@@ -138,7 +138,7 @@ def _text(value: object) -> str:
     return html.escape(printable(str(value)))
 
 
-def _plain(section: Items) -> dict[str, Any]:
+def _plain(section: ItemTable) -> dict[str, Any]:
     """The rows as JSON: numbers stay numbers, so that they are sorted as such."""
 
     def cell(value: Any) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.csv_fields import csv_line
-from regard.data.objects import Items, WrittenData, cell, plain_value, table_of, write_lines
+from regard.data.objects import DataRows, WrittenData, cell, plain_value, table_of, write_lines
 from regard.errors import ConfigError, DataError
 from regard.tasks.forecasting.config import SeriesDataConfig
 
@@ -36,7 +36,7 @@ def write_series(config: SeriesDataConfig, data: Any, folder: Path, name: str) -
     if times is not None:
         if numbered or config.time not in (None, times[0]):
             raise ConfigError(f"{name} has an index of times, {times[0]!r}; leave the key out", ("data", "time"))
-        table = Items(
+        table = DataRows(
             name, (times[0], *(table.names or ())), [[t, *row] for t, row in zip(times[1], table.rows, strict=True)]
         )
 
@@ -52,7 +52,7 @@ def write_series(config: SeriesDataConfig, data: Any, folder: Path, name: str) -
     return WrittenData(path, name, range(first, first + len(table.rows)), form, settings)
 
 
-def _table(data: Any, name: str) -> tuple[Items, tuple[str, list[Any]] | None]:
+def _table(data: Any, name: str) -> tuple[DataRows, tuple[str, list[Any]] | None]:
     """The columns, and name and values of an index of times."""
     index: Any = getattr(data, "index", None) if hasattr(data, "iloc") else None
     if index is not None and not hasattr(data, "columns"):  # a series of pandas
@@ -70,7 +70,7 @@ def _table(data: Any, name: str) -> tuple[Items, tuple[str, list[Any]] | None]:
     return table, (INDEX if index.name is None else str(index.name), values)
 
 
-def _is_numbered(table: Items, config: SeriesDataConfig) -> bool:
+def _is_numbered(table: DataRows, config: SeriesDataConfig) -> bool:
     """Whether rows without an index of times have no times, either."""
     if config.numbered_rows or table.names is None:
         return True
