@@ -62,12 +62,13 @@ def kills(data: Path, folder: Path, *, seed: int) -> None:
         parts[name] = folder / f"{name}.tsv"
         parts[name].write_text("".join(lines[:: len(lines) // count][:count]), encoding="utf-8")
     settings = {
-        "training.max_steps": 60,
+        "select": "per",
+        "training.max_steps": 40,
         "training.validate_every": 5,
         "training.save_every_minutes": 0.01,
         "model.encoder.size": 16,
         "model.decoder.size": 16,
-        "sweep.trials": 8,
+        "sweep.trials": 6,
         "sweep.halving_from": 2,
         "sweep.halving": 2,
     }
@@ -95,10 +96,12 @@ def kills(data: Path, folder: Path, *, seed: int) -> None:
     print(f"The same table: {same_table}. The same files of the best model: {same_best}.\n")
 
 
-def language(name: str, data: Path, folder: Path, *, trials: int, seconds: float) -> None:
+def language(name: str, data: Path, folder: Path, *, trials: int, seconds: float, steps: int | None) -> None:
     """The preset and the best settings of a search, on words that the search has not seen."""
     train, dev, test = (data / f"{name}_{part}.tsv" for part in ("train", "dev", "test"))
-    budget = {"sweep.trials": trials, "sweep.seconds": seconds}
+    budget: dict[str, object] = {"sweep.trials": trials, "sweep.seconds": seconds}
+    if steps is not None:
+        budget |= {"training.max_steps": steps, "sweep.halving_from": 2}
     subprocess.run(command(folder / name, train, dev, RANGES, **budget), check=True, stdout=subprocess.DEVNULL)
     rows = table(folder / name)
     with (folder / name / "trials.csv").open(encoding="utf-8", newline="") as file:
@@ -137,12 +140,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--language", default="ady")
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=900, help="no training begins after this time of training")
+    parser.add_argument("--steps", type=int, help="of each training, the preset's included; default: the preset's")
     parser.add_argument("--seed", type=int, default=1, help="of the times of kills")
     given = parser.parse_args(arguments)
     if given.part == "kills":
         kills(given.data, given.folder, seed=given.seed)
     else:
-        language(given.language, given.data, given.folder, trials=given.trials, seconds=given.seconds)
+        language(
+            given.language, given.data, given.folder, trials=given.trials, seconds=given.seconds, steps=given.steps
+        )
     print(f"Python {platform.python_version()}, {platform.machine()}, {time.strftime('%Y-%m-%d')}.")
 
 

@@ -115,8 +115,9 @@ def ranges(configuration: Configuration) -> list[Range]:
         return []
     result: list[Range] = []
     problems: list[Problem] = []
-    for path, place, value in _leaves(value_at(RANGES, document.values), (), RANGES, configuration):
-        made = _range(path, place, value, configuration)
+    find = _keys(configuration)
+    for path, place, value in _leaves(value_at(RANGES, document.values), (), RANGES, find):
+        made = _range(path, place, value, find)
         known = [each for each in result if each.path == path]
         if isinstance(made, Range) and known:
             made = place, f"{dotted(path)} has two ranges; leave out one of them"
@@ -225,31 +226,34 @@ def refusal(
 
 
 def _leaves(
-    values: Any, path: KeyPath, place: KeyPath, configuration: Configuration
+    values: Any, path: KeyPath, place: KeyPath, find: Callable[[KeyPath], Key | None]
 ) -> Iterator[tuple[KeyPath, KeyPath, Any]]:
     """The key, the place and the value of each range in nested sections; names may have periods."""
     for name, value in values.items():
         inner, where = (*path, *str(name).split(".")), (*place, name)
-        key = _key(inner, configuration)
+        key = find(inner)
         is_leaf = not isinstance(value, dict) or (key is not None and not key.section) or set(value) & set(NUMBERS)
         if is_leaf or not value:
             yield inner, where, value
         else:
-            yield from _leaves(value, inner, where, configuration)
+            yield from _leaves(value, inner, where, find)
 
 
-def _key(path: KeyPath, configuration: Configuration) -> Key | None:
-    """The key of the schema: of the sections that the configuration has, or of another kind."""
+def _keys(configuration: Configuration) -> Callable[[KeyPath], Key | None]:
+    """A function that finds a key of the schema: of the sections that the configuration has, or of another kind."""
     assert configuration.document is not None
     schema = type(configuration.config)
-    if (key := keys(schema, configuration.document.values).get(path)) is not None:
-        return key
-    return next(
-        (key for place in places(schema) for key in keys_of(place.section, place.path) if key.path == path), None
-    )
+    known: dict[KeyPath, Key] = {}
+    for place in places(schema):
+        for key in keys_of(place.section, place.path):
+            known.setdefault(key.path, key)
+    known |= keys(schema, configuration.document.values)
+    return known.get
 
 
-def _range(path: KeyPath, place: KeyPath, value: Any, configuration: Configuration) -> Range | tuple[KeyPath, str]:
+def _range(
+    path: KeyPath, place: KeyPath, value: Any, find: Callable[[KeyPath], Key | None]
+) -> Range | tuple[KeyPath, str]:
     """The range of a value; or the place of a problem, and the problem."""
     if (path[0] in FIXED and len(path) == 1) or path[0] == SWEEP:
         return place, f"{dotted(path)} cannot vary: {FIXED[str(path[0])]}"
@@ -270,7 +274,8 @@ def _range(path: KeyPath, place: KeyPath, value: Any, configuration: Configurati
     for name, part in value.items():
         if name != "log" and (isinstance(part, bool) or not isinstance(part, int | float) or not math.isfinite(part)):
             return (*place, name), f"expected a number; got {cut(label(part))}"
-    low, high, log, step = (value.get(name) for name in PARTS)
+    parts: list[Any] = [value.get(name) for name in PARTS]
+    low, high, log, step = parts
     if not isinstance(log, bool | None):
         return (*place, "log"), f"expected true or false; got {cut(label(log))}"
     if low >= high:
@@ -280,7 +285,7 @@ def _range(path: KeyPath, place: KeyPath, value: Any, configuration: Configurati
     if step is not None and (log or not 0 < step <= high - low):
         reason = "a range with log: true has no step" if log else "it must be above 0 and at most high - low"
         return (*place, "step"), f"step is {label(step)}; {reason}"
-    key = _key(path, configuration)
+    key = find(path)
     is_real = key is not None and any(member.type is float for member in key.members)
     numbers = [low, high, *([] if step is None else [step])]
     whole = not is_real and all(isinstance(number, int) for number in numbers)

@@ -497,8 +497,8 @@ class SweepConfig(Section):
     """A search for settings: the keys that it varies, and its length (`regard sweep`)."""
 
     ranges: dict[str, Any] = Field(
-        description="the keys to vary, in their sections or with dots: each has `{low: …, high: …}`, to which `log: true` "
-        "or a `step` may be added, or a list of choices"
+        description="the keys to vary, in their sections or with dots: each has `{low: …, high: …}`, to which `log: "
+        "true` or a `step` may be added, or a list of choices"
     )
     trials: Size = Field(
         default=20, description="the number of trainings with drawn settings, after one with the configuration as it is"
@@ -508,12 +508,13 @@ class SweepConfig(Section):
     )
     halving: Annotated[int, Field(ge=2)] | None = Field(
         default=3,
-        description="of the trainings that reach a certain validation, one in so many continues: those with the best "
-        "value of `select` so far (successive halving; Li 2018); null: all train to their end",
+        description="successive halving (Li 2018): of the trainings that have reached a certain validation, only the "
+        "best 1/`halving` by `select` continue; null: all train to their end",
     )
     halving_from: Size = Field(
         default=3,
-        description="the number of this validation; the following ones are its multiples by `halving`, its square, …",
+        description="the number of the first such validation; the next ones are its multiples by `halving`, "
+        "`halving`², …",
         json_schema_extra=only_with("halving", unless=None),
     )
 

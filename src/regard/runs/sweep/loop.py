@@ -154,6 +154,8 @@ class _Search:
         self.plan = given.config.sweep
         self.halving = Halving(self.plan.halving, self.plan.halving_from, metric.larger_is_better)
         self.display = Display()
+        self.ranges, self.as_it_is = ranges(given), chosen(given).config
+        self.ended: dict[int, Trial] = {}
 
     def run(self) -> Sweep:
         """Makes the trainings that are missing, and reports."""
@@ -191,7 +193,7 @@ class _Search:
         error = None
         for settings in self.study.draws(number):
             refused = refusal(self.given, settings, _check)
-            if refused is None and chosen(self.given, settings).config != chosen(self.given).config:
+            if refused is None and chosen(self.given, settings).config != self.as_it_is:
                 return self.study.begin(settings)
             error = error or refused
         if number == 1 and error is not None:
@@ -263,6 +265,12 @@ class _Search:
         self.display.say(f"  {texts[state]}")
 
     def _trial(self, trial: Any) -> Trial:
+        """A trial that has ended."""
+        if trial.number not in self.ended:
+            self.ended[trial.number] = self._read(trial)
+        return self.ended[trial.number]
+
+    def _read(self, trial: Any) -> Trial:
         state, facts, values = self.study.state(trial), trial.user_attrs, self.study.validations(trial)
         value = trial.value if state == "finished" else None
         if state == "stopped":
@@ -283,13 +291,12 @@ class _Search:
 
     def _as_configured(self, folder: Path) -> dict[str, Any]:
         """The settings of the first trial: those of the configuration, or what follows from the data."""
-        given = chosen(self.given).config
-        values = given.model_dump()
+        values, own = self.as_it_is.model_dump(), self.as_it_is.model_dump(exclude_unset=True)
         if (folder / CONFIG).is_file():
             values = load(folder / CONFIG).config.model_dump()
         settings = {}
-        for each in ranges(self.given):
-            was_given = value_at(each.path, given.model_dump(exclude_unset=True))
+        for each in self.ranges:
+            was_given = value_at(each.path, own)
             settings[each.name] = was_given if isinstance(was_given, dict) else value_at(each.path, values)
         return settings
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count, islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ class Study:
 
     def validations(self, trial: Any) -> list[float]:
         """The values of a trial's validations, in order."""
-        current = self._storage.get_trial(self._trial_id(trial)).intermediate_values
+        ended = trial.state.is_finished()
+        current = (trial if ended else self._storage.get_trial(self._trial_id(trial))).intermediate_values
         return [current[step] for step in sorted(current)]
 
     def note(self, trial: Any, facts: Mapping[str, Any]) -> None:
@@ -197,7 +198,7 @@ class Study:
             return distributions.CategoricalDistribution(each.labels)
         if each.whole:
             step = int(each.step or 1)
-            high = int(each.low) + int(each.size - 1) * step
+            high: float = int(each.low) + int(each.size - 1) * step
             return distributions.IntDistribution(int(each.low), high, log=each.log, step=step)
         high = each.high if each.step is None else each.rounded(each.low + (each.size - 1) * each.step)
         return distributions.FloatDistribution(each.low, high, log=each.log, step=each.step)
@@ -229,8 +230,9 @@ def _listed(each: Range) -> Iterator[Any]:
     """All values of a finite range."""
     if each.choices:
         return iter(each.choices)
-    step = each.step or 1
-    return (each.rounded(each.low + number * step) for number in islice(count(), int(each.size)))
+    step = 1 if each.step is None else each.step
+    numbers = (each.low + number * step for number in range(int(each.size)))
+    return (int(number) if each.whole else each.rounded(number) for number in numbers)
 
 
 @contextmanager
