@@ -137,14 +137,14 @@ def evaluate(
         say(f"warning: {line}")
     for warning in evaluation.warnings:
         say(f"warning: {warning}")
-    if calibrate:
+    if report is not None:
+        say(str(write_report(loaded, evaluation, report, data=str(path))))
+    if calibrate:  # after the report, which has the confidences before
         from regard.runs.store import save_calibration
 
         loaded.calibration = loaded.calibrate(evaluation)
         save_calibration(loaded, folder)
         say(f"{folder}: confidences are calibrated: {loaded.calibration}")
-    if report is not None:
-        say(str(write_report(loaded, evaluation, report, data=str(path))))
     worst_entries = evaluation.worst[:worst]
     curve = reliability_of(evaluation.scored)
     with results(output) as stream:
