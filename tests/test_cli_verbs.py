@@ -18,6 +18,7 @@ from regard.cli import inputs, run
 from regard.data.text.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
+from regard.runs.training import default_folder
 from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.model import TextToText
@@ -72,7 +73,7 @@ def tasks(monkeypatch, tmp_path):
         return stand_in.model
 
     def train(configuration, folder, *, overwrite=False):
-        stand_in.trained.append((configuration, folder, overwrite))
+        stand_in.trained.append((configuration, folder or default_folder(configuration), overwrite))
         return SimpleNamespace(signal=stand_in.signal)
 
     stand_in.load, stand_in.train = load, train
@@ -243,7 +244,9 @@ def test_a_flag_of_another_task_or_method_is_refused_by_name(tasks, capsys, monk
     assert run(["plot", "-m", "m", "ab", "-o", "x.html", "--heads"]) == 2
     assert "--heads is not for models of text_to_text" in capsys.readouterr().err
     assert run(["predict", "-m", "m", "ab", "--format", "wav"]) == 2
-    assert "--format wav: models of text_to_text print one of tsv, text, jsonl, csv." in capsys.readouterr().err
+    assert (
+        "--format wav: models of text_to_text print one of tsv, text, jsonl, csv, parquet." in capsys.readouterr().err
+    )
 
 
 def test_predict_gives_as_many_lines_as_outputs_with_their_scores(tasks, capsys):
