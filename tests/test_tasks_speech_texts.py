@@ -7,6 +7,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +47,7 @@ value = 3
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with recordings, a table and a module, which is the current one."""
     recordings(tmp_path)
     (tmp_path / "letters.tsv").unlink()

@@ -123,13 +123,8 @@ class Normaliser:
                 part.check()
 
     def with_function(self, function: TextFunction) -> Normaliser:
-        """The same with the function that was given when the model was loaded.
-
-        Raises:
-            ConfigError: if texts are not normalised by a function.
-        """
-        if self.function is None:
-            raise ConfigError("normaliser: the texts of this model are not normalised by a function; leave it out")
+        """The same with the function that was given when the model was loaded."""
+        assert self.function is not None
         return replace(self, function=NamedFunction(self.function.name, function))
 
     def parts(self) -> dict[str, str]:
@@ -163,7 +158,7 @@ class Normaliser:
         name = saved.get("function")
         if not isinstance(name, str | None):
             raise DataError(f"`function` must be the name of a function; got {name!r:.60}.")
-        spoken = {}
+        spoken: dict[str, Any] = {}
         for kind in (SpokenAbbreviations, SpokenNumbers):
             value = saved.get(kind.key)
             if value is not None and not _is_pair(value):
@@ -173,7 +168,7 @@ class Normaliser:
         replacements = Replacements.read(table) if table.is_file() else None
         if function is None and replacements is None and not any(spoken.values()):
             return plain
-        return cls(plain, function, replacements, **spoken)  # type: ignore[arg-type]
+        return cls(plain, function, replacements, **spoken)
 
 
 def _is_pair(value: Any) -> bool:

@@ -27,7 +27,7 @@ from regard.data.text import EOS, Encoding, Field, Vocabulary
 from regard.data.text.field import REPLACEMENTS
 from regard.data.text.normaliser import Normaliser, TextFunction
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
-from regard.errors import DataError, UnsupportedError
+from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.files import replace_file
 from regard.metrics import ItemTerms
 from regard.metrics.speech import MeanDurations
@@ -151,8 +151,8 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     def use_normaliser(self, function: TextFunction) -> None:
         normaliser = self.field.normalisation
-        if not isinstance(normaliser, Normaliser):
-            normaliser = Normaliser(normaliser)  # type: ignore[arg-type]
+        if not isinstance(normaliser, Normaliser) or normaliser.function is None:
+            raise ConfigError("normaliser: the texts of this model are not normalised by a function; leave it out.")
         self.field = dataclasses.replace(self.field, normalisation=normaliser.with_function(function))
 
     @property
