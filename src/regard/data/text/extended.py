@@ -12,6 +12,7 @@ from regard.data.table_rows import TAB
 from regard.data.text.columns import ColumnNormalisation, ColumnUnits
 from regard.data.text.field import Field
 from regard.data.text.normalisation import Normalisation
+from regard.data.text.normaliser import Normaliser
 from regard.data.text.units import SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.text.vocabulary import BOS, EOS, PAD, UNKNOWN
 
@@ -126,7 +127,7 @@ class ExtendedVocabulary:
                     yield symbol if self._is_alike else (targets(symbol) or symbol), symbol
 
 
-def _each(normalisation: Normalisation | ColumnNormalisation) -> Normalisation:
+def _each(normalisation: Normalisation | ColumnNormalisation | Normaliser) -> Normalisation | Normaliser:
     """The normalisation of one column."""
     return normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation
 
