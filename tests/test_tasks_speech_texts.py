@@ -76,7 +76,7 @@ ALL = {"normaliser": "spoken_texts:spoken", "abbreviations": "en", "numbers": "e
 TEXT, SPOKEN = "Dr. Lee & the 3rd of 12 paid $5", "doctor leigh plus the third of twelve paid five dollars"
 
 
-@pytest.mark.parametrize("language", ["en", "de", "ru", "it", "vi", "tr", "ja", "ar", "pl"])
+@pytest.mark.parametrize("language", ["en", "de", "it", "vi"])
 @given(st.text(st.sampled_from("0123456789 .,-a$\u00a0"), max_size=12))
 def test_numbers_are_idempotent_and_letters_stay(language: str, text: str) -> None:
     spoken = SpokenNumbers(language)
@@ -340,7 +340,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
         TASK.draft(config)
     loaded = load(folder / "model", device="cpu")
     with pytest.raises(UnsupportedError, match=message):
-        loaded.predict(["a sea"])
+        loaded.predict(["a 5"])
 
 
 def test_another_version_of_a_package_is_a_warning(folder: Path) -> None:
