@@ -15,7 +15,7 @@ from regard.config.spelling import suggestion
 from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.text.replacements import Replacements
 from regard.data.text.spoken import SpokenAbbreviations, SpokenNumbers, installed_version
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
 
 TextFunction = Callable[[str], str]
 MOST_KNOWN = 2**16
@@ -53,13 +53,21 @@ class NamedFunction:
         except RegardError:
             raise
         except Exception as error:
-            raise DataError(f"{self.name} failed for the text {text!r:.80}: {type(error).__name__}: {error}") from error
+            raise DataError(
+                f"{_name(self)} failed for the text {text!r:.80}: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(result, str):
             raise DataError(
-                f"{self.name} must return a text; for {text!r:.80} it returned {result!r:.60}, "
+                f"{_name(self)} must return a text; for {text!r:.80} it returned {result!r:.60}, "
                 f"of type {type(result).__name__}."
             )
         return result
+
+
+def _name(named: NamedFunction) -> str:
+    """The name of the function that is called, which may be another than that of the training."""
+    module, name = (getattr(named.function, key, None) for key in ("__module__", "__qualname__"))
+    return f"{module}:{name}" if module and name else named.name
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,11 @@ class Normaliser:
         named = (self.abbreviations, self.numbers)
         return {
             **({} if self.function is None else {"normaliser": self.function.name}),
-            **({} if self.replacements is None else {"replacements": f"{len(self.replacements.entries):,} texts"}),
+            **(
+                {}
+                if self.replacements is None
+                else {"replacements": counted(len(self.replacements.entries), "text|texts")}
+            ),
             **{part.key: part.language for part in named if part is not None},
         }
 
