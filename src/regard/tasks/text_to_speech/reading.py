@@ -158,7 +158,7 @@ def empty_field(data: SpeechDataConfig) -> Field:
 def normaliser_of(data: SpeechDataConfig) -> Normaliser | Normalisation:
     """The normaliser of a configuration, whose function is imported."""
     plain = Normalisation(data.case, data.unicode)
-    if data.normaliser is data.replacements is data.abbreviations is data.numbers is None:
+    if all(each is None for each in (data.normaliser, data.replacements, data.abbreviations, data.numbers)):
         return plain
     normaliser = Normaliser(
         plain,
