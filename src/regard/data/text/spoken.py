@@ -43,7 +43,7 @@ class SpokenNumbers:
         version: of num2words in the training; None for the installed one.
 
     >>> SpokenNumbers("en")("The 3rd of 1,204 rooms costs $7.50, or 007.")
-    'The third of one thousand, two hundred and four rooms costs $seven point five zero, or zero zero seven.'
+    'The third of one thousand, two hundred and four rooms costs $seven point five, or zero zero seven.'
     """
 
     language: str
