@@ -48,7 +48,7 @@ def words(tmp_path, monkeypatch):
 
     def write(**plan):
         values = yaml.safe_load(base.read_text())
-        halving = {} if "halving" in plan else {"halving": 2, "halving_from": 1}
+        halving = {} if "halving" in plan else {"halving": 2, "halving_from": 0.1}
         values["sweep"] = {"trials": 6, "ranges": RANGES} | halving | plan
         path = base.with_name("swept.yaml")
         path.write_text(yaml.safe_dump(values, sort_keys=False))
@@ -128,13 +128,13 @@ def trainings(monkeypatch):
 def test_a_search_that_is_killed_at_any_moment_continues_to_the_same_table_and_the_same_best_model(
     words, trainings, tmp_path
 ):
-    configuration = load(words(trials=4))
+    configuration = load(words(trials=3))
     whole = tasks.sweep(configuration, tmp_path / "whole")
     made = trainings.made
     assert {each.state for each in whole.trials} == {"finished", "stopped"}
     kills = 0
     while True:
-        trainings.moments = 5 + 4 * kills % 11  # so that every kind of moment is met
+        trainings.moments = 5 + 4 * kills % 13  # so that every kind of moment is met
         try:
             again = tasks.sweep(configuration, tmp_path / "killed")
             break
@@ -170,9 +170,9 @@ def test_a_finished_search_continues_with_more_trials_and_repeats_none(words, tr
     made = trainings.made
     assert tasks.sweep(words(trials=2), tmp_path / "run").rows == short.rows
     assert trainings.made == made
-    longer = tasks.sweep(words(trials=4), tmp_path / "run")
+    longer = tasks.sweep(words(trials=3), tmp_path / "run")
     assert longer.rows[:3] == short.rows
-    assert longer.rows == tasks.sweep(words(trials=4), tmp_path / "other").rows
+    assert longer.rows == tasks.sweep(words(trials=3), tmp_path / "other").rows
 
 
 def test_a_small_space_is_tried_completely_and_no_settings_twice(words, trainings, tmp_path):
@@ -228,26 +228,35 @@ def test_the_table_fits_a_terminal_and_the_file_has_everything(words, trainings,
 
 HALVED = [
     # factor, first, own validations, those of earlier trainings, whether it stops
-    (2, 1, [0.5], [], False),
-    (2, 1, [0.5], [[0.4]], True),
-    (2, 1, [0.3], [[0.4], [0.2], [0.5]], False),
-    (2, 1, [0.45], [[0.4], [0.2], [0.5]], True),
-    (3, 2, [9.0], [[0.4, 0.4]], False),
-    (3, 2, [0.9, 0.9], [[0.4]], False),
-    (3, 2, [0.9, 0.9], [[0.4, 0.4]], True),
-    (3, 2, [0.2, 0.9], [[0.4, 0.4]], False),
-    (3, 2, [math.nan, math.nan], [[0.4, 0.4]], True),
-    (3, 2, [0.9] * 4, [[0.4] * 4], False),
-    (3, 2, [0.9] * 6, [[0.4] * 6], True),
-    (None, 1, [0.9], [[0.4]], False),
+    (2, 0.1, [0.5], [], False),
+    (2, 0.1, [0.5], [[0.4]], True),
+    (2, 0.1, [0.3], [[0.4], [0.2], [0.5]], False),
+    (2, 0.1, [0.45], [[0.4], [0.2], [0.5]], True),
+    (3, 0.2, [9.0], [[0.4, 0.4]], False),
+    (3, 0.2, [0.9, 0.9], [[0.4]], False),
+    (3, 0.2, [0.9, 0.9], [[0.4, 0.4]], True),
+    (3, 0.2, [0.2, 0.9], [[0.4, 0.4]], False),
+    (3, 0.2, [math.nan, math.nan], [[0.4, 0.4]], True),
+    (3, 0.2, [0.9] * 4, [[0.4] * 4], False),
+    (3, 0.2, [0.9] * 7, [[0.4] * 7], False),
+    (None, 0.1, [0.9], [[0.4]], False),
 ]
 
 
 @pytest.mark.parametrize(("factor", "first", "own", "others", "stops"), HALVED)
 def test_a_training_stops_unless_it_is_among_the_best_share_at_a_stage(factor, first, own, others, stops):
-    assert Halving(factor, first).stops(own, others) == stops
-    turned = [[-value for value in each] for each in others]
-    assert Halving(factor, first, larger_is_better=True).stops([-value for value in own], turned) == stops
+    def course(values, sign=1):
+        return [(number / 10, sign * value) for number, value in enumerate(values, start=1)]
+
+    assert Halving(factor, first).stops(course(own), map(course, others)) == stops
+    turned = [course(each, -1) for each in others]
+    assert Halving(factor, first, larger_is_better=True).stops(course(own, -1), turned) == stops
+
+
+def test_validations_are_compared_at_the_same_share_of_the_steps():
+    sparse, dense = [(0.25, 0.5), (0.5, 0.3)], [(0.1, 0.9), (0.2, 0.8), (0.3, 0.4)]
+    assert not Halving(2, 0.25).stops(dense, [sparse])
+    assert Halving(2, 0.25).stops([*dense[:2], (0.3, 0.6)], [sparse])
 
 
 REFUSED = {
@@ -322,7 +331,7 @@ def test_train_refuses_ranges_and_sweep_a_configuration_without_them(words, tmp_
     assert command(["sweep", "data/text_to_text.yaml", "--output", "run"]) == 2
     assert "has no ranges: add a section sweep" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="halving_from has no effect with halving: null"):
-        tasks.sweep(words(halving=None, halving_from=2), "run")
+        tasks.sweep(words(halving=None, halving_from=0.2), "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -395,7 +404,7 @@ OWN = {
 def test_every_task_is_searched(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = configured(task, tmp_path / "data", max_steps=2, validate_every=1)
-    flags = [f"sweep.ranges.{OWN[task]}=[2, 4]", "sweep.trials=2", "sweep.halving_from=1"]
+    flags = [f"sweep.ranges.{OWN[task]}=[2, 4]", "sweep.trials=2", "sweep.halving_from=0.5"]
     rate = "sweep.ranges.training.learning_rate={low: 1e-4, high: 1e-2, log: true}"
     sets = [word for flag in (*flags, rate) for word in ("--set", flag)]
     assert command(["sweep", str(path), "--output", "found", *sets]) == 0

@@ -69,7 +69,7 @@ def kills(data: Path, folder: Path, *, seed: int) -> None:
         "model.encoder.size": 16,
         "model.decoder.size": 16,
         "sweep.trials": 6,
-        "sweep.halving_from": 2,
+        "sweep.halving_from": 0.25,
         "sweep.halving": 2,
     }
     whole = command(folder / "whole", parts["train"], parts["dev"], SMALL, **settings)
@@ -101,7 +101,7 @@ def language(name: str, data: Path, folder: Path, *, trials: int, seconds: float
     train, dev, test = (data / f"{name}_{part}.tsv" for part in ("train", "dev", "test"))
     budget: dict[str, object] = {"sweep.trials": trials, "sweep.seconds": seconds}
     if steps is not None:
-        budget |= {"training.max_steps": steps, "sweep.halving_from": 2}
+        budget["training.max_steps"] = steps
     subprocess.run(command(folder / name, train, dev, RANGES, **budget), check=True, stdout=subprocess.DEVNULL)
     rows = table(folder / name)
     with (folder / name / "trials.csv").open(encoding="utf-8", newline="") as file:
@@ -126,7 +126,7 @@ def _wrong(model: Path, test: Path) -> np.ndarray:
     """For every test word, whether its pronunciation is wrong."""
     flags = ["--model", str(model), "--input", str(test), "--source-field", "0"]
     done = subprocess.run([sys.executable, "-m", "regard", "predict", *flags], check=True, capture_output=True)
-    outputs = [line.split("\t")[1] for line in done.stdout.decode().splitlines()]
+    outputs = [line.split("\t")[-1] for line in done.stdout.decode().splitlines()]
     references = [line.split("\t")[1] for line in test.read_text(encoding="utf-8").splitlines()]
     assert len(outputs) == len(references), (len(outputs), len(references))
     return np.array([output != reference for output, reference in zip(outputs, references, strict=True)])

@@ -35,9 +35,10 @@ def sweep(
         str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
     ] = None,
 ) -> None:
-    """Search for the best settings: trainings with values from the ranges in the configuration (needs Optuna).
+    """Search for the best settings with many trainings.
 
-    The first training has the configuration as it is. Trainings that fall behind are stopped. The best model is in the
+    Needs Optuna. The values are drawn from ranges in the configuration, in the section sweep. The first training has
+    the configuration as it is. Trainings that fall behind are stopped. The best model is in the
     folder best/. The same command continues a sweep that was stopped.
     """
     given = configuration(config, preset, with_shortcuts(set_ or [], {"training.device": device}))

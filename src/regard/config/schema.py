@@ -511,10 +511,10 @@ class SweepConfig(Section):
         description="successive halving (Li 2018): of the trainings that have reached a certain validation, only the "
         "best 1/`halving` by `select` continue; null: all train to their end",
     )
-    halving_from: Size = Field(
-        default=3,
-        description="the number of the first such validation; the next ones are its multiples by `halving`, "
-        "`halving`², …",
+    halving_from: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.1,
+        description="the share of a training's steps at the first such validation; the next ones are at its multiples "
+        "by `halving`, `halving`², …",
         json_schema_extra=only_with("halving", unless=None),
     )
 

@@ -6,42 +6,46 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+Course = Sequence[tuple[float, float]]
+"""The validations of a training in order: the share of its steps that had been made, and the value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Halving:
     """Asynchronous successive halving (Li 2018, "A System for Massively Parallel Hyperparameter Tuning").
 
-    At the validations `first`, `first` · `factor`, `first` · `factor`², … a training continues if it is among the best
-    1/`factor` of those that have been there, or the best of all. Its value is the best of its validations so far, which
-    is that of the model that it keeps. The decision depends only on the values, so that a search which was killed
-    decides the same when it continues.
+    When `first`, `first` · `factor`, `first` · `factor`², … of the steps of a training have been made, it continues at
+    its next validation if it is among the best 1/`factor` of those that have come so far, or the best of all. Its value
+    is the best of its validations until then, which is that of the model that it keeps. The decision depends only on
+    the validations, so that a search which was killed decides the same when it continues.
 
-    >>> halving = Halving(factor=2, first=1)
-    >>> halving.stops([0.5], [[0.4], [0.3, 0.2]]), halving.stops([0.1], [[0.4], [0.3, 0.2]])
+    >>> halving = Halving(factor=2, first=0.5)
+    >>> others = [[(0.5, 0.4)], [(0.5, 0.3), (1.0, 0.2)]]
+    >>> halving.stops([(0.5, 0.5)], others), halving.stops([(0.5, 0.1)], others)
     (True, False)
 
     Args:
         factor: one in so many continues; None: all do.
-        first: the first validation at which there is a decision, from 1.
+        first: the share of the steps at the first decision.
         larger_is_better: whether larger values are better.
     """
 
     factor: int | None
-    first: int = 1
+    first: float = 0.1
     larger_is_better: bool = False
 
-    def stops(self, values: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
+    def stops(self, course: Course, others: Iterable[Course]) -> bool:
         """Whether a training stops at its last validation.
 
         Args:
-            values: of its validations.
+            course: its validations.
             others: those of each earlier training.
         """
-        number = len(values)
-        if self.factor is None or not self._decides(number):
+        stage = self._stage(course)
+        if self.factor is None or stage is None:
             return False
-        own = self.best(values)
-        rivals = [self.best(each[:number]) for each in others if len(each) >= number]
+        own = self.best(value for _, value in course)
+        rivals = [self._value(each, stage) for each in others if each and each[-1][0] >= stage]
         better = sum(value > own if self.larger_is_better else value < own for value in rivals)
         return better >= max((len(rivals) + 1) // self.factor, 1)
 
@@ -51,8 +55,18 @@ class Halving:
         choose = max if self.larger_is_better else min
         return choose((worst if math.isnan(value) else value for value in values), default=worst)
 
-    def _decides(self, number: int) -> bool:
-        assert self.factor is not None
-        while number > self.first and number % self.factor == 0:
-            number //= self.factor
-        return number == self.first
+    def _stage(self, course: Course) -> float | None:
+        """The last stage that the last validation has passed and the one before it had not; None if there is none."""
+        if self.factor is None or not course:
+            return None
+        before, now = (course[-2][0] if len(course) > 1 else 0.0), course[-1][0]
+        stage, passed = self.first, None
+        while stage <= min(now, 1.0):
+            passed = stage if stage > before else passed
+            stage = round(stage * self.factor, 9)  # 0.6 for 3 times 0.2
+        return passed
+
+    def _value(self, course: Course, stage: float) -> float:
+        """The best value until the first validation at or after a stage."""
+        end = next(number for number, (share, _) in enumerate(course) if share >= stage)
+        return self.best(value for _, value in course[: end + 1])

@@ -208,7 +208,7 @@ class _Search:
         self.display.say(f"trial {number} of {self.plan.trials}: {shown}")
         earlier = [self.study.validations(each) for each in self.study.trials[:number]]
 
-        def stops(values: Sequence[float]) -> bool:
+        def stops(values: Sequence[tuple[float, float]]) -> bool:
             return number > 0 and self.halving.stops(values, earlier)
 
         has_stopped = stops(self.study.validations(trial))  # decided just before a kill
@@ -219,7 +219,7 @@ class _Search:
             if info.kind == "train" and bar is not None:
                 bar.advance(info.step, info.total, info.metrics, {}, remaining=info.remaining)
             elif info.kind == "validation":
-                self.study.note(trial, {"steps": info.step, "seconds": info.seconds})
+                self.study.note(trial, {"steps": info.step, "total": info.total, "seconds": info.seconds})
                 values = self.study.report(trial, info.step, float(info.metrics[self.metric.name]))
                 has_stopped = has_stopped or stops(values)
             return has_stopped
@@ -274,7 +274,7 @@ class _Search:
         state, facts, values = self.study.state(trial), trial.user_attrs, self.study.validations(trial)
         value = trial.value if state == "finished" else None
         if state == "stopped":
-            value = self.halving.best(values)
+            value = self.halving.best(value for _, value in values)
         folder = self._run_folder(trial.number)
         settings = {each.name: value for each, value in self.study.values(trial).items()}
         return Trial(

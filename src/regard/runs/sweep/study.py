@@ -110,16 +110,16 @@ class Study:
                 ):
                     yield settings
 
-    def report(self, trial: Any, step: int, value: float) -> list[float]:
-        """Stores the value of a validation; returns those of all validations until then."""
+    def report(self, trial: Any, step: int, value: float) -> list[tuple[float, float]]:
+        """Stores the value of a validation; returns `validations`."""
         self._storage.set_trial_intermediate_value(self._trial_id(trial), step, value)
         return self.validations(trial)
 
-    def validations(self, trial: Any) -> list[float]:
-        """The values of a trial's validations, in order."""
-        ended = trial.state.is_finished()
-        current = (trial if ended else self._storage.get_trial(self._trial_id(trial))).intermediate_values
-        return [current[step] for step in sorted(current)]
+    def validations(self, trial: Any) -> list[tuple[float, float]]:
+        """The validations of a trial in order: the share of its steps that had been made (`total`), and the value."""
+        current = trial if trial.state.is_finished() else self._storage.get_trial(self._trial_id(trial))
+        values, total = current.intermediate_values, current.user_attrs.get("total", 1)
+        return [(step / total, values[step]) for step in sorted(values)]
 
     def note(self, trial: Any, facts: Mapping[str, Any]) -> None:
         """Stores plain values about a trial, in its `user_attrs`."""
