@@ -268,7 +268,7 @@ class TrainingConfig(Section):
     former: File | None = Field(
         default=None,
         description="the training data of the model of `start_from`; null: those that its configuration names",
-        json_schema_extra=both(only_with("replay", unless=None), only_with("replay", unless=0)),
+        json_schema_extra=only_with("start_from", unless=None),
     )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
     optimizer: Literal["adam", "adamw"] = Field(

@@ -8,13 +8,17 @@ from typing import Any
 
 from regard.config import Configuration, dump, from_values, load
 from regard.config.document import parse
+from regard.config.reading import Settings
 from regard.errors import ConfigError
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.former_data import FormerData
+from regard.runs.given import FOLDER, is_named, temporary_file
+from regard.runs.run import TrainingRun
 from regard.runs.store import CONFIGURATION, find
 from regard.runs.training import train
-from regard.training import Outcome
+from regard.training.progress import quiet as silenced
 from regard.training.progress import say
+from regard.training.report import Callback
 
 REPLAY = 8.0
 """The former training items for each new one, if they are found."""
@@ -37,15 +41,17 @@ LEFT_OUT = (
 
 def adapt(
     model: AbstractModel[Any] | Path | str,
-    data: Path | str,
+    data: Any,
     folder: Path | str,
     *,
-    dev: Path | str | None = None,
+    dev: Any = None,
     replay: float = REPLAY,
     former: Path | str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Settings = (),
+    callback: Callback | None = None,
+    quiet: bool = False,
     overwrite: bool = False,
-) -> Outcome:
+) -> TrainingRun:
     """Trains a model further on new data, in a run folder of its own; or continues such a run.
 
     The model keeps its symbols, labels and scales, to which those of the new data are added, and its configuration.
@@ -55,13 +61,13 @@ def adapt(
 
     Args:
         model: a model that `load` has read, its folder, or the name of a shipped model.
-        data: a file like those that the model was trained on.
+        data: a file like those that the model was trained on, or data of Python as `train` takes them.
         folder: the run folder, as for `train`.
         dev: held-out new data; None: a part of `data`.
         replay: the former training items for each new one; 0: none.
         former: the former training data, if they are not where the configuration of the model has them.
-        overrides: texts `section.key=value` that change the configuration.
-        overwrite: replaces the run in the folder.
+        overrides: further keys of the configuration, as texts `section.key=value`, or as a mapping of Python.
+        callback, quiet, overwrite: as for `train`.
 
     Raises:
         ConfigError: for data of another kind, a setting that does not fit, or a folder with another run.
@@ -74,27 +80,29 @@ def adapt(
     if not replay and former is not None:
         raise ConfigError("former names data to replay, and replay is 0; leave out one of them.")
     located = FormerData.locate(base, None if former is None else Path(former).absolute())
-    for note in (note for each in located if not (each.has_train or each.has_dev) for note in each.notes):
-        say(f"adapt: former data: {note}")
-    if replay and not any(each.has_train for each in located):
-        say(
-            "warning: none of the former training data are found, so none are trained on again, and the model "
-            "may forget. --former FILE names them"
-        )
-        replay = 0.0
-    if not any(each.has_dev for each in located):
-        say("warning: no former held-out data are found, so nothing shows what the model forgets")
-    configuration = _configuration(base, Path(data), dev, replay, former, overrides)
-    return train(configuration, folder, overwrite=overwrite)
+    with silenced(quiet):
+        for note in (note for each in located if not (each.has_train or each.has_dev) for note in each.notes):
+            say(f"adapt: former data: {note}")
+        if replay and not any(each.has_train for each in located):
+            say(
+                "warning: none of the former training data are found, so none are trained on again, and the model "
+                "may forget. --former FILE names them"
+            )
+            replay = 0.0
+        if not any(each.has_dev for each in located):
+            say("warning: no former held-out data are found, so nothing shows what the model forgets")
+    objects = {name: value for name, value in (("train", data), ("dev", dev)) if not (value is None or is_named(value))}
+    configuration = _configuration(base, data, dev, replay, former, overrides)
+    return train(configuration, folder, **objects, callback=callback, quiet=quiet, overwrite=overwrite)
 
 
 def _configuration(
     base: Path,
-    data: Path,
-    dev: Path | str | None,
+    data: Any,
+    dev: Any,
     replay: float,
     former: Path | str | None,
-    overrides: Sequence[str],
+    overrides: Settings,
 ) -> Configuration:
     """The configuration of the model with the new data, without what follows from the data."""
     config = load(base / CONFIGURATION).config
@@ -102,11 +110,17 @@ def _configuration(
     values: dict[str, Any] = parse(dump(config), origin="", folder=base, lines=False).values
     changed: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, ...), **task.adapted(config), **task.learned(config, base)}
     before: Any = config.data.train  # type: ignore[attr-defined]
-    if getattr(config.data, "format", "auto") != "auto" and Path(str(before)).suffix != data.suffix:
-        changed["data.format"] = ...
-    changed |= {"data.train": str(data.absolute()), "training.start_from": str(base), "training.replay": replay}
-    if dev is not None:
-        changed["data.dev"] = str(Path(dev).absolute())
+    for name, value in (("train", data), ("dev", dev)):
+        if value is None:
+            continue
+        if not is_named(value):  # `train` writes them
+            with temporary_file(config, value, name) as written:
+                changed |= {**dict.fromkeys(written.form, ...), f"data.{name}": FOLDER}
+            continue
+        if getattr(config.data, "format", "auto") != "auto" and Path(str(before)).suffix != Path(value).suffix:
+            changed["data.format"] = ...
+        changed[f"data.{name}"] = str(Path(value).absolute())
+    changed |= {"training.start_from": str(base), "training.replay": replay}
     if former is not None:
         changed["training.former"] = str(Path(former).absolute())
     for key, value in changed.items():

@@ -278,6 +278,18 @@ class AbstractModel(ABC, Generic[ConfigT]):
             return ["\t".join(each) if isinstance(each, tuple | list) else each for each in inputs]
         return inputs
 
+    def adapt(self, data: Any, folder: Path | str, **options: Any) -> Any:
+        """The run of a short training on further data, which keeps what the model knows (`regard.tasks.adapt`).
+
+        Args:
+            data: a file, or data of Python as `regard.train` takes them.
+            folder: the run folder.
+            **options: as of `regard.tasks.adapt`.
+        """
+        from regard.runs.adaptation import adapt
+
+        return adapt(self, data, folder, **options)
+
     def save(self, folder: Path | str, *, overwrite: bool = False) -> None:
         """Writes the model into a folder, from which `regard.load` reads it.
 
