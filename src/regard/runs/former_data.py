@@ -107,7 +107,7 @@ def _checked(
     except RegardError as error:
         return {}, str(error).rstrip(".")
     files = {name: value for name, value in every.items() if ("dev" in name.split(".")) == (part == "dev")}
-    files = {name: value for name, value in files.items() if not name.endswith(".model")}
+    files = {name: value for name, value in files.items() if not name.endswith((".model", "replacements"))}  # stored
     if wrong := [name for name in files if files[name] != saved.get(name)]:
         kind = "training" if part == "train" else "held-out"
         is_known = wrong[0] in saved

@@ -14,7 +14,8 @@ from regard.audio import FRONT_ENDS
 from regard.data import Findings, bucket, collecting
 from regard.data.objects import WrittenData
 from regard.data.speech.ljspeech import SOUNDS, read_ljspeech
-from regard.errors import ConfigError, counted
+from regard.data.text.field import REPLACEMENTS
+from regard.errors import ConfigError, UnsupportedError, counted
 from regard.metrics.speech import MeanDurations
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, Metric
@@ -24,7 +25,7 @@ from regard.runs.trained_items import DataItem
 from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
-from regard.tasks.text_to_speech.model import SpeechModel
+from regard.tasks.text_to_speech.model import FIELD, SpeechModel
 from regard.tasks.text_to_speech.objects import write_recordings
 from regard.tasks.text_to_speech.reading import (
     SpeechMaterial,
@@ -119,7 +120,16 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         return replace(material, scale=base.scale, linear_scale=linear or material.linear_scale)
 
     def adapted(self, config: TextToSpeechConfig) -> Mapping[str, Any]:
-        """Labels are beside the new table; r and the losses on alignments are those at the end of the training."""
+        """Labels are beside the new table; r and the losses on alignments are those at the end of the training.
+
+        Raises:
+            UnsupportedError: for a model whose texts a function normalises, which its folder must not import.
+        """
+        if config.data.normaliser is not None:
+            raise UnsupportedError(
+                f"The texts of this model are normalised by {config.data.normaliser}, and adapting imports no function "
+                "that a folder names; train with training.start_from and data.normaliser instead."
+            )
         decoder, until = config.model.decoder, config.training.alignment_losses_until
         values: dict[str, Any] = {"data.phones": ..., "data.letters": ..., "training.align_by": None}
         if decoder.reductions:
@@ -127,6 +137,11 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         if until is not None:
             values["training.alignment_losses_until"] = 1
         return values
+
+    def learned(self, config: TextToSpeechConfig, folder: Path) -> Mapping[str, Any]:
+        """The table of replacements that is stored with the model."""
+        table = folder / f"{FIELD}{REPLACEMENTS}"
+        return {"data.replacements": table} if table.is_file() else {}
 
     def joined(
         self, material: SpeechMaterial, former: SpeechMaterial, *, train: float, dev: float, seed: int
