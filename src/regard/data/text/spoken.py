@@ -97,9 +97,10 @@ class SpokenNumbers:
 
     def _said(self, number: int | str, *, to: str = "cardinal") -> str | None:
         """The words of a number; None if num2words has none."""
+        library = self._library
         with _lock:
             try:
-                words = str(self._library(number, lang=self.language, to=to)).strip()
+                words = str(library(number, lang=self.language, to=to)).strip()
             except FAILURES:
                 return None
         return words or None
