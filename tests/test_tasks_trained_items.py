@@ -53,9 +53,8 @@ def test_held_out_items_that_are_trained_on_are_refused_whatever_their_file_is_c
 ) -> None:
     shuffled = [(source.upper(), target) for source, target in words(40, 1)[::-1]]  # the preset ignores letter case
     written(project / "dev.tsv", shuffled[:12] + words(12, 2))
-    with pytest.raises(DataError, match="cannot be trained on"):
+    with pytest.raises(DataError, match=r"(?s)error: 12 of 24 held-out items are also .* cannot be trained on"):
         train(from_preset("g2p", settings("data.dev=dev.tsv")), "run")
-    assert "error: 12 of 24 held-out items are also in the training, with the same output" in capsys.readouterr().err
     assert not (project / "run").exists()
     check = ["data", "check", "--preset", "g2p", "train.tsv", "dev.tsv"]
     assert run(check) == 2

@@ -286,9 +286,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
             folder: the run folder.
             **options: as of `regard.tasks.adapt`.
         """
-        from regard.runs.adaptation import adapt
-
-        return adapt(self, data, folder, **options)
+        return OPERATIONS["adapt"](self, data, folder, **options)
 
     def save(self, folder: Path | str, *, overwrite: bool = False) -> None:
         """Writes the model into a folder, from which `regard.load` reads it.
@@ -299,9 +297,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
         Raises:
             RegardError: for a folder with files, unless `overwrite`, and in any case for one with other files.
         """
-        from regard.runs import store
-
-        store.save_whole(self, Path(folder), overwrite=overwrite)
+        OPERATIONS["save"](self, Path(folder), overwrite=overwrite)
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:
@@ -650,6 +646,9 @@ def drawn(count: int, share: float, seed: int) -> list[int]:
     order: list[int] = np.random.default_rng(seed).permutation(count)[: round(share * count)].tolist()
     return sorted(order)
 
+
+OPERATIONS: OnDemand[Any] = OnDemand({"adapt": "regard.runs.adaptation:adapt", "save": "regard.runs.store:save_whole"})
+"""Functions of models that need modules which import this one."""
 
 TASKS: OnDemand[AbstractTask[Any]] = OnDemand({name: f"regard.tasks.{name}.task:TASK" for name in SCHEMAS})
 """The tasks by name."""
