@@ -39,61 +39,59 @@ LIMIT_SECONDS = 240
 LONG = (
     "tests/test_task_laws.py",
     "tests/test_attention_laws.py",
-    "tests/test_seven_cases.py",
     "docs/getting-started.md",
+    "tests/test_seven_cases.py",
     "tests/test_tasks_text_to_speech.py",
-    "tests/test_exported_models.py",
+    "tests/test_house.py",
+    "tests/test_cli_predict_files.py",
+    "tests/test_tasks.py",
     "tests/test_tasks_folder.py",
     "tests/test_cli_application.py",
     "tests/test_training_recording.py",
-    "tests/test_tasks.py",
-    "tests/test_house.py",
-    "tests/test_cli_predict_files.py",
-    "tests/test_tasks_image_to_text.py",
     "tests/test_tasks_transformers.py",
-    "tests/test_decoding_recorded.py",
     "tests/test_training_resume.py",
     "tests/test_python.py",
-    "tests/test_models_vision.py",
-    "tests/test_safety.py",
     "tests/test_training_loop.py",
-    "tests/test_compositions.py",
-    "tests/test_cli_verbs.py",
-    "tests/test_viz_picture.py",
+    "tests/test_safety.py",
     "tests/test_cli_startup.py",
     "tests/test_tasks_forecasting.py",
-    "tests/test_adaptation.py",
     "tests/test_systems.py",
+    "tests/test_viz_picture.py",
     "tests/test_tasks_language_modelling.py",
-    "tests/test_over_steps.py",
-    "tests/test_models_pointer.py",
+    "tests/test_models_vision.py",
+    "tests/test_cli_verbs.py",
     "tests/test_cli_align.py",
-    "tests/test_user_modules_of_tasks.py",
-    "tests/test_models_refinement.py",
-    "tests/test_tasks_directions.py",
-    "tests/test_ops_transforms.py",
-    "tests/test_over_steps_without_gradients.py",
     "tests/test_viz_captions.py",
-    "tests/test_data_times.py",
+    "tests/test_tasks_image_to_text.py",
+    "tests/test_compositions.py",
     "tests/test_tasks_documents.py",
     "tests/test_tasks_speech_texts.py",
+    "tests/test_data_times.py",
+    "tests/test_adaptation.py",
     "tests/test_config_search.py",
-    "tests/test_models_speech_steps.py",
     "docs/migration.md",
     "tests/test_record_models.py",
-    "tests/test_models_recurrent_steps.py",
-    "tests/test_models_tacotron.py",
     "tests/test_layers_laws.py",
+    "tests/test_over_steps_without_gradients.py",
+    "tests/test_models_speech_steps.py",
+    "tests/test_tasks_directions.py",
     "tests/test_config_conditions.py",
-    "tests/test_attention_narrow.py",
     "tests/test_attention_oracles.py",
+    "tests/test_ops_transforms.py",
+    "tests/test_attention_narrow.py",
+    "tests/test_models_pointer.py",
     "tests/test_tasks_constraints.py",
-    "tests/test_ops_additive.py",
     "docs/searching.md",
-    "tests/test_layers_recurrence.py",
+    "tests/test_models_tacotron.py",
+    "tests/test_over_steps.py",
     "tests/test_viz_speech.py",
 )
 """Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
+
+MANY = 8
+"""Of tests with so many sets of parameters `make test` runs every second set,"""
+WHOLE = re.compile("law|oracle|golden|mutation|equations|break_is|is_refused|failures")
+"""except of these."""
 
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
 collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/kernels/*_triton.py"]
@@ -117,6 +115,8 @@ def slow_tests() -> tuple[tuple[str, ...], dict[str, int]]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is slow. First what is short, as most mistakes show there; then the longest, so that no core idles."""
     whole, thinned = slow_tests()
+    counts = Counter(item.nodeid.partition("[")[0] for item in items)
+    thinned = {test: 2 for test, count in counts.items() if count >= MANY and not WHOLE.search(test)} | thinned
     sets: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]

@@ -19,7 +19,7 @@ from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.metrics import corpus_score
 from regard.runs.fingerprints import fingerprint
 from regard.runs.store import save
-from regard.runs.training import _select
+from regard.runs.training import selected
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
@@ -192,7 +192,7 @@ def test_bleu_chooses_the_best_validation_and_larger_is_better(tmp_path: Path, m
     assert "chrf" not in taken["metrics"]
     monkeypatch.setattr(tasks_run, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="bleu needs the sacrebleu package"):
-        _select(from_preset("text-to-text", settings).config)
+        selected(from_preset("text-to-text", settings).config)
 
 
 def test_sacrebleu_is_not_imported_before_it_is_needed() -> None:

@@ -1,7 +1,7 @@
 """A search for settings on one of ten languages, beside its preset; and searches that are killed and continued.
 
-    python benchmarks/sweep/run.py kills --data /data/g2p_multilingual --folder /tmp/sweep
-    python benchmarks/sweep/run.py language --language ady --data /data/g2p_multilingual --folder /tmp/sweep
+    python benchmarks/sweep/search.py kills --data /data/g2p_multilingual --folder /tmp/sweep
+    python benchmarks/sweep/search.py language --language ady --data /data/g2p_multilingual --folder /tmp/sweep
 
 `kills` makes the same small search twice, once undisturbed and once as processes that are killed (SIGKILL) after random
 times, and compares the tables and the best models. `language` searches on the training and development words and then
