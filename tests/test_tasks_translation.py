@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,6 +170,7 @@ def test_the_command_evaluates_and_predicts_parallel_files(
 def test_bleu_chooses_the_best_validation_and_larger_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.config import from_preset
     from regard.runs import training as tasks_run
+    from regard.training import Outcome
 
     written(tmp_path, "a", ["abc", "bca", "cab"] * 4)
     written(tmp_path, "b", ["one two", "two three", "three one"] * 4)
@@ -180,7 +180,7 @@ def test_bleu_chooses_the_best_validation_and_larger_is_better(tmp_path: Path, m
 
     def loop(trainee: Any, config: Any, folder: Path, **options: Any) -> Any:
         taken.update(options, metrics=trainee.validate().metrics)
-        return SimpleNamespace(weights=[], stop_reason="epochs")
+        return Outcome(0, 0, best=None, best_step=None, stop_reason="interrupted", seconds=0.0)
 
     monkeypatch.setattr(tasks_run, "run_loop", loop)
     pairs = f"data.train={{source: {tmp_path / 'a'}, target: {tmp_path / 'b'}}}"
