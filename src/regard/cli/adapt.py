@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.train import KILLED
+from regard.cli import options
+from regard.cli.train import KILLED, with_shortcuts
 
 
 def adapt(
@@ -32,13 +33,9 @@ def adapt(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set any key, e.g. training.epochs=3; may be repeated."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
-    ] = False,
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")] = None,
+    overwrite: options.BeginAnew = False,
+    device: options.TrainingDevice = None,
+    seed: options.Seed = None,
 ) -> None:
     """Train a model further on new data, keeping what it knows.
 
@@ -47,7 +44,7 @@ def adapt(
     adaptation that was stopped.
     """
     shortcuts = {"training.device": device, "seed": seed}
-    overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
+    overrides = with_shortcuts(set_ or [], shortcuts)
     folder = output or Path("runs") / f"{Path(model).absolute().name}-{file.stem}"
 
     from regard.runs.adaptation import REPLAY

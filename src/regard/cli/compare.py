@@ -190,13 +190,15 @@ def _width(names: Sequence[str]) -> int:
 
 
 def _name(name: str, most: int = LONGEST_NAME) -> str:
-    """A name, cut at its beginning, since paths are told apart by their ends."""
-    return name if len(name) <= most else "…" + name[1 - most :]
+    from regard.config.place import cut_start
+
+    return cut_start(name, most)
 
 
 def _cut(line: str) -> str:
-    line = " ".join(line.split("\n"))
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    from regard.config.place import cut
+
+    return cut(line.replace("\n", " "), WIDTH)
 
 
 def _value(value: Any) -> str:

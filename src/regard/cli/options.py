@@ -56,6 +56,13 @@ Source = Annotated[
     Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
+BeginAnew = Annotated[
+    bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
+]
+TrainingDevice = Annotated[
+    str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="The output file; default: stdout.")
 ]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli import options
 from regard.cli.standard import show
 from regard.cli.train import KILLED, configuration, with_shortcuts
 
@@ -31,9 +32,7 @@ def sweep(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew: remove the sweep in the folder, after all checks.")
     ] = False,
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
-    ] = None,
+    device: options.TrainingDevice = None,
 ) -> None:
     """Search for the best settings with many trainings.
 

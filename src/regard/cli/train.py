@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli import options
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,16 +31,12 @@ def train(
         Path | None,
         typer.Option("--output", "-o", help="The run folder; default: runs/ and the configuration's name."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
-    ] = False,
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="DEVICE", help="Same as --set training.device=…")
-    ] = None,
+    overwrite: options.BeginAnew = False,
+    device: options.TrainingDevice = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="TYPE", help="Same as --set training.precision=…")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as --set seed=…")] = None,
+    seed: options.Seed = None,
 ) -> None:
     """Train a model, or continue its training.
 

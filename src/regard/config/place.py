@@ -94,6 +94,11 @@ def cut(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def cut_start(text: str, limit: int) -> str:
+    """A text without its beginning, as paths are told apart by their ends."""
+    return text if len(text) <= limit else "…" + text[1 - limit :]
+
+
 def error_of(problems: list[Problem]) -> ConfigError:
     """One error with all problems, one per line, in the order of reading."""
     ordered = sorted(problems, key=lambda problem: problem.place)

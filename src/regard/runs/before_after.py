@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config
+from regard.config.place import cut_start
 from regard.errors import DataError
 from regard.files import replace_text
 from regard.runs.adapted_data import AdaptedData
@@ -105,8 +106,8 @@ def _figures(task: AbstractTask[Any], model: Any, material: Any, select: str) ->
     model.module.eval()
     metrics = task.trainee(model, task.known_to(material, model)).validate().metrics
     names = [metric.name for metric in task.metrics if metric.name in metrics]
-    first = [metric.name for metric in task.metrics if select in (metric.name, *metric.aliases)]
-    ordered = dict.fromkeys((*(name for name in first if name in names), *names))
+    first = task.metric(select)
+    ordered = sorted(names, key=lambda name: first is None or name != first.name)
     return {name: float(metrics[name]) if math.isfinite(metrics[name]) else None for name in ordered}
 
 
@@ -115,8 +116,7 @@ def _name(config: Any) -> str:
     data = config.data
     where = data.train if data.dev is None else data.dev
     where = where[0] if isinstance(where, list | tuple) else getattr(where, "source", where)
-    name = Path(where).name
-    return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
+    return cut_start(Path(where).name, LONGEST_NAME)
 
 
 def _number(value: float | None) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 import yaml
 
+from regard.config.place import cut
 from regard.data import Finding
 from regard.errors import counted, one_line
 from regard.files import replace_text
@@ -225,6 +226,5 @@ def _device(model: AbstractModel[Any]) -> str:
 
 def _cell(value: Any) -> str:
     """A text in a cell of a Markdown table."""
-    text = one_line(str(value))
-    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    text = cut(one_line(str(value)), LONGEST)
     return re.sub(r"([|<>*_`\[\]\\])", r"\\\1", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +27,7 @@ from regard.runs.contract import AbstractModel, task_of
 from regard.runs.fingerprints import fingerprint
 from regard.runs.store import WEIGHTS, find, load
 from regard.training import Outcome
+from regard.training.log import read_log
 
 FEWEST_GROUPS = 10
 """With fewer independent items even large differences may be called chance."""
@@ -63,13 +63,7 @@ class ComparedSystem:
     @cached_property
     def log(self) -> list[dict[str, Any]]:
         """The lines of `metrics.jsonl`; none without it."""
-        path = None if self.folder is None else self.folder / "metrics.jsonl"
-        if path is None or not path.is_file():
-            return []
-        try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except ValueError as error:
-            raise DataError(f"{path}: not the metrics of a run ({error}).") from None
+        return [] if self.folder is None else read_log(self.folder)
 
     def facts(self) -> dict[str, str]:
         """Size, time and length of the training, as texts by name."""
@@ -334,9 +328,8 @@ def _compared(sides: Sequence[ComparedSystem], notes: list[str], seed: int) -> d
 
 def _selected(model: AbstractModel[Any]) -> str:
     """The metric by which the saved model was selected."""
-    metrics = task_of(model.config).metrics
-    select = model.config.select
-    return next((metric.name for metric in metrics if select in (metric.name, *metric.aliases)), select)
+    metric = task_of(model.config).metric(model.config.select)
+    return model.config.select if metric is None else metric.name
 
 
 def figure_text(value: float, share: bool) -> str:

@@ -518,6 +518,10 @@ class AbstractTask(ABC, Generic[ConfigT]):
     metrics: ClassVar[tuple[Metric, ...]]
     """The metrics of validations, for `select`."""
 
+    def metric(self, name: str) -> Metric | None:
+        """The metric of this name or alias; None if there is none."""
+        return next((metric for metric in self.metrics if name in (metric.name, *metric.aliases)), None)
+
     @abstractmethod
     def draft(self, config: ConfigT) -> nn.Module:
         """The module of a configuration, before the data are read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +10,7 @@ from typing import Any, Self
 
 from regard.runs.store import load
 from regard.training import Outcome
-from regard.training.log import LINE_KEYS
-
-LOG = "metrics.jsonl"
+from regard.training.log import LINE_KEYS, read_log
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,7 @@ class TrainingRun(Outcome):
 
         `pandas.DataFrame(run.history)` is a table of them.
         """
-        lines = (self.folder / LOG).read_text(encoding="utf-8").splitlines()
-        entries = [entry for entry in map(json.loads, lines) if entry["kind"] == "validation"]
+        entries = [entry for entry in read_log(self.folder) if entry["kind"] == "validation"]
         return [
             {
                 "step": entry["step"],

@@ -212,10 +212,10 @@ def _train(
             callback=callback,
         )
         figures = None
-        if data.adapted is not None and outcome.stop_reason != "interrupted":
-            figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
-            processes.first(partial(figures.save, folder))
         if outcome.stop_reason != "interrupted":
+            if data.adapted is not None:
+                figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
+                processes.first(partial(figures.save, folder))
             terms = trainee.held_out_terms() if processes.size() == 1 or trainee.concluded is not None else None
             warnings = () if trainee.concluded is None else trainee.concluded.warnings
             findings, files = data.report.findings, task.files(config)
@@ -255,12 +255,11 @@ def selected(config: Config) -> Metric:
     Raises:
         ConfigError: if there is no such metric, or if its package is not installed.
     """
-    metrics = {name: metric for metric in task_of(config).metrics for name in (metric.name, *metric.aliases)}
-    metric = metrics.get(config.select)
+    task = task_of(config)
+    metric = task.metric(config.select)
     if metric is None:
-        raise ConfigError(
-            f"there is no metric {config.select!r}; {suggestion(config.select, list(metrics))}", ("select",)
-        )
+        names = [name for each in task.metrics for name in (each.name, *each.aliases)]
+        raise ConfigError(f"there is no metric {config.select!r}; {suggestion(config.select, names)}", ("select",))
     if metric.package is not None and find_spec(metric.package) is None:
         raise ConfigError(
             f"{metric.name} needs the {metric.package} package: pip install 'regard[{metric.extra}]'", ("select",)

@@ -14,7 +14,23 @@ from typing import Any
 from regard.errors import ConfigError, DataError, RegardError
 from regard.files import writing
 
+LOG = "metrics.jsonl"
 LINE_KEYS = ("kind", "step", "epoch", "timing")
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the log of a run folder; none without it.
+
+    Raises:
+        DataError: for a file that is not a log.
+    """
+    path = folder / LOG
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except ValueError as error:
+        raise DataError(f"{path}: not the metrics of a run ({error}).") from None
 
 
 class MetricsLog:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from regard.config.schema import TrainingConfig
 from regard.training.checkpoint import step_name
-from regard.training.log import MetricsLog
+from regard.training.log import LOG, MetricsLog
 from regard.training.manifest import ALWAYS, Manifest
 from regard.training.progress import Display
 from regard.training.tally import SYMBOLS, MetricSums
@@ -121,7 +121,7 @@ class RunReport:
         self._config, self._folder, self._display, self._counted = config, folder, display, counted
         self.manifest = manifest
         manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
-        self._log = MetricsLog(folder / "metrics.jsonl")
+        self._log = MetricsLog(folder / LOG)
         self._shown_remaining = math.inf
         self._drawing, self._all_drawings = FIRST_DRAWING, 0.0
 
