@@ -24,6 +24,10 @@ TOTAL ?= 590
 VERSIONS ?= .venv-versions
 KEEP ?=
 
+# Python compiles what is imported; the rest of the packages, most of them, is never compiled.
+PIP_INSTALL = -m pip install --quiet --no-compile
+unexport PYTHONDONTWRITEBYTECODE
+
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -36,10 +40,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@[ -z "$(TORCH_INDEX)" ] || $(BIN)/python -m pip install --quiet --retries 0 --timeout 20 \
+	@[ -z "$(TORCH_INDEX)" ] || $(BIN)/python $(PIP_INSTALL) --retries 0 --timeout 20 \
 		--extra-index-url "$(TORCH_INDEX)" torch 2>$(VENV)/torch.log || \
 		echo "No CPU build of torch at hand ($(VENV)/torch.log says why): pip takes what PyPI has, which may be large."
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
 demo: install
@@ -60,9 +64,9 @@ test-versions: install
 	@echo "$(KEEP)" > $(VERSIONS)/newest.txt
 	for each in lowest newest; do \
 		$(PYTHON) -m venv $(VERSIONS)/$$each && export PIP_CONSTRAINT=$(VERSIONS)/$$each.txt && \
-		{ [ -z "$(TORCH_INDEX)" ] || $(VERSIONS)/$$each/bin/python -m pip install --quiet --retries 0 --timeout 20 \
+		{ [ -z "$(TORCH_INDEX)" ] || $(VERSIONS)/$$each/bin/python $(PIP_INSTALL) --retries 0 --timeout 20 \
 			--extra-index-url "$(TORCH_INDEX)" torch 2>$(VERSIONS)/$$each.log || true; } && \
-		$(VERSIONS)/$$each/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]' && \
+		$(VERSIONS)/$$each/bin/python $(PIP_INSTALL) --upgrade --upgrade-strategy eager --editable '.[dev]' && \
 		$(VERSIONS)/$$each/bin/python -m pytest --numprocesses 2 --dist loadfile tests/test_cli_*.py tests/test_config_*.py \
 			tests/test_errors.py || exit 1; \
 	done
