@@ -32,6 +32,8 @@ def test_predict_imports_nothing_that_predicting_a_few_words_does_not_need():
     assert printed.startswith("attention\tAH T EH N SH AH N\nregard\t")
     assert "torch" in modules
     assert modules & NEEDLESS == set()
+    assert len([name for name in modules if name.startswith("regard")]) <= 350
+    assert not {name for name in modules if name.startswith(("regard.data.series", "regard.metrics.speech"))}
 
 
 def test_loading_a_model_in_python_imports_no_matplotlib():

@@ -21,6 +21,9 @@ Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` co
 | `ink_share` | the weight on ink instead of paper | 0 to 1, with that of uniform attention |
 """
 
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
 from regard.metrics.alignment import (
     AlignmentHealth,
     coverage,
@@ -57,7 +60,6 @@ from regard.metrics.edit_distance import (
     symbol_error_rate,
     symbol_errors,
 )
-from regard.metrics.forecasts import ForecastErrors, ForecastTally, pinball
 from regard.metrics.likelihood import Likelihood
 from regard.metrics.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
 from regard.metrics.maps import InkShare, Pointing, ink_share, map_divergence, pointing
@@ -65,6 +67,9 @@ from regard.metrics.monotonic_path import monotonic_path
 from regard.metrics.padding import Padding
 from regard.metrics.spans import RecognisedScheme, SpanScheme, SpanScores, recognise_scheme, score_spans
 from regard.metrics.translation import CorpusScore, corpus_score, corpus_terms
+
+if TYPE_CHECKING:
+    from regard.metrics.forecasts import ForecastErrors, ForecastTally, pinball
 
 __all__ = [
     "AlignmentHealth",
@@ -129,3 +134,5 @@ __all__ = [
     "symbol_error_rate",
     "symbol_errors",
 ]
+
+__getattr__ = on_demand(__name__, {"forecasts": ["ForecastErrors", "ForecastTally", "pinball"]})  # needs series

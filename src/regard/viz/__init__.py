@@ -1,17 +1,22 @@
 """Pictures and HTML pages of alignments, documents, forecasts, speech, captions, handwriting and curves."""
 
-from regard.viz.aligned import Aligned, ReadingOptions
-from regard.viz.aligned_speech import AlignedSpeech
-from regard.viz.captioned_image import CaptionedImage
-from regard.viz.captions import plot_captioned_image
-from regard.viz.curves import plot_curves
-from regard.viz.document import plot_document, save_documents
-from regard.viz.files import load_alignment, save_alignment
-from regard.viz.forecast import plot_forecast
-from regard.viz.plot import plot_alignment
-from regard.viz.speech import plot_speech
-from regard.viz.strokes import plot_strokes
-from regard.viz.weighted import WeightedDocument
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
+
+if TYPE_CHECKING:
+    from regard.viz.aligned import Aligned, ReadingOptions
+    from regard.viz.aligned_speech import AlignedSpeech
+    from regard.viz.captioned_image import CaptionedImage
+    from regard.viz.captions import plot_captioned_image
+    from regard.viz.curves import plot_curves
+    from regard.viz.document import plot_document, save_documents
+    from regard.viz.files import load_alignment, save_alignment
+    from regard.viz.forecast import plot_forecast
+    from regard.viz.plot import plot_alignment
+    from regard.viz.speech import plot_speech
+    from regard.viz.strokes import plot_strokes
+    from regard.viz.weighted import WeightedDocument
 
 __all__ = [
     "Aligned",
@@ -30,3 +35,21 @@ __all__ = [
     "save_alignment",
     "save_documents",
 ]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "aligned": ["Aligned", "ReadingOptions"],
+        "aligned_speech": ["AlignedSpeech"],
+        "captioned_image": ["CaptionedImage"],
+        "captions": ["plot_captioned_image"],
+        "curves": ["plot_curves"],
+        "document": ["plot_document", "save_documents"],
+        "files": ["load_alignment", "save_alignment"],
+        "forecast": ["plot_forecast"],
+        "plot": ["plot_alignment"],
+        "speech": ["plot_speech"],
+        "strokes": ["plot_strokes"],
+        "weighted": ["WeightedDocument"],
+    },
+)
