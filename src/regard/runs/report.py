@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.config.place import cut
 from regard.data.csv_fields import csv_line
 from regard.data.text import UNKNOWN, Vocabulary
 from regard.errors import RegardError
@@ -297,7 +298,7 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> di
         predictions = model.predict(inputs) if inputs else []
         for entry, prediction in zip(worst, predictions, strict=True):
             if model.can_plot(prediction):
-                title = _cut(" ".join(str(entry).split()), LONGEST_TITLE)
+                title = cut(" ".join(str(entry).split()), LONGEST_TITLE)
                 writers[title] = partial(model.plot, [prediction])
     pages = {}
     with TemporaryDirectory() as folder:
@@ -317,9 +318,7 @@ def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) ->
         note = f"The {MOST_ITEMS:,} worst of {len(rows):,} items; --report FILE.csv has all."
         rows = [cells(entry.record()) for entry in evaluation.worst[:MOST_ITEMS]]
     columns = [name for name in (rows[0] if rows else {}) if any(row.get(name) not in (None, "") for row in rows)]
-    shown = [[_cut(row.get(name)) for name in columns] for row in rows]
-    return ItemTable(title, columns, shown, note=note)
-
-
-def _cut(value: Any, most: int = LONGEST) -> Any:
-    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
+    texts = [
+        {name: cut(cell, LONGEST) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
+    ]
+    return ItemTable(title, columns, [[row.get(name) for name in columns] for row in texts], note=note)

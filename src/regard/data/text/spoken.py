@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from regard.config.spelling import did_you_mean, nearest
@@ -21,7 +23,6 @@ POINT = frozenset(
 """The languages of num2words that write decimals with a point, by CLDR 48; the others have a comma."""
 UNSPACED = frozenset(("ja", "th"))
 """The languages of num2words that have no blanks between words."""
-REFUSED = {"am": "num2words raises an error, or does not end, for many Amharic numbers"}
 MOST_DIGITS = 15
 """The digits of a number from which on its digits are read one by one."""
 FAILURES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
@@ -31,42 +32,76 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class SpokenNumbers:
+class AbstractSpoken(ABC):
+    """Writes a part of a text in words by a package, whose function has the package's name.
+
+    Args:
+        language: the code of a language of the package, such as `en`.
+        version: of the package in the training; None for the installed one.
+    """
+
+    language: str
+    version: str | None = field(default=None, compare=False)
+    package: ClassVar[str]
+    key: ClassVar[str]
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Languages of the package that cannot be used, and why."""
+
+    @abstractmethod
+    def __call__(self, text: str) -> str:
+        """The text in words."""
+
+    def check(self) -> None:
+        """Raises an error for a package that is not installed or does not have the language."""
+        _ = self._library
+
+    @cached_property
+    def _library(self) -> Callable[..., Any]:
+        """The function of the package; warns if the version is not that of the training."""
+        module = optional(self.package, f"data.{self.key} needs", extra=EXTRA)
+        installed = installed_version(self.package)
+        if self.version not in (None, installed):
+            warnings.warn(
+                f"{self.package} {installed} is installed, and the texts of the training were read by "
+                f"{self.package} {self.version}; {self.key} may be read differently",
+                stacklevel=2,
+            )
+        if self.language in self.refused:
+            raise ConfigError(f"{self.language}: {self.refused[self.language]}", ("data", self.key))
+        _check_language(self, [code for code in self._languages(module) if code not in self.refused])
+        function: Callable[..., Any] = getattr(module, self.package)
+        return function
+
+    @staticmethod
+    @abstractmethod
+    def _languages(module: Any) -> Sequence[str]:
+        """The codes of the languages of the package."""
+
+
+@dataclass(frozen=True)
+class SpokenNumbers(AbstractSpoken):
     """Writes the numbers of a text in words by num2words; normalising is idempotent, as the words have no digits.
 
     Thousands may be separated, decimals have the mark of the language, and ordinals its ending (`3rd`, `3º`). A number
     with a zero in front, or of more than 15 digits, is read digit by digit. Numbers that num2words cannot read in this
     language, such as Italian decimals, stay as they are.
 
-    Args:
-        language: the code of a language of num2words, such as `en`.
-        version: of num2words in the training; None for the installed one.
-
     >>> SpokenNumbers("en")("The 3rd of 1,204 rooms costs $7.50, or 007.")
     'The third of one thousand, two hundred and four rooms costs $seven point five, or zero zero seven.'
     """
 
-    language: str
-    version: str | None = field(default=None, compare=False)
     package: ClassVar[str] = "num2words"
     key: ClassVar[str] = "numbers"
-
-    def check(self) -> None:
-        """Raises an error for a package that is not installed or does not have the language."""
-        _ = self._library
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"am": "num2words raises an error, or does not end, for many Amharic numbers"}
+    )
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub(self._spoken, text)
 
-    @cached_property
-    def _library(self) -> Callable[..., Any]:
-        module = _imported(self)
-        known = [code for code in module.CONVERTER_CLASSES if code not in REFUSED]
-        if self.language in REFUSED:
-            raise ConfigError(f"{self.language}: {REFUSED[self.language]}", ("data", self.key))
-        _check_language(self, known)
-        function: Callable[..., Any] = module.num2words
-        return function
+    @staticmethod
+    def _languages(module: Any) -> Sequence[str]:
+        return list(module.CONVERTER_CLASSES)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -135,36 +170,24 @@ class SpokenNumbers:
 
 
 @dataclass(frozen=True)
-class SpokenAbbreviations:
+class SpokenAbbreviations(AbstractSpoken):
     """Writes the abbreviations and units of a text in words by abbr2words.
-
-    Args:
-        language: the code of a language of abbr2words, such as `en`.
-        version: of abbr2words in the training; None for the installed one.
 
     >>> SpokenAbbreviations("en")("Dr. Lee walked approx. 3 km, i.e. too far.")
     'Doctor Lee walked approximately 3 kilometer, that is too far.'
     """
 
-    language: str
-    version: str | None = field(default=None, compare=False)
     package: ClassVar[str] = "abbr2words"
     key: ClassVar[str] = "abbreviations"
-
-    def check(self) -> None:
-        """Raises an error for a package that is not installed or does not have the language."""
-        _ = self._library
 
     def __call__(self, text: str) -> str:
         with _lock:
             return str(self._library(text, lang=self.language))
 
-    @cached_property
-    def _library(self) -> Callable[..., Any]:
-        module = _imported(self)
-        _check_language(self, module.supported_languages())
-        function: Callable[..., Any] = module.abbr2words
-        return function
+    @staticmethod
+    def _languages(module: Any) -> Sequence[str]:
+        codes: Sequence[str] = module.supported_languages()
+        return codes
 
 
 def installed_version(package: str) -> str | None:
@@ -177,20 +200,7 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def _imported(spoken: SpokenNumbers | SpokenAbbreviations) -> Any:
-    """The module of a package, with a warning if its version is not that of the training."""
-    module = optional(spoken.package, f"data.{spoken.key} needs", extra=EXTRA)
-    installed = installed_version(spoken.package)
-    if spoken.version not in (None, installed):
-        warnings.warn(
-            f"{spoken.package} {installed} is installed, and the texts of the training were read by "
-            f"{spoken.package} {spoken.version}; {spoken.key} may be read differently",
-            stacklevel=2,
-        )
-    return module
-
-
-def _check_language(spoken: SpokenNumbers | SpokenAbbreviations, known: Sequence[str]) -> None:
+def _check_language(spoken: AbstractSpoken, known: Sequence[str]) -> None:
     if spoken.language in known:
         return
     asked = spoken.language.replace("-", "_")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from regard.config.place import cut
 from regard.data.documents import Document, Labels
 from regard.data.pairs import shorten
 from regard.data.tally import SymbolTally
@@ -243,7 +244,10 @@ class DocumentEvaluation:
 
     def _confusion(self) -> Iterator[str]:
         """A row for each true label, a column for each predicted one; numbers replace names that are too long."""
-        names, columns = [_name(name) for name in self.names], [_name(name) for name in self.names]
+        names, columns = (
+            [cut(name, LONGEST_NAME) for name in self.names],
+            [cut(name, LONGEST_NAME) for name in self.names],
+        )
         if sum(len(name) + 2 for name in columns) > WIDEST:
             columns = [str(number) for number in range(1, len(columns) + 1)]
             names = [f"{number:>2} {name}" for number, name in enumerate(names, start=1)]
@@ -256,11 +260,11 @@ class DocumentEvaluation:
 
     def _by_label(self) -> Iterator[str]:
         """A row for each label."""
-        width = max(len(_name(name)) for name in self.names)
+        width = max(len(cut(name, LONGEST_NAME)) for name in self.names)
         yield f"{'':{width}}  precision  recall      F1  documents"
         columns = (self.scores.precision, self.scores.recall, self.scores.f1, self.scores.support)
         for name, precision, recall, f1, support in zip(self.names, *columns, strict=True):
-            yield f"{_name(name):{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {support:9,}"
+            yield f"{cut(name, LONGEST_NAME):{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {support:9,}"
 
 
 def evaluation(
@@ -304,7 +308,3 @@ def _loss(right: tuple[str, ...], probabilities: Mapping[str, float], *, several
         return -math.log(max(probabilities[right[0]], TINY))
     shares = (p if name in right else 1 - p for name, p in probabilities.items())
     return -sum(math.log(max(share, TINY)) for share in shares)
-
-
-def _name(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
