@@ -104,6 +104,16 @@ def test_the_command_line_writes_what_the_suffix_says_and_replaces_nothing(
     assert "time and size" in (tmp_path / "report.txt").read_text()
 
 
+def test_runs_are_named_by_what_tells_them_apart_and_by_their_paths_in_tables(folder: Path, tmp_path: Path) -> None:
+    both, page, table = [str(folder / name) for name in ("first", "second")], tmp_path / "a.html", tmp_path / "a.csv"
+    for output in (page, table):
+        assert run(["compare", *both, "--output", str(output)]) == 0
+    text = page.read_text()
+    assert "<title>first and second</title>" in text
+    assert [text.count(path) for path in both] == [1, 1]
+    assert {line.split(",")[1] for line in table.read_text().splitlines()[1:]} == {*both}
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -151,6 +151,9 @@ def test_a_comparison_of_a_model_with_itself_says_chance(
     if task in ("forecasting", "text_to_speech"):
         assert status == 0
         assert {"forecasting": "linear", "text_to_speech": "diagonal"}[task] in said.out
+        page = tmp_path / "baselines.html"
+        assert run(["compare", both[0], *data, "--baselines", "--output", str(page)]) == 0
+        assert "A sheet of 3 items" in page.read_text()
     else:
         assert status == 2
         assert "have no baselines" in said.err

@@ -124,7 +124,7 @@ class ShownItem:
         source: the input as a text.
         reference: what is right; empty if the metrics are not of outputs.
         output: what the model says; empty likewise.
-        read: the input as `predict` takes it; None if it takes no such input.
+        read: what the model's prediction of the item is made from; None if there is none.
     """
 
     place: str

@@ -42,11 +42,12 @@ class ComparedSystem:
     """One of what is compared: a run, the outputs of another program, or a baseline.
 
     Args:
-        name: as the user wrote it.
+        name: the end of the path by which it is told apart from the others.
         items: its terms, for the common items.
         model: None for others than runs.
         folder: of the saved model.
         seconds: the time of the evaluation.
+        path: as the user wrote it; empty if that is the name.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ComparedSystem:
     model: AbstractModel[Any] | None = None
     folder: Path | None = None
     seconds: float | None = None
+    path: str = ""
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -224,22 +226,25 @@ def compare_runs(
     arguments = dict(options or {})
     if data is None:
         data, arguments = _common_held_out([(name, model) for name, _, model in models], notes)
+    names = told_apart([*(name for name, _, _ in models), *(other.name for other in outputs)])
     sides, seen, first = [], set[str](), None
-    for name, folder, model in models:
-        say(f"evaluating {name} on {data}")
+    for (path, folder, model), name in zip(models, names):
+        say(f"evaluating {path} on {data}")
         evaluation, seconds = _evaluated(model, data, arguments)
         if first is None and seconds < WARM_UP:
             evaluation, seconds = _evaluated(model, data, arguments)
-        sides.append(ComparedSystem(name, model.item_terms(evaluation), model, folder, seconds))
+        sides.append(ComparedSystem(name, model.item_terms(evaluation), model, folder, seconds, path))
         first = evaluation if first is None else first
         notes += [f"{name}: {warning}" for warning in evaluation.warnings]
         known = model.seen(evaluation, data)
         if known is not None and known.items:
             seen |= {*known.items}
     model, items = models[0][2], sides[0].items
-    for other in outputs:
-        texts = other.of([items.show(i) for i in range(len(items.keys))])
-        sides.append(ComparedSystem(other.name, model.item_terms(model.evaluate_outputs(first, texts))))
+    for other, name in zip(outputs, names[len(models) :]):
+        terms = model.item_terms(
+            model.evaluate_outputs(first, other.of([items.show(i) for i in range(len(items.keys))]))
+        )
+        sides.append(ComparedSystem(name, terms, path=other.name))
     if baselines:
         if not items.baselines:
             raise RegardError(f"Evaluations of {model.config.task} have no baselines here; leave out --baselines.")
@@ -332,6 +337,23 @@ def _selected(model: AbstractModel[Any]) -> str:
     return model.config.select if metric is None else metric.name
 
 
+def told_apart(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of paths that differ from those of all others.
+
+    >>> told_apart(["runs/small", "runs/large/best", "old/large/best", "g2p-en"])
+    ['small', 'runs/large/best', 'old/large/best', 'g2p-en']
+    """
+    parts = [Path(path).parts or (path,) for path in paths]
+
+    def end(i: int) -> str:
+        others = [each for j, each in enumerate(parts) if j != i]
+        sizes = range(1, len(parts[i]) + 1)
+        size = next((n for n in sizes if not any(each[-n:] == parts[i][-n:] for each in others)), len(parts[i]))
+        return str(Path(*parts[i][-size:]))
+
+    return [end(i) for i in range(len(paths))]
+
+
 def figure_text(value: float, share: bool) -> str:
     """A metric as a text; a share in per cent.
 
@@ -365,18 +387,19 @@ def rows(comparison: RunComparison) -> Iterable[dict[str, Any]]:
     """The figures as rows of a table: each side of each metric, then each pair of sides."""
     empty = dict.fromkeys(("compared_with", "p_value", "corrected_p_value", "verdict"))
     verdicts = {0: "no more than chance", 1: "better", -1: "worse"}
+    names = [side.path or side.name for side in comparison.sides]
     for metric in comparison.metrics.values():
         for place, each in zip(metric.places, metric.comparison.estimates):
-            run = comparison.sides[place].name
+            run = names[place]
             yield {"metric": metric.name, "run": run, "value": each.value, "low": each.low, "high": each.high, **empty}
         for first, second, each in metric.pairs():
             yield {
                 "metric": metric.name,
-                "run": comparison.sides[second].name,
+                "run": names[second],
                 "value": each.value,
                 "low": each.low,
                 "high": each.high,
-                "compared_with": comparison.sides[first].name,
+                "compared_with": names[first],
                 "p_value": each.p_value,
                 "corrected_p_value": each.corrected,
                 "verdict": verdicts[each.verdict],

@@ -34,7 +34,8 @@ def comparison_page(comparison: RunComparison, *, items: int = 3) -> str:
         items: the number of items whose alignments are drawn.
     """
     names = [side.name for side in comparison.sides]
-    facts = [side.facts() for side in comparison.sides]
+    paths = [{"path": side.path} if side.path not in ("", side.name) else {} for side in comparison.sides]
+    facts = [{**path, **side.facts()} for path, side in zip(paths, comparison.sides)]
     keys = list(dict.fromkeys(key for each in facts for key in each))
     settings = [[key, *("" if value is None else str(value) for value in row)] for key, row in comparison.settings]
     sections: list[Section] = [_verdicts(comparison)]
@@ -144,11 +145,8 @@ def _picture(side: ComparedSystem, item: int, folder: Path) -> str | None:
     """What a model attends to in an item, as a PNG in a data URI; None if there is nothing to draw."""
     assert side.model is not None
     read = side.items.show(item).read
-    if read is None:
-        return None
-    silent = {"sound": False} if side.model.file_formats else {}
-    (prediction,) = side.model.predict([read], alignment=True, **silent)
-    if not side.model.can_plot(prediction):
+    prediction = None if read is None else side.model.prediction_of(read)
+    if prediction is None or not side.model.can_plot(prediction):
         return None
     (path, *_) = side.model.plot([prediction], folder / "picture.png")
     return f"data:image/png;base64,{b64encode(path.read_bytes()).decode('ascii')}"

@@ -346,6 +346,15 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """What each item of an evaluation adds to its metrics, from which intervals and comparisons follow."""
         raise NotImplementedError
 
+    def prediction_of(self, read: Any) -> Any:
+        """The prediction of an item, with its alignment.
+
+        Args:
+            read: that of a `ShownItem`, an input of `predict` for most tasks.
+        """
+        silent = {"sound": False} if self.file_formats else {}
+        return self.predict([read], alignment=True, **silent)[0]
+
     def evaluate_outputs(self, evaluation: Any, outputs: Sequence[str]) -> Any:
         """The evaluation of other outputs for the items of an evaluation, as those of another program.
 

@@ -257,6 +257,10 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         assert evaluation.terms is not None
         return evaluation.terms
 
+    def prediction_of(self, read: tuple[SeriesWindows, int]) -> FileForecasts:
+        """The forecast of a window, by its index."""
+        return FileForecasts("", tuple(self.window_forecasts(read[0], [read[1]])))
+
     def evaluate_outputs(self, evaluation: ForecastEvaluation, outputs: Sequence[str]) -> ForecastEvaluation:
         """An output has the values of a forecast in the unit of the file: of each step, for each target."""
         windows = evaluation.windows
@@ -315,6 +319,14 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             None if quantiles is None else np.maximum(quantiles.double().numpy(), floor[..., None]),
             None if weights is None else weights.double().numpy(),
         )
+
+    def window_forecasts(self, windows: SeriesWindows, indices: Sequence[int]) -> list[Forecast]:
+        """The forecasts of windows by index, with their weights and the observed values."""
+        if not indices:
+            return []
+        batch = windows.batch(np.array(indices))
+        values, quantiles, weights = self.forecast_batch(batch, alignment=True)
+        return forecasts_of(batch, values, levels=self.levels, quantiles=quantiles, alignment=weights)
 
     def rows(self, prediction: FileForecasts, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A row for each step: series, step, time, targets and quantiles."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.series import Forecast, RepeatLast, SeriesBatch, SeriesWindows, forecasts_of
+from regard.data.series import RepeatLast, SeriesBatch, SeriesWindows, forecasts_of
 from regard.runs.report import MOST_DRAWN, ReportFacts
 from regard.tasks.forecasting.evaluation import ForecastEvaluation
 from regard.viz import plot_forecast
@@ -46,7 +46,7 @@ def forecast_facts(model: Forecaster, evaluation: ForecastEvaluation) -> ReportF
     ]
     drawn = [i for i in order[:MOST_DRAWN] if np.isfinite(errors[i])]
     pages: dict[str, Any] = {}
-    for i, forecast in zip(drawn, _forecasts(model, windows, drawn), strict=True):
+    for i, forecast in zip(drawn, model.window_forecasts(windows, drawn), strict=True):
         title = f"{_origin(windows, i)} ({errors[i]:.4g})"
         pages[title] = partial(plot_forecast, forecast, title=title)
     return ReportFacts(pages=pages, sections=sections, rows=partial(rolling_rows, model, windows))
@@ -86,14 +86,6 @@ def _errors(model: Forecaster, batch: SeriesBatch) -> tuple[NDArray[Any], NDArra
         for values in (model.forecast_batch(batch)[0], np.asarray(RepeatLast().predict(batch)))
     ]
     return squared[0], squared[1], observed.sum(2)
-
-
-def _forecasts(model: Forecaster, windows: SeriesWindows, indices: list[int]) -> list[Forecast]:
-    if not indices:
-        return []
-    batch = windows.batch(np.array(indices))
-    values, quantiles, weights = model.forecast_batch(batch, alignment=True)
-    return forecasts_of(batch, values, levels=model.levels, quantiles=quantiles, alignment=weights)
 
 
 def _origin(windows: SeriesWindows, index: int) -> str:
