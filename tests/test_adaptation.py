@@ -178,6 +178,60 @@ def test_former_data_that_are_not_there_are_named_and_can_be_given(
     ]
 
 
+def parallel(folder: Path, name: str, seed: int) -> dict[str, Path]:
+    """Two files whose lines belong together."""
+    lines = [(f"{seed} {i // 5} {i % 5}", f"{i % 5} {i // 5} {seed}") for i in range(30)]
+    paths = {"source": folder / f"{name}.in", "target": folder / f"{name}.out"}
+    for path, column in zip(paths.values(), zip(*lines, strict=True), strict=True):
+        path.write_text("\n".join(column) + "\n", encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("form", ["auto", "parallel"])
+def test_parallel_files_are_adapted_to_parallel_files_and_to_tables(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new, dev = (parallel(tmp_path, name, seed) for seed, name in enumerate(("old", "new", "dev")))
+    path = configured("text_to_text", tmp_path / "data")
+    given = {"data.train": old, "data.dev": parallel(tmp_path, "olddev", 3), "data.format": form}
+    train(read_config(path, given), tmp_path / "run")
+    files = [word for side, file in new.items() for word in (f"--{side}", str(file))]
+    overrides = [word for setting in settings("text_to_text") for word in ("--set", setting)]
+    output = ["--output", str(tmp_path / "next"), *overrides]
+    assert run(["adapt", str(tmp_path / "run"), *files, *output]) == 0
+    shown = capsys.readouterr().err
+    assert "former data" not in shown
+    assert "new: new.in" in shown
+    assert "former: olddev.in (30)" in shown
+    again = adapt(tmp_path / "next", new | {"source": dev["source"]}, tmp_path / "last", dev=dev, overrides=SHORT)
+    assert again.stop_reason == "max_steps"
+    assert again.model.config.data.dev.source == dev["source"]
+    table = words(tmp_path / "table.tsv", *[(f"{i % 7}", f"{i % 7}") for i in range(30)])
+    former = words(tmp_path / "former.tsv", *[(f"{i % 3}", f"{i % 3}") for i in range(30)])
+    options: dict[str, Any] = {"overrides": settings("text_to_text")}
+    assert adapt(tmp_path / "run", table, tmp_path / "table", **options).stop_reason == "max_steps"
+    capsys.readouterr()
+    adapt(tmp_path / "run", new, tmp_path / "given", former=former, **options)
+    assert "former.tsv: the model has no record of it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--source", "a", "--target", "b"], ["--source", "a"]])
+def test_new_data_are_a_file_or_two_parallel_ones(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["adapt", "run", *words]) == 2
+    assert "Give FILE, or of parallel texts --source FILE --target FILE." in capsys.readouterr().err
+
+
+def test_models_of_other_tasks_refuse_parallel_files(
+    base: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = base
+    if task == "text_to_text":
+        return
+    files = parallel(tmp_path, "new", 1)
+    with pytest.raises(ConfigError, match=f"models of {task} are not trained on parallel files"):
+        adapt(folder / "run", files, tmp_path / "new")
+
+
 def test_an_adaptation_keeps_no_settings_that_belong_to_the_former_training(pairs: Path, tmp_path: Path) -> None:
     adapt(pairs / "run", pairs / "test.tsv", tmp_path / "next", dev=pairs / "dev.tsv", overrides=SHORT)
     before, after = (read_config(path / "config.yaml").config for path in (pairs / "run", tmp_path / "next"))

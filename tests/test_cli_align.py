@@ -190,9 +190,9 @@ def test_a_pair_that_cannot_be_read_has_no_links_and_stops_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give a file of pairs, or --source FILE --target FILE"),
-        (["p.tsv", "--source", "p.tsv", "--target", "p.tsv"], "Give a file of pairs"),
-        (["--source", "p.tsv"], "Give a file of pairs"),
+        ([], "Give FILE, or of parallel texts --source FILE --target FILE"),
+        (["p.tsv", "--source", "p.tsv", "--target", "p.tsv"], "Give FILE, or of parallel"),
+        (["--source", "p.tsv"], "Give FILE, or of parallel"),
         (["--source", "p.tsv", "--target", "p.tsv", "--source-field", "1"], "parallel files have no columns"),
         (["p.tsv", "--target-field", "1,2"], "an output has one column only"),
         (["p.tsv", "--format", "npz"], "--format npz needs a file"),

@@ -157,7 +157,7 @@ def test_the_command_evaluates_and_predicts_parallel_files(
     assert isinstance(figures["items"], int)
     for wrong in ([], ["test.en", "--source", "test.en"], ["--source", "test.en"], ["--target", "test.de"]):
         assert run([*command, *wrong]) == 2
-        assert "Give a file of pairs, or --source FILE --target FILE." in capsys.readouterr().err
+        assert "Give FILE, or of parallel texts --source FILE --target FILE." in capsys.readouterr().err
     assert run([*command, "--source", "test.en", "--target", "test.de", "--metric", "blue"]) == 2
     assert "There is no metric 'blue'" in capsys.readouterr().err
     assert run([*command, "test.en"]) == 2

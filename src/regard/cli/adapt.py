@@ -8,12 +8,22 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.inputs import file_or_parallel
 from regard.cli.train import KILLED, with_shortcuts
 
 
 def adapt(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or the name of a shipped model.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="New data, in a form in which the model was trained.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="New data, in a form in which the model was trained.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", help="Instead of FILE: inputs, one per line, of new text pairs."),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The run folder; default: runs/ and the names of model and file."),
@@ -45,11 +55,13 @@ def adapt(
     """
     shortcuts = {"training.device": device, "seed": seed}
     overrides = with_shortcuts(set_ or [], shortcuts)
-    folder = output or Path("runs") / f"{Path(model).absolute().name}-{file.stem}"
+    path = file_or_parallel(file, source, target)
+    folder = output or Path("runs") / f"{Path(model).absolute().name}-{path.stem}"
+    data = path if target is None else {"source": path, "target": target}
 
     from regard.runs.adaptation import REPLAY
     from regard.runs.adaptation import adapt as run
 
     number = REPLAY if replay is None else replay
-    outcome = run(model, file, folder, dev=dev, replay=number, former=former, overrides=overrides, overwrite=overwrite)
+    outcome = run(model, data, folder, dev=dev, replay=number, former=former, overrides=overrides, overwrite=overwrite)
     raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)

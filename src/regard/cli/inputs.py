@@ -137,13 +137,19 @@ def parse_fields(text: str | None, option: str = "--source-field") -> Fields | N
     return tuple(int(name) if name.isdecimal() else name for name in names)
 
 
+def file_or_parallel(file: Path | None, source: Path | None, target: object) -> Path:
+    """The file of a command, or that of the inputs of parallel files."""
+    path = file or source
+    if path is None or (file is None) != bool(source and target) or (file and (source or target)):
+        raise RegardError("Give FILE, or of parallel texts --source FILE --target FILE.")
+    return path
+
+
 def of_pairs(
     file: Path | None, source: Path | None, target: object, source_field: str | None, target_field: str | None
 ) -> tuple[Path, Fields | None, str | int | None]:
     """The file of pairs or of sources, and the columns of both sides, from the options of a command."""
-    path = file or source
-    if path is None or (file is None) != bool(source and target) or (file and (source or target)):
-        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
+    path = file_or_parallel(file, source, target)
     fields, output_fields = parse_fields(source_field), parse_fields(target_field, "--target-field")
     if file is None and (fields or output_fields):
         raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")

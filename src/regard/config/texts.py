@@ -40,6 +40,9 @@ class ParallelFiles(Section):
     source: File = Field(description="a text file with one input per line")
     target: File = Field(description="a text file with the output of each line")
 
+    def __str__(self) -> str:
+        return f"{self.source} and {self.target}"
+
 
 class SideConfig(Section):
     """Normalisation and symbols of one side."""

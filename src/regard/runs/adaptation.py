@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from regard.config import Configuration, dump, from_values, load
+from regard.config import Config, Configuration, dump, from_values, load
 from regard.config.document import parse
 from regard.config.reading import Settings
+from regard.config.texts import ParallelFiles
 from regard.errors import ConfigError
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.former_data import FormerData
@@ -61,11 +62,13 @@ def adapt(
 
     Args:
         model: a model that `load` has read, its folder, or the name of a shipped model.
-        data: a file like those that the model was trained on, or data of Python as `train` takes them.
+        data: a file like those that the model was trained on, `{"source": path, "target": path}` of parallel files, or
+            data of Python as `train` takes them.
         folder: the run folder, as for `train`.
         dev: held-out new data; None: a part of `data`.
         replay: the former training items for each new one; 0: none.
-        former: the former training data, if they are not where the configuration of the model has them.
+        former: a file of the former training data, if they are not where the configuration of the model has them; of
+            parallel files, a table of their lines.
         overrides: further keys of the configuration, as texts `section.key=value`, or as a mapping of Python.
         callback, quiet, overwrite: as for `train`.
 
@@ -117,15 +120,39 @@ def _configuration(
             with temporary_file(config, value, name) as written:
                 changed |= {**dict.fromkeys(written.form, ...), f"data.{name}": FOLDER}
             continue
-        if getattr(config.data, "format", "auto") != "auto" and Path(str(before)).suffix != Path(value).suffix:
+        if isinstance(value, Mapping) and not _has_parallel_files(config):
+            raise ConfigError(f"models of {config.task} are not trained on parallel files; give one file")
+        if getattr(config.data, "format", "auto") != "auto" and _kind(before) != _kind(value):
             changed["data.format"] = ...
-        changed[f"data.{name}"] = str(Path(value).absolute())
+        changed[f"data.{name}"] = _absolute(value)
     changed |= {"training.start_from": str(base), "training.replay": replay}
     if former is not None:
         changed["training.former"] = str(Path(former).absolute())
     for key, value in changed.items():
         _set(values, key.split("."), value)
     return from_values(values, overrides)
+
+
+def _has_parallel_files(config: Config) -> bool:
+    """Whether models of the task may be trained on parallel files."""
+    data: Any = config.data
+    return ParallelFiles in get_args(type(data).model_fields["train"].annotation)
+
+
+def _absolute(data: Any) -> Any:
+    """Data that `is_named`, with absolute paths as texts."""
+    if isinstance(data, Mapping):
+        return {side: _absolute(path) for side, path in data.items()}
+    if isinstance(data, list | tuple):
+        return [_absolute(path) for path in data]
+    return str(Path(data).absolute())
+
+
+def _kind(data: Any) -> str:
+    """The suffix of a file or of the first of several; `parallel` of parallel files."""
+    if isinstance(data, ParallelFiles | Mapping):
+        return "parallel"
+    return Path(data[0] if isinstance(data, list | tuple) else data).suffix
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
