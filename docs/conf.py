@@ -30,6 +30,7 @@ from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, 
 from regard.config.search import Search
 from regard.interop import variants
 from regard.tasks.listing import PARTS
+from support import notebooks
 from support.compositions import accepted, judged, refusals
 from support.configuration_reference import describe
 
@@ -196,7 +197,12 @@ def up_to_date(text: str) -> str:
 
 def fill_in(app: Any, name: str, source: list[str]) -> None:
     """Generates the generated parts of a page that Sphinx has read."""
-    source[0] = BLOCK.sub(lambda found: GENERATED[found[1]]() + "\n", source[0])
+
+    def generated(block: str) -> str:
+        notebook = notebooks.NOTEBOOKS.get(block.removeprefix("notebook_"))
+        return GENERATED[block]() if notebook is None else notebooks.page(notebook, outputs=app.config.notebook_results)
+
+    source[0] = BLOCK.sub(lambda found: generated(found[1]) + "\n", source[0])
 
 
 def letters(app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
@@ -231,6 +237,7 @@ def setup(app: Any) -> None:
         regard.training,
     ):  # autodoc finds members by `dir`, which lacks the lazy ones
         vars(package).update({member: getattr(package, member) for member in package.__all__})
+    app.add_config_value("notebook_results", True, "env")  # without: notebooks are not executed
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", letters, priority=100)  # before napoleon reads the arguments
     app.connect("autodoc-process-docstring", plain, priority=900)

@@ -31,8 +31,15 @@ def built(tmp_path_factory):
     """The folder of the built pages."""
     pytest.importorskip("sphinx")
     folder = tmp_path_factory.mktemp("docs")
-    # without the theme, the index and the lists of names beside the pages, which take more than half of the time
-    faster = ("html_theme=basic", "html_use_index=0", "html_copy_source=0", "toc_object_entries=0")
+    # without the theme, the index, the lists of names beside the pages and the results of notebooks, which take more
+    # than half of the time
+    faster = (
+        "html_theme=basic",
+        "html_use_index=0",
+        "html_copy_source=0",
+        "toc_object_entries=0",
+        "notebook_results=0",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", *(f"-D{each}" for each in faster), DOCS, folder],
         capture_output=True,
@@ -81,6 +88,7 @@ def test_generated_pages_hold_what_the_code_says(built):
     configuration = (built / "configuration.html").read_text(encoding="utf-8")
     assert all(f">{name}<" in configuration for name in presets())
     assert "label_smoothing" in configuration
+    assert "Names and weights" in (built / "notebooks" / "own_model.html").read_text(encoding="utf-8")
     assert "--length-penalty" in (built / "api" / "cli.html").read_text(encoding="utf-8")
     assert not [path.name for path in built.rglob("*.html") if "generated:" in path.read_text(encoding="utf-8")]
 
@@ -105,7 +113,9 @@ def test_every_fenced_block_says_what_it_is(page):
 def test_generated_parts_of_the_repositorys_pages_are_up_to_date():
     conf = runpy.run_path(str(DOCS / "conf.py"))
     pages = [page for page in DOCS.rglob("*.md") if conf["BLOCK"].search(page.read_text(encoding="utf-8"))]
-    assert {page.name for page in pages} == {"configuration.md", "mechanisms.md", "cli.md", "combining-searches.md"}
+    notebooks = {"words.md", "forecasting.md", "own_model.md"}
+    ours = {"configuration.md", "mechanisms.md", "cli.md", "combining-searches.md"}
+    assert {page.name for page in pages} == ours | notebooks
     stale = [page.name for page in pages if conf["up_to_date"](text := page.read_text(encoding="utf-8")) != text]
     assert not stale, f"{stale}: give the command `python docs/conf.py`"
     assert "`label_smoothing`" in (DOCS / "configuration.md").read_text(encoding="utf-8")

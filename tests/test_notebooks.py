@@ -1,37 +1,29 @@
-"""The notebooks run from their first cell to the last, and their results show themselves."""
+"""The notebooks run from their first cell to the last, and their results show themselves, in pages of the docs too."""
 
 from __future__ import annotations
 
-import ast
 import json
-from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
+from support import notebooks
+from support.notebooks import NOTEBOOKS
 
 
-def results(notebook):
-    """The value of the last expression of every cell of code, as a notebook shows it."""
-    namespace = {"__name__": "__main__"}
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        tree = ast.parse("".join(cell["source"]), f"{notebook.name}: {cell['id']}")
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, tree.__class__.__name__, "exec"), namespace)
-        if last is not None:
-            yield eval(compile(ast.Expression(last.value), notebook.name, "eval"), namespace)
-
-
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_pages(notebook, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pages = [shown for each in results(notebook) if (shown := getattr(each, "_repr_html_", lambda: "")())]
-    assert any("<iframe" in page for page in pages)
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs_and_shows_pages(name):
+    page = notebooks.page(NOTEBOOKS[name], outputs=True)
+    assert "<iframe" in page
+    assert page.startswith("# ")
 
 
 def test_there_are_notebooks_and_none_keeps_outputs():
-    cells = [cell for path in NOTEBOOKS for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    entries = [cell for path in NOTEBOOKS.values() for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
     assert len(NOTEBOOKS) == 3
-    assert not any(cell.get("outputs") for cell in cells)
+    assert not any(entry.get("outputs") for entry in entries)
+
+
+def test_a_page_has_every_cell_of_its_notebook():
+    for path in NOTEBOOKS.values():
+        page = notebooks.page(path, outputs=False)
+        assert all(cell.source in page for cell in notebooks.cells(path))
