@@ -50,3 +50,11 @@ def test_a_card_that_a_person_changed_survives_a_run_that_replaces_the_old_one(f
 def test_a_card_without_changes_is_replaced_with_its_run(finished: Path, tmp_path: Path) -> None:
     train(read_config(finished, ["training.max_steps=3"]), tmp_path / "run", overwrite=True)
     assert "\n3 steps, " in (tmp_path / "run" / NAME).read_text()
+
+
+def test_a_missing_card_needs_the_data_of_the_run(finished: Path, tmp_path: Path) -> None:
+    card, data = tmp_path / "run" / NAME, tmp_path / "documents/train.csv"
+    card.unlink()
+    data.write_text(data.read_text() + "good,Another one.\n")
+    assert train(read_config(finished), tmp_path / "run").steps == 4
+    assert not card.exists()

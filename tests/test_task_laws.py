@@ -205,6 +205,21 @@ def test_every_run_has_a_card(trained: tuple[str, Path]) -> None:
     assert "README.md" in json.loads((folder / "run/run.json").read_text())["files"]
 
 
+def test_a_finished_run_that_was_killed_before_its_card_gets_the_same_one(trained: tuple[str, Path]) -> None:
+    folder = trained[1]
+    card = folder / "run/README.md"
+
+    def text() -> str:
+        *lines, seal = card.read_text(encoding="utf-8").splitlines()
+        assert "sha256" in seal
+        return "\n".join(lines).replace("data.span\\_scheme", "recognised from the labels")  # where it now stands
+
+    before = text()
+    card.unlink()
+    train(read_config(next(folder.glob("*.yaml"))), folder / "run")
+    assert text() == before
+
+
 DAMAGES = (None, {}, [], -1, float("nan"), "x")
 """Values that few fields may have; every other one is tried at a depth."""
 

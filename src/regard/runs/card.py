@@ -23,12 +23,12 @@ import yaml
 
 from regard.config.place import cut
 from regard.data import Finding
-from regard.errors import counted, one_line
+from regard.errors import DataError, counted, one_line
 from regard.files import replace_text
 from regard.metrics.bootstrap import Estimate, ItemTerms, estimate
 from regard.runs.contract import AbstractModel, task_of
-from regard.runs.fingerprints import DataFile
-from regard.runs.store import WEIGHTS
+from regard.runs.fingerprints import DataFile, fingerprints
+from regard.runs.store import WEIGHTS, load_fingerprints
 from regard.training import Outcome
 from regard.training.manifest import Manifest
 
@@ -88,6 +88,17 @@ def write_card(card: RunCard) -> Path | None:
     text = "\n".join([*_metadata(card), *_body(card)]) + "\n"
     replace_text(path, text + _seal(text))
     return path
+
+
+def lacks_card(folder: Path, files: Sequence[DataFile]) -> bool:
+    """Whether a finished run was stopped before its card was written, and still has its data."""
+    manifest = Manifest(folder)
+    if (folder / NAME).exists() or not manifest.may_write(NAME):
+        return False
+    try:
+        return fingerprints(files).items() <= load_fingerprints(folder).items()
+    except DataError:
+        return False
 
 
 def leave_edited(folder: Path) -> None:

@@ -20,7 +20,7 @@ from regard.config import Config, Configuration, from_preset, from_values, load,
 from regard.config.spelling import suggestion
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.before_after import BeforeAfter, lacks_figures
-from regard.runs.card import RunCard, write_card
+from regard.runs.card import RunCard, lacks_card, write_card
 from regard.runs.contract import AbstractTask, Metric, task_of
 from regard.runs.fingerprints import fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
@@ -162,8 +162,9 @@ def _train(
     except ConfigError:
         fingerprints(task.files(config))  # a missing file is reported rather than a configuration that differs
         raise
-    if decision.finished is not None and not lacks_figures(config, folder):
-        return _revisit(decision.finished, decision, folder, metric.name)
+    finished = decision.finished
+    if finished is not None and not (lacks_figures(config, folder) or lacks_card(folder, task.files(config))):
+        return _revisit(finished, decision, folder, metric.name)
     if decision.begins:
         configuration.check_unread()
     for problem in configuration.unread:
@@ -212,6 +213,9 @@ def _train(
             callback=callback,
         )
         figures = None
+        if finished is not None:  # it was stopped before its figures or its card were written
+            trainee = task.trainee(load_model(folder, device=model.device), data.material)
+            trainee.concluded = trainee.calibration_items()
         if outcome.stop_reason != "interrupted":
             if data.adapted is not None:
                 figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
@@ -219,7 +223,7 @@ def _train(
             terms = trainee.held_out_terms() if processes.size() == 1 or trainee.concluded is not None else None
             warnings = () if trainee.concluded is None else trainee.concluded.warnings
             findings, files = data.report.findings, task.files(config)
-            card = RunCard(model, outcome, folder, terms, findings, files, warnings)
+            card = RunCard(trainee.model, outcome, folder, terms, findings, files, warnings)
             processes.first(partial(write_card, card))
     say(summary(outcome, folder, select=metric.name, inputs=trainee.examples))
     if figures is not None:

@@ -81,6 +81,10 @@ class Manifest:
             self._left[name] = None
             self._write()
 
+    def may_write(self, name: str) -> bool:
+        """Whether a file is not left to the user."""
+        return name not in self._left
+
     def files(self) -> list[Path]:
         """The files of the run that exist, `run.json` included."""
         paths = {path for name in (NAME, *self._names) for path in self._folder.glob(name) if path.is_file()}
