@@ -98,12 +98,34 @@ def test_calls_are_chosen_or_joined_and_half_precision_is_drawn(tmp_path):
     assert second.layers == ("a",)
 
 
+def test_a_loop_that_repeats_earlier_steps_is_drawn_as_its_last_call(tmp_path):
+    """Without a cache step t computes the steps 0 to t, so that each call has the rows of the former ones."""
+    own, cross = torch.rand(1, 2, 4, 4).tril().softmax(-1).tril(), torch.rand(1, 2, 4, 6).softmax(-1)
+    seen = Seen()
+    for steps in range(1, 5):
+        seen.add("own", (), own[:, :, :steps, :steps] + 1e-4)
+        seen.add("cross", (), cross[:, :, :steps])
+        seen.add("encoder", (), cross)
+    for name, last in (("own", own + 1e-4), ("cross", cross)):
+        torch.testing.assert_close(seen.joined(name), last)
+    assert seen.joined("encoder").shape == (1, 2, 16, 6)  # as many steps in each call: maybe others
+    _, drawn, _ = items(seen, tmp_path, list("source"), list("outs"), names=["own", "cross", "encoder"])
+    assert np.array_equal(drawn.alignment[0], cross[0].numpy())
+    seen.add("cross", (), torch.eye(6)[None, None, :5].expand(1, 2, 5, 6))  # another text
+    assert seen.joined("cross").shape == (1, 2, 15, 6)
+
+
 def test_places_in_a_module_are_layers_of_one_picture(tmp_path):
     seen = Seen()
     for site in range(2):
         seen.add("model.attend", (site,), torch.eye(2)[None, None])
     (both,) = items(seen, tmp_path)
     assert (both.text, both.layers) == ("model.attend.*", ("model.attend.0", "model.attend.1"))
+
+
+def test_a_picture_of_nothing_says_that_nothing_was_recorded(tmp_path):
+    with pytest.raises(RegardError, match=r"^No attention was recorded"):
+        Seen().plot(tmp_path / "a.png")
 
 
 def test_the_page_has_a_choice_of_attentions(seen, tmp_path):
@@ -129,6 +151,12 @@ def test_a_rollout_multiplies_layers_with_their_residual_connections(seen):
     for names in ("*", "decoder.*.multihead_attn", "none"):
         with pytest.raises(ShapeError, match="A rollout needs layers of self-attention"):
             seen.rollout(names)
+    alike = Seen()  # a model whose source and target have the same length
+    for name, weights in (("enc.0", torch.ones(3, 3) / 3), ("dec.0", torch.eye(3)), ("dec.1", torch.ones(3, 3).tril())):
+        alike.add(name, (), weights[None, None])
+    with pytest.raises(ShapeError, match=r"match only dec\.0, dec\.1 are causal"):
+        alike.rollout()
+    assert alike.rollout("dec.*").shape == alike.rollout("enc.*").shape == (1, 3, 3)
     twice = Seen()
     for _ in range(2):
         twice.add("a", (), torch.eye(2)[None, None])

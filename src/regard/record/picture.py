@@ -41,10 +41,10 @@ def aligned(
         weights = _of_sentence(seen, name, sentence, call)
         kind = _NUMBER.sub("*", name, count=1)
         kinds.setdefault((kind, tuple(weights.shape)), {})[name] = weights
+    if not len(seen):
+        raise RegardError("No attention was recorded, so there is nothing to plot.")
     if not kinds:
-        raise RegardError(
-            f"names={names} match none of the recorded attentions: {', '.join(seen) or 'there are none'}."
-        )
+        raise RegardError(f"names={names} match none of the recorded attentions: {', '.join(seen)}.")
     return [
         _labelled(kind, list(layers), torch.stack(list(layers.values())), tokens, target_tokens)
         for (kind, _), layers in kinds.items()

@@ -189,7 +189,8 @@ class _Recorder(recorders.AbstractRecorder):
         else:
             reason = (
                 "The model was not called within the `with` in this thread, or its attention uses neither torch's "
-                "functions nor mechanisms of regard."
+                "functions nor mechanisms of regard. Models of transformers need attn_implementation='sdpa', your own "
+                "ones torch.nn.functional.scaled_dot_product_attention in place of products and a softmax."
             )
         warnings.warn(f"record_attention recorded nothing. {reason}", UserWarning, stacklevel=4)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,9 @@ from regard.shapes import Float
 
 if TYPE_CHECKING:
     from regard.viz.notebook import EmbeddedPage
+
+REPEATED = 0.01
+"""The largest difference between the weights of a step and those of the same step in a later call, for rounding."""
 
 
 class Seen(Mapping[str, Tensor | list[Tensor]]):
@@ -69,9 +73,10 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
         return named[name]
 
     def joined(self, name: str) -> Float[Tensor, "B H T S"]:
-        """All calls of an attention joined along T, for loops that generate with a cache.
+        """All calls of an attention joined along T, for loops that generate.
 
-        S is that of the longest call; shorter ones have weight 0 at the further positions.
+        S is that of the longest call; shorter ones have weight 0 at the further positions. In a loop without a cache
+        each call repeats the steps of the one before and adds new ones, so the last call has all steps and is returned.
 
         Raises:
             ShapeError: if calls differ in B or H.
@@ -83,6 +88,8 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
                 f"The calls of {name} differ in B or H: (B, H, T, S) is {shapes}. They are of several batches, or of a "
                 "search that removed finished rows; use `calls`."
             )
+        if all(_continues(call, following) for call, following in pairwise(calls)):
+            return calls[-1]
         longest = max(weights.shape[3] for weights in calls)
         return torch.cat([torch.nn.functional.pad(w, (0, longest - w.shape[3])) for w in calls], 2)
 
@@ -120,7 +127,8 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             names: patterns of the names of the layers, such as `"encoder.*"`.
 
         Raises:
-            ShapeError: for attention with T ≠ S, or with several calls.
+            ShapeError: for attention with T ≠ S, or with several calls, or if only some of the layers are causal, as
+                those of a decoder are.
 
         Source: Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers (arXiv 2005.00928), equation 1.
         """
@@ -133,6 +141,12 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             shown = "\n".join(f"  {name} (B, H, T, S) {_shapes(self.calls(name))}" for name in chosen)
             raise ShapeError(
                 f"A rollout needs layers of self-attention, each called once; names={names!r} match:\n{shown}"
+            )
+        causal = [name for name, weights in layers.items() if _is_causal(weights)]
+        if 0 < len(causal) < len(layers):
+            raise ShapeError(
+                f"A rollout needs layers of one stack; of those that names={names!r} match only {', '.join(causal)} "
+                "are causal. Choose the layers of the encoder, or of the decoder's self-attention, by names."
             )
         ((_, steps, _),) = shapes
         total = torch.eye(steps)
@@ -178,8 +192,8 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             path: ends in .png, .svg, .pdf or .html.
             tokens: labels of the positions and, in self-attention, of the steps. Later positions are padding and left
                 out.
-            target_tokens: labels of the steps, for models with a source, whose labels are `tokens`. Causal
-                self-attention is over the target.
+            target_tokens: labels of the steps, for models with a source, whose labels are `tokens`: what each step
+                outputs, such as the tokens of the target and then the end symbol. Causal self-attention is over them.
             sentence: the row of the batch.
             call: the number of the call; if None, all calls, `joined`.
             names: patterns of the names to show; all if None.
@@ -217,6 +231,18 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             for row in (head, *rows)
         ]
         return "\n".join(lines)
+
+
+def _continues(call: Float[Tensor, "B H T S"], following: Float[Tensor, "B H T S"]) -> bool:
+    """Whether a call repeats all steps of the one before it, up to rounding, and has further ones."""
+    steps, positions = call.shape[2:]
+    if steps >= following.shape[2] or positions > following.shape[3]:
+        return False
+    return torch.allclose(following[:, :, :steps, :positions].float(), call.float(), rtol=0, atol=REPEATED)
+
+
+def _is_causal(weights: Float[Tensor, "B H T T"]) -> bool:
+    return not bool(weights.triu(1).any())
 
 
 def _shapes(calls: Sequence[Tensor]) -> str:
