@@ -59,7 +59,7 @@ def test_presets_are_listed_with_a_line_each():
 
 
 def test_a_preset_asks_for_its_data():
-    with pytest.raises(ConfigError, match=r"^preset g2p: data\.train: missing .* with --set data\.train=…$"):
+    with pytest.raises(ConfigError, match=r"^preset g2p: data\.train: missing .* with settings=\{'data\.train': …\}$"):
         config.from_preset("g2p")
 
 

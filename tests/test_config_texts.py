@@ -105,7 +105,7 @@ def test_a_task_that_a_later_setting_names_decides_the_types(tmp_path):
 def test_what_is_no_value_of_a_key_is_refused_as_it_was_given(override, message):
     with pytest.raises(ConfigError) as caught:
         data("documents", override)
-    assert str(caught.value) == f"--set {legible(override)}: {message}"
+    assert str(caught.value) == f"{legible(override)}: {message}"
 
 
 def test_a_list_that_is_written_as_one_text_is_told_its_form():

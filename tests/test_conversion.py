@@ -299,7 +299,7 @@ def test_a_missing_bias_is_named(kind, tmp_path):
 
 @pytest.mark.parametrize("value", ["high", 7, None, True, [0.5]])
 def test_a_threshold_that_is_no_probability_is_refused(value, tmp_path):
-    with pytest.raises(ConfigError, match="--fact gate_threshold: it must be a probability"):
+    with pytest.raises(ConfigError, match="fact gate_threshold: it must be a probability"):
         convert("nvidia", GOLDEN / "nvidia_models" / "checkpoint.pt", tmp_path / "out", facts={"gate_threshold": value})
 
 

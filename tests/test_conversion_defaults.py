@@ -175,7 +175,9 @@ def test_transforms_that_eole_applies_itself_are_refused_unless_texts_are_prepar
     path = tmp_path / "eole" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "transforms": ["sentencepiece", "filtertoolong"]}))
-    with pytest.raises(UnsupportedError, match=r"applies the transforms sentencepiece to inputs.*--fact prepared=true"):
+    with pytest.raises(
+        UnsupportedError, match=r"applies the transforms sentencepiece to inputs.*facts={'prepared': True}"
+    ):
         convert("eole", tmp_path / "eole", tmp_path / "out")
     found = convert("eole", tmp_path / "eole", tmp_path / "out", facts={"prepared": True})
     assert "sentencepiece" in found.notes[0]

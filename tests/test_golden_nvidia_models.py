@@ -82,7 +82,7 @@ def test_checkpoints_that_do_not_fit_are_refused_by_name(tmp_path):
         changed(tmp_path, lambda state: state.update({"decoder.speaker": torch.ones(1)}))
     with pytest.raises(UnsupportedError, match="has 79 numbers of 80 channels"):
         changed(tmp_path, cut("decoder.linear_projection.linear_layer.weight"))
-    with pytest.raises(ConfigError, match=r"--fact case: .* got 'title'"):
+    with pytest.raises(ConfigError, match=r"fact case: .* got 'title'"):
         changed(tmp_path, lambda state: None, facts={"case": "title"})
 
 

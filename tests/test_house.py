@@ -450,3 +450,41 @@ def test_every_slow_test_exists():
         file, _, test = name.partition("::")
         assert (top / file).is_file(), name
         assert f"def {test.partition('[')[0]}(" in (top / file).read_text(encoding="utf-8") or not test, name
+
+
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+COMMAND = re.compile(r"`[^`]*`|\b(?:regard|pip|torchrun) [^\n]*|--force-reinstall")
+"""What may name flags anywhere: code in backticks, and commands as a whole, also of pip."""
+
+
+def flags_named(tree):
+    """The texts with flags of commands that are not those of an `Option`, and their lines."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    spelled = {
+        id(each)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option"
+        for each in ast.walk(node)
+    }
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if id(node) in docs | spelled | inner:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if found := FLAG.search(COMMAND.sub("", text)):
+            yield node.lineno, found[0]
+
+
+def test_only_commands_name_flags_and_other_messages_name_an_option_of_both() -> None:
+    """What Python raises names its arguments: a message outside `cli` names an option by `regard.errors.Option`."""
+    example = """[f"choose {x} --output", "or --set", Option("--a", "b"), "`--c`, or pip --d"]"""
+    assert [flag for _, flag in flags_named(ast.parse(example))] == ["--output", "--set"]
+    program = ROOT / "interop/export/decode.py"  # a program of its own
+    files = [path for path in FILES if room_of(path) != "cli" and path != program]
+    named = [f"{path.relative_to(ROOT)}:{line}: {flag}" for path in files for line, flag in flags_named(trees()[path])]
+    assert named == []

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import regard
+from regard.cli import run
 from regard.config import from_preset
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.contract import TASKS, task_of
@@ -259,8 +260,35 @@ def test_a_model_is_saved_whole_and_never_over_another(tmp_path):
         model.save(tmp_path / "saved", overwrite=True)
 
 
+def test_a_message_names_the_argument_in_python_and_the_flag_in_a_command(tmp_path, capsys):
+    occupied = tmp_path / "run"
+    occupied.write_text("mine")
+    with pytest.raises(ConfigError, match=r"is a file; choose a folder \(folder\)"):
+        train(occupied)
+    (tmp_path / "words.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS))
+    command = ["train", "--preset", "g2p", "--set", f"data.train={tmp_path / 'words.tsv'}", "--output", str(occupied)]
+    assert run(command) == 2
+    assert "is a file; choose a folder (--output)" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"is a file; choose a folder \(folder\)"):
+        train(occupied)
+
+
 def test_errors_are_shown_without_a_traceback_in_notebooks():
     assert DataError("one\ntwo")._render_traceback_() == ["DataError: one", "two"]
+
+
+def test_errors_in_notebooks_name_the_line_that_called_the_package(tmp_path):
+    (tmp_path / "mine.py").write_text("import regard\n\nregard.load('nonesuch')  # here\n")
+    for name, place in (
+        (str(tmp_path / "mine.py"), f"{tmp_path / 'mine.py'}:3"),
+        ("<ipython-input-1>", "line 3 of the cell"),
+    ):
+        with pytest.raises(RegardError) as caught:
+            exec(compile((tmp_path / "mine.py").read_text(), name, "exec"), {})
+        shown = caught.value._render_traceback_()
+        assert shown[0].startswith("RegardError: There is no folder")
+        assert shown[-1].startswith(f"  {place}")
+        assert "# here" in shown[-1] or "cell" in shown[-1]
 
 
 def test_a_table_of_history_has_a_row_for_each_validation(tmp_path):

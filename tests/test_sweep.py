@@ -320,7 +320,7 @@ def test_ranges_of_a_preset_are_set_on_the_command_line(tmp_path):
     assert (first.low, first.high, first.log, first.whole, first.size) == (1e-4, 1e-2, True, False, math.inf)
     config = chosen(given, {first: 0.003, second: "luong"}).config
     assert (config.training.learning_rate, config.model.attention.recipe, config.sweep) == (0.003, "luong", None)
-    with pytest.raises(ConfigError, match=r"--set sweep\.ranges\.model\.encoder\.heads=.*architecture: transformer"):
+    with pytest.raises(ConfigError, match=r"sweep\.ranges\.model\.encoder\.heads=.*architecture: transformer"):
         from_preset("g2p", ["data.train=a.tsv", "sweep.ranges.model.encoder.heads=[2, 4]"])
 
 

@@ -160,7 +160,7 @@ def test_a_run_without_a_whole_checkpoint_says_what_to_do_and_its_model_still_lo
     for path in (project / "run/checkpoints").glob("step-*/trainer_state.pt"):
         path.write_bytes(b"")
     (project / "run/outcome.json").unlink()
-    with pytest.raises(DataError, match=r"every checkpoint is damaged: .*trainer_state\.pt(?s:.*)--overwrite"):
+    with pytest.raises(DataError, match=r"every checkpoint is damaged: .*trainer_state\.pt(?s:.*)overwrite=True"):
         resumed(project)
     load(project / "run")
 

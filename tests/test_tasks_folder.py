@@ -105,7 +105,7 @@ def test_overwriting_changes_nothing_before_everything_is_checked(tmp_path: Path
             train(configuration(tmp_path, learning_rate=0.5), run, overwrite=True)
         before[".lock"] = (run / ".lock").read_bytes()
     else:
-        with pytest.raises(ConfigError, match=r"config\.yaml was edited since .*--overwrite does not replace it"):
+        with pytest.raises(ConfigError, match=r"config\.yaml was edited since .*overwrite=True does not replace it"):
             train(configuration(tmp_path, learning_rate=0.5), run, overwrite=True)
     assert contents(run) == before
 
@@ -222,7 +222,7 @@ def test_a_run_that_kept_no_checkpoint_is_not_begun_anew_for_more_epochs(tmp_pat
     run = trained(tmp_path, keep_checkpoints="none")
     assert not list(run.glob("checkpoints/step-*"))
     before = (run / "model.safetensors").read_bytes()
-    with pytest.raises(ConfigError, match=r"its checkpoints were removed .* --set training\.start_from="):
+    with pytest.raises(ConfigError, match=r"its checkpoints were removed .* training\.start_from="):
         train(configuration(tmp_path, epochs=4), run)
     assert (run / "model.safetensors").read_bytes() == before
     assert train(configuration(tmp_path), run).stop_reason == "epochs"

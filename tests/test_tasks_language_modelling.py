@@ -289,7 +289,7 @@ def test_settings_of_a_search_that_no_continuation_reads_are_refused(
     tmp_path: Path, method: str, name: str, value: Any
 ) -> None:
     settings, message = [f"decoding.method={method}", f"decoding.{name}={value}"], f"{name} is {yaml_text(value)}, but "
-    with pytest.raises(ConfigError, match=f"^--set decoding.{name}={value}: {message}"):
+    with pytest.raises(ConfigError, match=f"^decoding.{name}={value}: {message}"):
         configuration(tmp_path, "", *settings).check_unread()
     with pytest.raises(ValueError, match=message):
         config(decoding={"method": method, name: value})

@@ -623,7 +623,7 @@ def test_sizes_that_do_not_fit_are_refused_by_key(settings: list[str], message: 
     given = configuration(data, *settings)
     with pytest.raises(ConfigError) as error:
         TASK.draft(given.config)
-    assert str(given.located(error.value)).startswith(f"--set {settings[-1]}: {message}")
+    assert str(given.located(error.value)).startswith(f"{settings[-1]}: {message}")
 
 
 @pytest.mark.parametrize("settings", [[], TACOTRON1])

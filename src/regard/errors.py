@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import category
 
@@ -61,6 +63,41 @@ def without_long_words(text: str) -> str:
     return re.sub(r"\S{401,}", lambda word: f"{word[0][:100]}…{word[0][-60:]}", text)
 
 
+_names_flags = False
+
+
+@contextmanager
+def naming_flags() -> Iterator[None]:
+    """Inside the block messages name options by their flags, for commands."""
+    global _names_flags
+    before, _names_flags = _names_flags, True
+    try:
+        yield
+    finally:
+        _names_flags = before
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The name of an option in a message: its flag in a command, else what Python writes.
+
+    >>> print(Option("--overwrite", "overwrite=True"))
+    overwrite=True
+    >>> with naming_flags():
+    ...     print(Option("--overwrite", "overwrite=True"))
+    --overwrite
+    """
+
+    flag: str
+    argument: str
+
+    def __str__(self) -> str:
+        return self.flag if _names_flags else self.argument
+
+
+OUTPUT_OPTION, OVERWRITE_OPTION = Option("--output", "folder"), Option("--overwrite", "overwrite=True")
+
+
 class RegardError(ValueError):
     """Base of every error of the package; its text is `printable` and without very long words."""
 
@@ -68,8 +105,18 @@ class RegardError(ValueError):
         return without_long_words(printable(super().__str__()))
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython shows in place of a traceback."""
-        return f"{type(self).__name__}: {self}".splitlines()
+        """The lines that IPython shows in place of a traceback: the message, and the line that called the package."""
+        from traceback import extract_tb
+
+        package, lines = str(Path(__file__).parent), f"{type(self).__name__}: {self}".splitlines()
+        frames = extract_tb(self.__traceback__)
+        inside = next((i for i, frame in enumerate(frames) if frame.filename.startswith(package)), len(frames))
+        if inside:
+            caller = frames[inside - 1]
+            is_cell = "ipykernel" in caller.filename or caller.filename.startswith("<")
+            where = f"line {caller.lineno} of the cell" if is_cell else f"{caller.filename}:{caller.lineno}"
+            lines.append(f"  {where}: {caller.line}".removesuffix(": "))
+        return lines
 
 
 class ShapeError(RegardError):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import OVERWRITE_OPTION, RegardError
 
 SUFFIX = ".regard-partial"
 
@@ -91,7 +91,7 @@ def require_replaceable(path: Path, known: Callable[[], Collection[str]], *, kin
         raise RegardError(f"{path}: expected a folder; this is a file. Choose another name.")
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
     if names and not overwrite:
-        raise RegardError(f"{path}: the folder exists; choose another name or add --overwrite.")
+        raise RegardError(f"{path}: the folder exists; choose another name or add {OVERWRITE_OPTION}.")
     if names and (others := sorted(names.difference(known()))):
         raise RegardError(
             f"{path}: the folder has files that are not those of {kind} ({', '.join(others[:SHOWN])}), so it is not "

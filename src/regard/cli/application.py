@@ -29,6 +29,7 @@ from regard.cli import (
 from regard.cli import list as catalogue
 from regard.cli.flags import EVERYTHING, HELP, WIDTH, check_repeated, settings_help, with_settings
 from regard.cli.standard import hush, plain_warnings, prepare_streams, report, say, show, standard_output
+from regard.errors import naming_flags
 
 UNREAD = 141
 """The exit status if the reader of stdout has closed it."""
@@ -130,9 +131,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         command = typer.main.get_command(application(words[:end]))
         check_repeated(command, words[:end])
-        command.main(
-            [HELP[1] if word == EVERYTHING else word for word in words[:end]] + words[end:], prog_name="regard"
-        )
+        with naming_flags():
+            command.main(
+                [HELP[1] if word == EVERYTHING else word for word in words[:end]] + words[end:], prog_name="regard"
+            )
     except SystemExit as error:  # click always ends in this way
         if isinstance(getattr(error.__context__, "__cause__", None), KeyboardInterrupt):
             say("interrupted")

@@ -23,7 +23,7 @@ from regard.config.ranges import check_ranges
 from regard.config.schema import SCHEMAS
 from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import unread_settings, validate, value_at, with_value
-from regard.errors import ConfigError
+from regard.errors import ConfigError, Option
 
 Settings = Sequence[str] | Mapping[str, Any]
 """Overrides: texts `section.key=value`, or values of Python by dotted key or in nested sections."""
@@ -140,7 +140,7 @@ def _settings(overrides: Settings) -> list[_Setting]:
         settings = []
         for order, text in enumerate(overrides, start=1):
             name, equals, value = text.partition("=")
-            path, origin = tuple(part.strip() for part in name.split(".")), f"--set {cut(text)}"
+            path, origin = tuple(part.strip() for part in name.split(".")), f"{Option('--set ', '')}{cut(text)}"
             if not equals or not all(path):
                 place = Place(order, 0, 0, origin)
                 raise error_of([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
@@ -250,7 +250,7 @@ def _text(path: Path) -> str:
 
 def _alternative(path: Path) -> str:
     if str(path) in presets():
-        return f"for the preset of that name, use --preset {path}"
+        return f"for the preset of that name, use {Option(f'--preset {path}', f'from_preset({str(path)!r})')}"
     folder = path.parent
     names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
     similar = nearest(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])

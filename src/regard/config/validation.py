@@ -16,6 +16,7 @@ from regard.config.place import Entry, KeyPath, Problem, cut, dotted, error_of
 from regard.config.schema import SCHEMAS, Config
 from regard.config.search import Search
 from regard.config.spelling import did_you_mean, nearest
+from regard.errors import Option
 
 _SIGNS = ("#", "!", "&")
 
@@ -258,8 +259,10 @@ def _wrong_kind(key: Key, value: dict[str, Any], entries: Mapping[KeyPath, Entry
 
 
 def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
+    name = dotted(path)
     meaning = f" ({key.field.description})" if key and key.field.description else ""
-    return f"{MISSING}{meaning}; set it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
+    advice = Option(f"--set {name}=…", f"settings={{{name!r}: …}}")
+    return f"{MISSING}{meaning}; set it {'here or ' if entry.key.line else ''}with {advice}"
 
 
 def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:

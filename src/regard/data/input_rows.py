@@ -11,10 +11,11 @@ from regard.data.csv_fields import DELIMITERS, csv_rows, named_delimiter
 from regard.data.table_rows import TAB, kind_of, split_row
 from regard.data.text.jsonl import field_of, parse
 from regard.data.text.table_pairs import are_headings
-from regard.errors import ConfigError, DataError, counted
+from regard.errors import ConfigError, DataError, Option, counted
 
 InputFormat = Literal["lines", "csv", "tsv", "jsonl"]
 Fields = tuple[str | int, ...]
+NAMED_FIELD = Option("--source-field NAME", "source_field=name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ def input_table(
     """
     if fields is not None and len(fields) != len(trained):
         expected = f"{len(trained)} columns" if len(trained) > 1 else "one column"
-        raise ConfigError(f"--source-field lists {len(fields)}, but the model's input has {expected}.")
+        name = Option("--source-field", "source_field")
+        raise ConfigError(f"{name} lists {len(fields)}, but the model's input has {expected}.")
     chosen = trained if fields is None else fields
     if format == "csv":
         return _csv_table(head, name, fields, trained)
@@ -152,9 +154,10 @@ def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object])
     """The lines, after a note if the first looks like JSON or TSV."""
     for index, (place, line) in enumerate(numbered):
         if index == 0 and line.startswith("{") and line.rstrip().endswith("}"):
-            note(f"{place}: read as plain text, although it looks like JSON; use --source-field NAME to read a field.")
+            note(f"{place}: read as plain text, although it looks like JSON; use {NAMED_FIELD} to read a field.")
         elif index == 0 and TAB in line:
-            note(f"{place}: read as plain text, although it has a tab; use --source-field 0 to read the first column.")
+            first = Option("--source-field 0", "source_field=0")
+            note(f"{place}: read as plain text, although it has a tab; use {first} to read the first column.")
         yield place, line
 
 
@@ -166,11 +169,12 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields, kind
     if fields is None and count == len(trained):
         return list(range(count))
     if len(numbers) < len(trained):
-        raise ConfigError("The columns of the file have no names; give their numbers, for example --source-field 0,2.")
+        example = Option("--source-field 0,2", "source_field=(0, 2)")
+        raise ConfigError(f"The columns of the file have no names; give their numbers, for example {example}.")
     shown = ", ".join(map(str, numbers))
     raise DataError(
         f"{place}: {counted(count, f'{kind}column|columns')}, but the input is in {shown}, counted from 0.\n"
-        "  Give the columns of the input, for example --source-field 0,1."
+        f"  Give the columns of the input, for example {Option('--source-field 0,1', 'source_field=(0, 1)')}."
     )
 
 
@@ -204,7 +208,7 @@ def _csv_table(head: Sequence[str], name: str, fields: Fields | None, trained: F
             missing = ", ".join(repr(field) for field in use if field not in firsts[delimiter])
             raise DataError(
                 f"{name}:1: no column {missing}; the columns are {names}.\n"
-                "  Give the column of the input: --source-field NAME."
+                f"  Give the column of the input: {NAMED_FIELD}."
             )
     first = firsts[delimiter]
     # one known column name suffices, as most CSV files have a header
@@ -244,7 +248,7 @@ def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iter
             columns = [field_of(value, field, "source_field", place) for field in fields]
         except DataError as error:
             if first:
-                raise DataError(f"{error}\n  Give the fields of the input: --source-field NAME.") from None
+                raise DataError(f"{error}\n  Give the fields of the input: {NAMED_FIELD}.") from None
             yield InputRow(place, "", value, str(error).removeprefix(f"{place}: "))
             continue
         finally:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, Option
 from regard.runs.contract import AbstractModel
 
 UNKNOWN_DATA = Path("unknown")
 """`data.train` of a converted model, whose files do not name their training data."""
+PREPARED_FACT = Option("--fact prepared=true", "facts={'prepared': True}")
+"""The fact that texts are prepared as the program would, as an option of messages."""
 
 
 @dataclass(frozen=True, slots=True)

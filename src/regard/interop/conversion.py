@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from regard.config.spelling import suggestion
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.errors import ConfigError, DataError, Option, RegardError, UnsupportedError
 from regard.files import checksum, create_folder, require_replaceable
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.joeynmt.converter import JoeyNMT
@@ -21,6 +21,7 @@ from regard.interop.tfa.converter import TensorFlowAddons
 from regard.interop.torch_transformer import TorchTransformer
 from regard.runs import store
 
+DEBUG = Option("\n  --debug shows where reading ended.", "")
 KINDS: Mapping[str, AbstractKind] = {
     "eole": Eole(),
     "opennmt": OpenNMT(),
@@ -96,8 +97,7 @@ def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
         raise DataError(
-            f"{origin.path}: not a model as {kind} saves it, or damaged ({type(error).__name__}: {error}).\n"
-            "  --debug shows where reading ended."
+            f"{origin.path}: not a model as {kind} saves it, or damaged ({type(error).__name__}: {error}).{DEBUG}"
         ) from error
 
 

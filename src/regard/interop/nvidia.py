@@ -15,7 +15,7 @@ from regard.attention import AbstractAttention, recipes
 from regard.audio import FrontEnd, Standardisation, logarithm
 from regard.data.text import Field, Normalisation, Vocabulary
 from regard.data.text.units import CharacterUnits
-from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.errors import ConfigError, DataError, Option, UnsupportedError
 from regard.interop.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_lines, tensors
 from regard.interop.options import validated
@@ -149,6 +149,7 @@ PRENET_LAYERS = 2
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SYMBOLS = (PADDING, "-", *"!'(),.:;? ", *LETTERS, *(f"@{phone}" for phone in PHONES.split()))
 """The 148 symbols in the order of their ids; those with `@` are phones, which texts here never have."""
+SYMBOLS_FILE = Option("--file symbols=FILE", "files={'symbols': path}")
 COUNTED = re.compile(r"(?P<list>encoder\.convolutions|postnet\.convolutions)\.(?P<number>\d+)\.")
 CLEANED = (
     "Inputs are letters, punctuation and blanks. NVIDIA's cleaners, which write out numbers and abbreviations and turn "
@@ -182,14 +183,14 @@ class Nvidia(AbstractKind):
         if len(table) != len(symbols):
             raise DataError(
                 f"embedding.weight is {tuple(table.shape)}, but there are {len(symbols):,} symbols; give those of the "
-                "model: --file symbols=FILE."
+                f"model: {SYMBOLS_FILE}."
             )
         case = origin.facts.get("case", "lower")
         if case not in ("lower", "upper", "keep"):
-            raise ConfigError(f"--fact case: it must be lower, upper or keep; got {case!r}.")
+            raise ConfigError(f"fact case: it must be lower, upper or keep; got {case!r}.")
         threshold = origin.facts.get("gate_threshold", 0.5)
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < 1:
-            raise ConfigError(f"--fact gate_threshold: it must be a probability between 0 and 1; got {threshold!r}.")
+            raise ConfigError(f"fact gate_threshold: it must be a probability between 0 and 1; got {threshold!r}.")
         config = validated(
             TextToSpeechConfig,
             {

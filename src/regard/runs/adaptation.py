@@ -10,7 +10,7 @@ from regard.config import Config, Configuration, dump, from_values, load
 from regard.config.document import parse
 from regard.config.reading import Settings
 from regard.config.texts import ParallelFiles
-from regard.errors import ConfigError
+from regard.errors import ConfigError, Option
 from regard.runs.contract import AbstractModel, task_of
 from regard.runs.former_data import FormerData
 from regard.runs.given import FOLDER, is_named, temporary_file
@@ -89,7 +89,7 @@ def adapt(
         if replay and not any(each.has_train for each in located):
             say(
                 "warning: none of the former training data are found, so none are trained on again, and the model "
-                "may forget. --former FILE names them"
+                f"may forget. {Option('--former FILE', 'former=path')} names them"
             )
             replay = 0.0
         if not any(each.has_dev for each in located):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.config import differences
-from regard.errors import DataError, RegardError, counted
+from regard.errors import DataError, Option, RegardError, counted
 from regard.metrics.bootstrap import (
     Difference,
     Estimate,
@@ -29,6 +29,7 @@ from regard.runs.store import WEIGHTS, find, load
 from regard.training import Outcome
 from regard.training.log import read_log
 
+DATA = Option("--data", "data")
 FEWEST_GROUPS = 10
 """With fewer independent items even large differences may be called chance."""
 
@@ -247,7 +248,10 @@ def compare_runs(
         sides.append(ComparedSystem(name, terms, path=other.name))
     if baselines:
         if not items.baselines:
-            raise RegardError(f"Evaluations of {model.config.task} have no baselines here; leave out --baselines.")
+            baselines_option = Option("--baselines", "baselines")
+            raise RegardError(
+                f"Evaluations of {model.config.task} have no baselines here; leave out {baselines_option}."
+            )
         for name, metrics in items.baselines.items():
             sides.append(ComparedSystem(name, ItemTerms(items.keys, metrics, lambda i: ShownItem(items.show(i).place))))
     if len(sides) < 2:
@@ -265,7 +269,7 @@ def _evaluated(model: AbstractModel[Any], data: Path | str, arguments: Mapping[s
 
 def _common_held_out(models: Sequence[tuple[str, AbstractModel[Any]]], notes: list[str]) -> tuple[Path, dict[str, Any]]:
     """The held-out file of all trainings, with further arguments of `evaluate`."""
-    advice = "Name a file that none of the models was trained on: --data FILE."
+    advice = f"Name a file that none of the models was trained on: {Option('--data FILE', 'data=path')}."
     found: list[tuple[str, Path, dict[str, Any], list[str]]] = []
     for name, model in models:
         held_out = model.held_out()
@@ -285,7 +289,7 @@ def _common_held_out(models: Sequence[tuple[str, AbstractModel[Any]]], notes: li
             f"The trainings have different held-out files: {first} has {path}, {other[0]} has {other[1]}. {advice}"
         )
     if "dev" in models[0][1].fingerprints or "dev.0" in models[0][1].fingerprints:
-        notes.append("these data chose the saved models, too; a test file (--data) is fairer")
+        notes.append(f"these data chose the saved models, too; a test file ({DATA}) is fairer")
     return path, arguments
 
 
@@ -300,7 +304,7 @@ def _keep_common(sides: Sequence[ComparedSystem], seen: set[str], data: str) -> 
         notes.append(f"{len(common):,} of {counted(most, 'item|items')} are common to all and compared")
     kept = [key for key in sides[0].items.keys if key in common and key not in seen]
     if not kept:
-        raise DataError(f"{data}: the models were trained on all of its items; compare them on other data (--data).")
+        raise DataError(f"{data}: the models were trained on all of its items; compare them on other data ({DATA}).")
     if left := len(common) - len(kept):
         notes.append(counted(left, "item|items that a model was trained on is|are left out"))
     for side in sides:

@@ -10,7 +10,7 @@ from typing import Any
 from regard.config import ABSENT, Config, differences, dump
 from regard.config import load as load_configuration
 from regard.config.place import cut
-from regard.errors import ConfigError, DataError
+from regard.errors import OUTPUT_OPTION, OVERWRITE_OPTION, ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
 from regard.runs.automatic_settings import adopt
 from regard.runs.card import leave_edited
@@ -83,7 +83,7 @@ def inspect(config: Config, folder: Path, *, overwrite: bool, given: Sequence[st
     start = config.training.start_from
     if start is not None and start.resolve() == folder.resolve():
         raise ConfigError(
-            f"the run cannot start from the model in its own folder, {folder}; choose another folder with --output",
+            f"the run cannot start from the model in its own folder, {folder}; choose another folder ({OUTPUT_OPTION})",
             ("training", "start_from"),
         )
     if not is_run(folder):
@@ -95,8 +95,8 @@ def inspect(config: Config, folder: Path, *, overwrite: bool, given: Sequence[st
     if overwrite:
         if edited:
             raise ConfigError(
-                f"{folder / CONFIG} was edited since the run wrote it, so --overwrite does not replace it. "
-                "Move it elsewhere and use it from there, or choose another folder (--output)."
+                f"{folder / CONFIG} was edited since the run wrote it, so {OVERWRITE_OPTION} does not replace it. "
+                f"Move it elsewhere and use it from there, or choose another folder ({OUTPUT_OPTION})."
             )
         return Decision(config, replaces=True)
     before = _before(folder)
@@ -114,7 +114,7 @@ def inspect(config: Config, folder: Path, *, overwrite: bool, given: Sequence[st
         if Checkpoints(folder).latest is None:
             raise ConfigError(
                 f"{folder}: the run has ended and its checkpoints were removed (training.keep_checkpoints), so it "
-                f"cannot be continued. Begin another run (--output) from its model: --set training.start_from={folder}"
+                f"cannot be continued. Begin another run ({OUTPUT_OPTION}) from its model: training.start_from={folder}"
             )
     return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
@@ -152,20 +152,21 @@ def check_data(folder: Path, current: dict[str, str]) -> None:
     if changed := [name for name in before if before[name] != current.get(name)]:
         raise DataError(
             f"{folder}: the data changed since the run began: {', '.join(f'data.{name}' for name in changed)}.\n"
-            "Restore the files to continue, choose another folder (--output), or begin anew (--overwrite)."
+            f"Restore the files to continue, choose another folder ({OUTPUT_OPTION}), or begin anew "
+            f"({OVERWRITE_OPTION})."
         )
 
 
 def _check_empty(folder: Path, given: Sequence[str]) -> None:
     if not folder.is_dir() and folder.exists():
-        raise ConfigError(f"{folder} is a file; choose a folder with --output")
+        raise ConfigError(f"{folder} is a file; choose a folder ({OUTPUT_OPTION})")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     known = {path for pattern in given for path in folder.glob(pattern)}
     ours = {path.relative_to(folder).parts[0] for path in known}
     ours = {name for name in ours if known.issuperset(path for path in (folder / name).rglob("*") if path.is_file())}
     if others := [name for name in names if name not in (lock.NAME, REPLACED, *ours) and not name.endswith(SUFFIX)]:
         shown = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
-        raise ConfigError(f"{folder} has files but no run ({shown}); choose another folder with --output")
+        raise ConfigError(f"{folder} has files but no run ({shown}); choose another folder ({OUTPUT_OPTION})")
 
 
 def _edited(folder: Path) -> bool:
@@ -193,7 +194,8 @@ def _before(folder: Path) -> Config | None:
     except ConfigError as error:
         raise DataError(
             f"{error}\n  This is the configuration that the run in {folder} began with. Restore the file, choose "
-            "another folder (--output), or begin anew (--overwrite)."
+            f"another folder ({OUTPUT_OPTION}), or begin anew "
+            f"({OVERWRITE_OPTION})."
         ) from None
 
 
@@ -216,7 +218,8 @@ def _refusal(folder: Path, changed: list[Change]) -> str:
     where = f" at step {state.step:,}" if state is not None else ""
     return (
         f"{folder} holds a run{where} with another configuration:\n" + "\n".join(lines) + "\n"
-        "Continue it with the old configuration, choose another folder (--output), or begin anew (--overwrite)."
+        f"Continue it with the old configuration, choose another folder ({OUTPUT_OPTION}), or begin anew "
+        f"({OVERWRITE_OPTION})."
     )
 
 

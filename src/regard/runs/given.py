@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from regard.config.place import KeyPath
 from regard.config.schema import Config, is_set
 from regard.data.objects import WrittenData
-from regard.errors import ConfigError, DataError
+from regard.errors import OUTPUT_OPTION, ConfigError, DataError
 from regard.files import SUFFIX, checksum, clean, writing
 from regard.runs.automatic_settings import replaced, value_of
 from regard.runs.contract import AbstractModel, task_of
@@ -184,6 +184,8 @@ def _text(error: DataError) -> str:
 
 def _write(config: Config, folder: Path, data: Mapping[str, Any], *, overwrite: bool) -> GivenData:
     """Writes the data beside their final places, and moves what is new."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; choose a folder ({OUTPUT_OPTION})")
     given, partial = GivenData(folder, not folder.exists()), folder / f".{FOLDER}{SUFFIX}"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ import numpy as np
 from regard.config.place import cut
 from regard.data.csv_fields import csv_line
 from regard.data.text import UNKNOWN, Vocabulary
-from regard.errors import RegardError
+from regard.errors import Option, RegardError
 from regard.files import replace_file
 from regard.lazy import optional
 from regard.runs.calibration import reliability_of
@@ -32,7 +32,7 @@ MOST_ITEMS, MOST_CONFUSED, MOST_DRAWN = 5_000, 40, 10
 GROUPS = 4
 """The groups of about equal size of lengths and ranks."""
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""The values of `--at-least` for which a page has what is kept."""
+"""The levels of `--at-least` for which a page has what is kept."""
 LONGEST, LONGEST_TITLE = 400, 160
 """The most characters of a cell of a page, and of the title of an item that opens."""
 
@@ -78,7 +78,9 @@ def check_report(path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise RegardError(f"--report {path}: the suffix decides what is written; use one of {', '.join(SUFFIXES)}.")
+        raise RegardError(
+            f"{Option('--report ', '')}{path}: the suffix decides what is written; use one of {', '.join(SUFFIXES)}."
+        )
     if suffix == ".parquet":
         _pandas(path)
 
@@ -200,7 +202,7 @@ def _reliability(model: AbstractModel[Any], evaluation: Any) -> Iterator[Section
         kept = [is_right for confidence, is_right in pairs if confidence >= level]
         share = sum(kept) / len(kept) if kept else None
         rows.append((f"{level:g}", len(kept), len(kept) / len(pairs), share))
-    columns = ["--at-least", "outputs kept", "share kept", "right of these"]
+    columns = ["at least", "outputs kept", "share kept", "right of these"]
     yield Table("Abstaining", columns, rows, bars=["share kept", "right of these"])
 
 
@@ -315,7 +317,7 @@ def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) ->
     title, note = "Items", ""
     rows = [cells(record) for _, record in records]
     if len(rows) > MOST_ITEMS:
-        note = f"The {MOST_ITEMS:,} worst of {len(rows):,} items; --report FILE.csv has all."
+        note = f"The {MOST_ITEMS:,} worst of {len(rows):,} items; a report in CSV has all."
         rows = [cells(entry.record()) for entry in evaluation.worst[:MOST_ITEMS]]
     columns = [name for name in (rows[0] if rows else {}) if any(row.get(name) not in (None, "") for row in rows)]
     texts = [

@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from regard.config import Config, Configuration, from_preset, from_values, load, presets
 from regard.config.spelling import suggestion
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import OVERWRITE_OPTION, ConfigError, DataError, RegardError
 from regard.runs.before_after import BeforeAfter, lacks_figures
 from regard.runs.card import RunCard, lacks_card, write_card
 from regard.runs.contract import AbstractTask, Metric, task_of
@@ -229,7 +229,7 @@ def _train(
     if figures is not None:
         say(figures)
     if outcome.stop_reason == "interrupted" and overwrite:
-        say("To continue this run, leave out --overwrite, which would begin anew.")
+        say(f"To continue this run, leave out {OVERWRITE_OPTION}, which would begin anew.")
     return outcome
 
 
@@ -290,20 +290,23 @@ def summary(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str
         saved = f"the mean of {len(steps)} models, of steps {steps[0]:,} to {steps[-1]:,},"
     names = sorted(outcome.metrics, key=lambda name: name != select)
     figures = ", ".join(f"{name} {outcome.metrics[name]:.4g}" for name in names)
-    model = shlex.quote(str(folder))
+    model, argument = shlex.quote(str(folder)), _argument(inputs)
+    predict = (
+        f"regard predict --model {model} {argument}" if argument else f"regard predict --model {model} --input FILE"
+    )
     return (
         f"{folder}: {saved} is saved. On the held-out data: {figures}.\n"
-        f"  regard predict --model {model} {_argument(inputs)}\n"
+        f"  {predict}\n"
         f"  regard evaluate --model {model} FILE"
     )
 
 
 def _argument(inputs: Iterable[str]) -> str:
-    """A short input as a shell reads it, if possible one that needs no quotes; else a file."""
+    """A short input as a shell reads it, if possible one that needs no quotes; empty without one."""
     short = [text for text in inputs if 0 < len(text) <= MAX_SHOWN and text.isprintable() and text[0] != "-"]
     quoted = [shlex.quote(text) for text in short]
     plain = [argument for text, argument in zip(short, quoted) if text == argument]
-    return [*plain, *quoted, "--input FILE"][0]
+    return [*plain, *quoted, ""][0]
 
 
 COPIES = 4

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import weights
-from regard.errors import DataError, newer_format
+from regard.errors import OVERWRITE_OPTION, DataError, newer_format
 from regard.files import checksum, create_folder, remove_folder, replace_text
 
 NUM_KEPT = 2
@@ -70,8 +70,8 @@ class Checkpoints:
             warn(f"{damage}\n  {remedy}".rstrip())
         raise DataError(
             f"{self._folder}: every checkpoint is damaged: {self._damage(steps[-1])}\n"
-            "  Restore the files to continue the run, or start again with --overwrite. The model in the run folder is "
-            "not affected."
+            f"  Restore the files to continue the run, or start again with {OVERWRITE_OPTION}. The model in the run "
+            "folder is not affected."
         )
 
     def progress(self, step: int) -> dict[str, Any]:

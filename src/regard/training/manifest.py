@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError, RegardError, newer_format
+from regard.errors import OUTPUT_OPTION, DataError, RegardError, newer_format
 from regard.files import create_folder, remove_folder, replace_text, writing
 
 NAME = "run.json"
@@ -67,7 +67,7 @@ class Manifest:
         if foreign and not written:
             raise RegardError(
                 f"{self._folder} already has files that the run would write: {', '.join(sorted(foreign))}.\n"
-                "  Move them elsewhere, or choose another folder for the run (--output)."
+                f"  Move them elsewhere, or choose another folder for the run ({OUTPUT_OPTION})."
             )
         if unlisted or not (self._folder / NAME).exists():
             self._names.update(dict.fromkeys(unlisted))
@@ -156,7 +156,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     advice = (
-        "Restore the file, or choose another folder for the run (--output). A model in this folder can still be used."
+        f"Restore the file, or choose another folder for the run ({OUTPUT_OPTION}). A model in this "
+        "folder can still be used."
     )
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

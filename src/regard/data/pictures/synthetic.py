@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.text.jsonl import parse
-from regard.errors import DataError, RegardError
+from regard.errors import OVERWRITE_OPTION, DataError, RegardError
 from regard.files import replace_text, writing
 
 Box = tuple[float, float, float, float]
@@ -195,7 +195,7 @@ def write_synthetic_pictures(
         raise RegardError(f"count and seed must be at least 0; got {count} and {seed}.")
     if table.exists():
         if not overwrite:
-            raise RegardError(f"{table}: the file exists; choose another folder or add overwrite=True (--overwrite).")
+            raise RegardError(f"{table}: the file exists; choose another folder or add {OVERWRITE_OPTION}.")
         with writing(table):
             table.unlink()
     from PIL import Image  # not at the start of every command

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from regard.data.split import share
-from regard.errors import DataError
+from regard.errors import OVERWRITE_OPTION, DataError
 
 SOURCE = """\
 Words and phones ({phones}) of the CMU Pronouncing Dictionary.
@@ -148,7 +148,7 @@ def _write(directory: Path, files: dict[str, bytes], *, overwrite: bool) -> None
     if different and not overwrite:
         raise DataError(
             f"{directory} has files with these names but other contents: {', '.join(different)}.\n"
-            "  Choose another directory, or replace them with --overwrite."
+            f"  Choose another directory, or replace them with {OVERWRITE_OPTION}."
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

@@ -15,7 +15,7 @@ from regard.config.spelling import suggestion
 from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.text.replacements import Replacements
 from regard.data.text.spoken import SpokenAbbreviations, SpokenNumbers, installed_version
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
+from regard.errors import ConfigError, DataError, Option, RegardError, UnsupportedError, counted
 
 TextFunction = Callable[[str], str]
 MOST_KNOWN = 2**16
@@ -46,7 +46,7 @@ class NamedFunction:
         if self.function is None:
             raise UnsupportedError(
                 f"This model normalises its texts by the function {self.name}, and functions are not stored with a "
-                f"model.\n  Give it when loading: regard.load(folder, normaliser=function), or --normaliser {self.name}"
+                f"model.\n  Give it: {Option(f'--normaliser {self.name}', 'regard.load(folder, normaliser=function)')}"
             )
         try:
             result = self.function(text)

@@ -9,9 +9,10 @@ from pathlib import Path
 from regard.config.spelling import suggestion
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.data.table_rows import TAB, AbstractRows, CsvRows, SeparatedRows
-from regard.errors import DataError, counted
+from regard.errors import DataError, Option, counted
 
 BARS = "|||"
+PARALLEL = Option("--source FILE --target FILE\n  of other commands", "`references` of evaluate")
 HEADINGS = {
     "answer", "arpabet", "english", "expected", "features", "form", "french", "from", "german", "grapheme", "graphemes",
     "id", "inflected", "input", "ipa", "label", "language", "lemma", "normalised", "normalized", "output", "phone",
@@ -99,8 +100,7 @@ class TablePairs(Pairs):
         if len(row) == 1:
             message += (
                 "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
-                "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
-                "\n  --target of regard evaluate and regard align."
+                f"\n  For two parallel files, set data.train={{source: …, target: …}} in training, or use {PARALLEL}."
             )
         return message
 

@@ -21,7 +21,7 @@ from regard.attention.reads import DroppedRead, ProjectedSum
 from regard.attention.scores import ScaledDotScore
 from regard.attention.windows import CausalWindow, FullWindow
 from regard.data.text.vocabulary import SPECIALS
-from regard.errors import UnsupportedError
+from regard.errors import Option, UnsupportedError
 from regard.interop.export.facts import write_pieces
 from regard.layers import PositionedEmbedding, TokenEmbedding, TokenHead
 from regard.layers.feed_forward import FeedForward, Residual
@@ -48,7 +48,7 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
     Raises:
         UnsupportedError: for an option that CTranslate2 lacks, by its key; or if the package is not installed.
     """
-    specs = optional("ctranslate2", "export --format ctranslate2 needs", extra="ctranslate2").specs
+    specs = optional("ctranslate2", "exporting to CTranslate2 needs", extra="ctranslate2").specs
     encoder, decoder = model.module.encoder, model.module.decoder
     _require_transformers(model)
     epsilon = _epsilon(encoder, decoder)
@@ -104,7 +104,11 @@ def _require_transformers(model: TextToText) -> None:
     ):
         side: Any = getattr(model.config.model, name)
         if side.architecture != "transformer":
-            _unsupported(f"model.{name}.architecture", side.architecture, "it runs Transformers; use --format onnx")
+            _unsupported(
+                f"model.{name}.architecture",
+                side.architecture,
+                f"it runs Transformers; use {Option('--format onnx', 'format=onnx')}",
+            )
         if type(part) is not kind or side.like is not None:
             _unsupported(f"model.{name}.like", side.like or type(part).__name__, "CTranslate2 computes it differently")
     if getattr(model.config.model.decoder, "refinement", None) is not None:

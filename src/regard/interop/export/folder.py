@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.errors import UnsupportedError
+from regard.errors import Option, UnsupportedError
 from regard.files import create_folder, require_replaceable
 from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks import TextToText
@@ -93,6 +93,6 @@ def require_effect(format: str, names: Iterable[str]) -> None:
     effective = {"torch": OF_FACTS | {"direction"}, "ctranslate2": {"direction"}}
     for name in names:
         if format in effective and name not in effective[format]:
-            raise UnsupportedError(
-                f"--{name.replace('_', '-')} has no effect with --format {format}, which has no search; leave it out."
-            )
+            setting = Option(f"--{name.replace('_', '-')}", f"decoding.{name}")
+            chosen = Option(f"--format {format}", f"format={format}")
+            raise UnsupportedError(f"{setting} has no effect with {chosen}, which has no search; leave it out.")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.errors import UnsupportedError
+from regard.errors import Option, UnsupportedError
 from regard.interop.export.facts import facts_of, write_facts, write_pieces
 from regard.interop.export.networks import FIRST_SYMBOL, Axes, Networks, exporting
 from regard.interop.export.programs import source_program, step_program, worst
@@ -28,7 +28,7 @@ LARGEST_FILE = 1_800_000_000
 """The most bytes of weights in the ONNX file itself, which has at most 2 GiB."""
 CHECKED = ((1, 3, 1), (3, 6, 1), (2, 9, 4))
 """Numbers of sentences, source positions and hypotheses with which exports are compared with torch."""
-PURPOSE = "export --format onnx needs"
+PURPOSE = "exporting to ONNX needs"
 KNOWN = {
     # settings of the search that decode.py reads, and those without effect unless another one is set that is refused
     *("method", "beam", "num_best", "length_penalty", "alpha", "length_counts_begin", "min_length"),
@@ -148,7 +148,7 @@ def _require_equal(name: str, results: Sequence[Tensor], expected: Sequence[Tens
     if (difference := worst(results, expected)) > TOLERANCE:
         raise UnsupportedError(
             f"The ONNX {name} differs from torch by {difference:.2g} for B={source.shape[0]}, S={source.shape[1]}; "
-            "this model cannot be exported to ONNX. Try --format torch."
+            f"this model cannot be exported to ONNX. Try {Option('--format torch', 'format=torch')}."
         )
 
 
@@ -178,7 +178,12 @@ def require_plain_search(decoding: Search) -> None:
         settings = ", ".join(f"decoding.{name} is {getattr(decoding, name)}" for name in unknown)
         flags = {name: name.replace("_", "-") for name in unknown}
         defaults = " ".join(
-            f"--no-{flags[name]}" if default is False else f"--{flags[name]} {EMPTY.get(default, default)}"
+            str(
+                Option(
+                    f"--no-{flags[name]}" if default is False else f"--{flags[name]} {EMPTY.get(default, default)}",
+                    f"decoding.{name}={default}",
+                )
+            )
             for name, default in unknown.items()
         )
         raise UnsupportedError(

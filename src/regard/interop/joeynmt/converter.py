@@ -12,7 +12,7 @@ from regard.data.text import Field, Normalisation
 from regard.data.text.pieces import BLANK, SentencePieceUnits
 from regard.data.text.units import CharacterUnits, Units, WhitespaceUnits
 from regard.errors import DataError, UnsupportedError
-from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.contract import PREPARED_FACT, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_checkpoint, read_text, read_yaml, require, require_folder, tensors
 from regard.interop.joeynmt import PROGRAM
 from regard.interop.joeynmt import recurrent as joeynmt_recurrent
@@ -105,7 +105,7 @@ def _side(
         if origin.facts.get("prepared") is not True:
             raise UnsupportedError(
                 f"data.{name} of the model of {PROGRAM} has {', '.join(preprocessing)}, which is not supported here. "
-                "Preprocess texts before, and add --fact prepared=true."
+                f"Preprocess texts before, and add {PREPARED_FACT}."
             )
         notes.append(PREPARED.format(what=f"data.{name}: {', '.join(preprocessing)}"))
     tokens = read_text(folder / f"{name}_vocab.txt").splitlines()

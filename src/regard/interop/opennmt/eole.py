@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UnsupportedError
-from regard.interop.contract import AbstractKind, Converted, Origin
+from regard.interop.contract import PREPARED_FACT, AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_json, read_safetensors, require_folder
 from regard.interop.opennmt import EOLE, search_section, side_symbols
 from regard.interop.opennmt.networks import CELLS, GlobalAttentionModel, Naming, Positions, pre_norm_transformer
@@ -185,7 +185,7 @@ def _prepared(transforms: Sequence[str], origin: Origin) -> list[str]:
     if origin.facts.get("prepared") is not True:
         raise UnsupportedError(
             f"{PROGRAM} applies the transforms {applied} to inputs and reverses them in outputs, which is "
-            "not supported here. Apply them to texts before, and add --fact prepared=true."
+            f"not supported here. Apply them to texts before, and add {PREPARED_FACT}."
         )
     return [f"Inputs must be transformed before ({applied}), and outputs are not transformed back."]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.config.spelling import suggestion
 from regard.data.text import Vocabulary
-from regard.errors import DataError, UnsupportedError
+from regard.errors import DataError, Option, UnsupportedError
 from regard.interop.contract import AbstractKind, Converted, Origin
 from regard.interop.files import mapping, read_arrays, read_lines, read_yaml
 from regard.interop.texts import SIDE, Symbols, split_field, text_model
@@ -310,6 +310,6 @@ def _beside(path: Path) -> Path:
     if not files:
         raise DataError(
             f"{path}: the file of facts is missing. Put {path.stem}.json or {path.stem}.yaml next to it, or give "
-            "--file facts=FILE; docs/converting.md has an example."
+            f"{Option('--file facts=FILE', 'files=…')}; docs/converting.md has an example."
         )
     return files[0]

@@ -18,7 +18,7 @@ import torch
 from regard.config import Config, Configuration, from_values, load
 from regard.config.ranges import check_ranges, chosen, ranges, refusal
 from regard.config.validation import value_at
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
+from regard.errors import ConfigError, DataError, Option, RegardError, UnsupportedError, counted
 from regard.files import clean, create_folder, replace_file, replace_text
 from regard.runs.contract import Metric, task_of
 from regard.runs.folder import CONFIG
@@ -36,6 +36,11 @@ from regard.training.manifest import Manifest
 from regard.training.progress import Display
 from regard.training.report import StepInfo
 from regard.viz.importances import plot_importances
+
+EXAMPLE = Option(
+    "--set 'sweep.ranges.training.learning_rate={low: 1e-4, high: 1e-2, log: true}'",
+    "settings={'sweep.ranges.training.learning_rate': {'low': 1e-4, 'high': 1e-2, 'log': True}}",
+)
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,7 @@ def sweep(
     config = given.config
     if config.sweep is None:
         raise ConfigError(
-            f"{given.origin or 'the configuration'} has no ranges: add a section sweep, or, for example, "
-            "--set 'sweep.ranges.training.learning_rate={low: 1e-4, high: 1e-2, log: true}'."
+            f"{given.origin or 'the configuration'} has no ranges: add a section sweep, or, for example, {EXAMPLE}."
         )
     optuna()
     if processes.num_started() > 1:

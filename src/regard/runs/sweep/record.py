@@ -13,7 +13,7 @@ from regard.config import ABSENT, Config
 from regard.config.configuration import differing, plain
 from regard.config.place import cut
 from regard.config.ranges import label
-from regard.errors import ConfigError, DataError, newer_format
+from regard.errors import OUTPUT_OPTION, OVERWRITE_OPTION, ConfigError, DataError, newer_format
 from regard.files import SUFFIX, replace_text
 from regard.runs.contract import task_of
 from regard.runs.fingerprints import fingerprints
@@ -77,14 +77,14 @@ def open_folder(folder: Path, record: Record, *, overwrite: bool) -> None:
 def check_folder(folder: Path, record: Record, *, overwrite: bool) -> None:
     """Raises an error as `open_folder`, and changes nothing."""
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file; choose a folder with --output")
+        raise ConfigError(f"{folder} is a file; choose a folder ({OUTPUT_OPTION})")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if is_run(folder):
-        raise ConfigError(f"{folder} has a run, not a sweep; choose another folder with --output")
+        raise ConfigError(f"{folder} has a run, not a sweep; choose another folder ({OUTPUT_OPTION})")
     others = sorted(name for name in names if name not in (*FILES, lock.NAME) and not name.endswith(SUFFIX))
     if others or (TRIALS in names and RECORD not in names):
         shown = ", ".join((others or [TRIALS])[:5]) + " …" * (len(others) > 5)
-        raise ConfigError(f"{folder} has files but no sweep ({shown}); choose another folder with --output")
+        raise ConfigError(f"{folder} has files but no sweep ({shown}); choose another folder ({OUTPUT_OPTION})")
     if overwrite or RECORD not in names:
         return
     before = _read(folder / RECORD)
@@ -95,13 +95,15 @@ def check_folder(folder: Path, record: Record, *, overwrite: bool) -> None:
         lines = [f"  {key}: {_shown(was)} → {_shown(now)}" for key, was, now in rows]
         raise ConfigError(
             f"{folder} holds a sweep with another configuration:\n" + "\n".join(lines) + "\n"
-            "Continue it with the old configuration, choose another folder (--output), or begin anew (--overwrite)."
+            f"Continue it with the old configuration, choose another folder ({OUTPUT_OPTION}), or begin anew "
+            f"({OVERWRITE_OPTION})."
         )
     changed = [name for name, value in before.data.items() if record.data.get(name) != value]
     if changed and has_begun:
         raise DataError(
             f"{folder}: the data changed since the sweep began: {', '.join(f'data.{name}' for name in changed)}.\n"
-            "Restore the files to continue, choose another folder (--output), or begin anew (--overwrite)."
+            f"Restore the files to continue, choose another folder ({OUTPUT_OPTION}), or begin anew "
+            f"({OVERWRITE_OPTION})."
         )
 
 
@@ -114,7 +116,7 @@ def _read(path: Path) -> Record:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not the record of a sweep ({error!r:.200}).\n"
-            "  Restore the file, choose another folder (--output), or begin anew (--overwrite)."
+            f"  Restore the file, choose another folder ({OUTPUT_OPTION}), or begin anew ({OVERWRITE_OPTION})."
         ) from None
     if number > FORMAT:
         raise newer_format(path, number, FORMAT)

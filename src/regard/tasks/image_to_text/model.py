@@ -357,7 +357,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     ) -> Iterable[str]:
         """The texts of pictures, in lines of picture, tab and text."""
         if alignments and format != "jsonl":
-            raise UnsupportedError(f"{format} has no room for weights: use --alignments with --format jsonl.")
+            raise UnsupportedError(f"{format} has no room for weights: use jsonl.")
         for prediction in predictions:
             if format == "jsonl":
                 yield json.dumps(self.stated_record(prediction, stated), ensure_ascii=False, allow_nan=False)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.input_rows import InputTable
 from regard.data.text import PAD, Vocabulary
-from regard.errors import DataError, counted
+from regard.errors import DataError, Option, counted
 from regard.metrics import ItemTerms, SpanScheme
 from regard.metrics.calibration import (
     power_confidence,
@@ -292,7 +292,9 @@ class Tagger(AbstractModel[LabellingConfig]):
     ) -> Sequence[Path]:
         """Draws the attention of each token of a sentence, with its label: the mean of the heads, or each head."""
         if len(predictions) > 1:
-            raise DataError("One picture shows one sentence; add --separate for a file of each.")
+            raise DataError(
+                f"One picture shows one sentence; {Option('add --separate for a file of each', 'plot each alone')}."
+            )
         (shown,) = predictions
         outputs = [f"{token}/{label}" for token, label in zip(shown.tokens, shown.labels)]
         weights = shown.alignment if heads else shown.alignment.mean(0)

@@ -18,7 +18,7 @@ from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distorti
 from regard.data.speech import Intervals, join_texts, join_units, read_ljspeech
 from regard.data.tally import SymbolTally
 from regard.decoding import chosen_heads
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, Option
 from regard.metrics import ItemTerms, ShownItem, summary
 from regard.metrics.speech import (
     MeanDurations,
@@ -228,7 +228,8 @@ def evaluate(
         long = read_joined(model, [item.text for item in sentences], joined)
     elif joined:
         notes.append(
-            f"No long sentences are measured: each joins {joined} (--joined), and the file has {len(sentences)}."
+            f"No long sentences are measured: each joins {joined} ({Option('--joined', 'joined')}), and the file has "
+            f"{len(sentences)}."
         )
     if table is not None:
         scores.write(table)

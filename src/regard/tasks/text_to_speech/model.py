@@ -27,7 +27,7 @@ from regard.data.text import EOS, Encoding, Field, Vocabulary
 from regard.data.text.field import REPLACEMENTS
 from regard.data.text.normaliser import Normaliser, TextFunction
 from regard.decoding import SearchSource, Stop, free_run, main_alignment, stop_at_logit, stop_at_silence
-from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.errors import ConfigError, DataError, Option, UnsupportedError
 from regard.files import replace_file
 from regard.metrics import ItemTerms
 from regard.metrics.speech import MeanDurations
@@ -346,7 +346,8 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         if differences:
             raise UnsupportedError(
                 f"{vocoder}: this vocoder is for other spectrograms than the model's (data.front_end: "
-                f"{self.config.data.front_end}): {'; '.join(differences)}. Leave --vocoder out for Griffin-Lim."
+                f"{self.config.data.front_end}): {'; '.join(differences)}. Leave "
+                f"{Option('--vocoder', 'vocoder')} out for Griffin-Lim."
             )
 
         def synthesise(mels: Sequence[Tensor], linear: Sequence[Tensor | None]) -> list[Tensor]:

@@ -200,10 +200,10 @@ def _vocoders(front_end: str) -> str:
     except ConfigError as error:
         differences = [str(error)]
     if not differences:
-        return "by Griffin-Lim, or by HiFi-GAN's published vocoders (regard data vocoder, --vocoder)"
+        return "by Griffin-Lim, or by HiFi-GAN's published vocoders (`regard data vocoder`)"
     return (
         f"by Griffin-Lim; HiFi-GAN's published vocoders cannot read spectrograms of data.front_end={front_end}. For "
-        "them train with data.front_end=regard-22k (--preset speech-22k)"
+        "them train with data.front_end=regard-22k (preset speech-22k)"
     )
 
 
