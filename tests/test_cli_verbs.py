@@ -156,6 +156,8 @@ def test_train_with_the_configuration_of_a_run_goes_to_a_folder_of_that_run_s_na
     [
         (["train"], "Give a configuration file, or --preset with one of autoencoder"),
         (["train", "a.yaml", "--preset", "g2p"], "not both"),
+        (["train", "--preset", "g2p", "my words.tsv"], "is a key: --preset g2p --set 'data.train=my words.tsv'"),
+        (["train", "words.txt"], "words.txt is no configuration (.yaml)."),
         (["train", "--preset", "g2"], "There is no preset 'g2'; did you mean 'g2p'?"),
         (["train", "--preset", "g2p"], "preset g2p: data.train: missing"),
         (["train", "typo.yaml"], "typo.yaml:2:1: sede: unknown key; did you mean 'seed'?\ntypo.yaml:3:9: select: exp"),

@@ -131,6 +131,17 @@ def test_a_first_line_that_names_the_columns_is_no_pair_and_named() -> None:
         assert "names the columns" not in str(report(pairs))
 
 
+@pytest.mark.parametrize("lines", ["id,english,german\n1,a dog,ein Hund\n2,a cat,eine Katze\n", "1,a,b\n2,c,d\n"])
+def test_a_table_with_more_columns_than_a_pair_is_warned_of_unless_they_are_chosen(lines: str) -> None:
+    Path("a.csv").write_text(lines, encoding="utf-8")
+    field = Field.build(SideConfig(units="character", min_count=1), [lines])
+    said = "warning: train has 3 columns, of which the first is the input and the second the output; if others are"
+    assert said in str(check(open_pairs("a.csv"), None, field, field))
+    for fields in ((1, 2), (2, 0)) + (() if lines[0] == "1" else (("english", "german"),)):
+        chosen = open_pairs("a.csv", source_field=fields[0], target_field=fields[1])
+        assert said not in str(check(chosen, None, field, field))
+
+
 def test_a_csv_file_whose_first_line_is_no_heading_is_warned_of() -> None:
     Path("a.csv").write_text("engl,dt\na,b\nc,d\n", encoding="utf-8")
     field = Field.build(SideConfig(units="character", min_count=1), ["engldtabc"])

@@ -61,7 +61,7 @@ def test_a_tsv_file_may_name_its_columns(tmp_path):
     path = written(tmp_path, "b.tsv", "rating\treview\n1\ta\n")
     assert shown(read_documents(path, text_field="review", label_field="rating")) == [(("1",), "a", 2)]
     assert len(read_documents(path)) == 2
-    with pytest.raises(DataError, match=r"b.tsv:1: no column 'txt'"):
+    with pytest.raises(DataError, match=r"b.tsv:1: no column 'txt' \(data.text_field\)"):
         read_documents(path, text_field="txt")
 
 
@@ -131,8 +131,8 @@ def test_slices_of_documents_are_documents(tmp_path):
         ("a.txt", "x\ta\nb\n", {}, r"a.txt:2: 1 tab-separated column in 'b'; fields 1, 0(.|\n)*label, tab, text"),
         ("a.txt", "x\ta\nx\tb\tc\n", {}, r"a.txt:2: 3 tab-separated columns .*first line has 2"),
         ("a.txt", " \ta\n", {}, r"a.txt:1: field 0 is empty(.|\n)*separator"),
-        ("a.csv", "label,txt\nx,a\n", {}, r"a.csv:1: no column 'text'; did you mean 'txt'"),
-        ("a.csv", "label;text\nx;a\n", {}, r"a.csv:1: no column 'text'(.|\n)*',' the delimiter"),
+        ("a.csv", "label,txt\nx,a\n", {}, r"a.csv:1: no column 'text' \(data.text_field\); did you mean 'txt'"),
+        ("a.csv", "label;text\nx;a\n", {}, r"a.csv:1: no column 'text' \(data.text_field\)(.|\n)*',' the delimiter"),
         ("a.csv", "label,text,text\nx,a,b\n", {}, r"a.csv:1: 2 columns are named 'text'"),
         ("a.csv", "label,text\nx,a,b\n", {}, r"a.csv:2: 3 fields in 'x,a,b'; the header has 2(.|\n)*double quotes"),
         ("a.csv", 'label,text\nx,a\ny,"b\n', {}, r"a.csv:3: not CSV: a quotation mark is not closed"),
@@ -141,7 +141,7 @@ def test_slices_of_documents_are_documents(tmp_path):
             "a.jsonl",
             '{"text": "a", "label": "x"}\n{"text": "a"}\n',
             {},
-            r"a.jsonl:2: no field 'label'; there are 'text'",
+            r"a.jsonl:2: no field 'label' \(data.label_field\); there are 'text'",
         ),
         ("a.jsonl", '{"text": 1, "label": "x"}\n', {}, r"a.jsonl:1: field 'text' must be text; got '1'"),
         ("a.jsonl", '{"text": "a", "label": ["x"]}\n', {}, r"a.jsonl:1: field 'label' must be text(.|\n)*separator"),
@@ -153,7 +153,7 @@ def test_slices_of_documents_are_documents(tmp_path):
         ),
         ("a.jsonl", "{", {}, r"a.jsonl:1: not JSON"),
         ("a.jsonl", '{"text": "\\ud800", "label": "x"}', {}, r"a.jsonl:1: field 'text' has half a surrogate pair"),
-        ("a.jsonl", '["a"]\n', {"text_field": 0, "label_field": 1}, r"a.jsonl:1: no field 1; .*the list has 1"),
+        ("a.jsonl", '["a"]\n', {"text_field": 0, "label_field": 1}, r"a.jsonl:1: no field 1 .*the list has 1"),
         ("d/loose.txt", "a", {"folder": "d"}, r"loose.txt: has no label, as it is in no folder"),
         ("d/x/1", b"\x1f\x8b..", {"folder": "d"}, r"d/x/1: cannot be unpacked"),
     ],

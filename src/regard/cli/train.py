@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli import options
+from regard.cli.standard import OTHER_SUFFIXES
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.config import Configuration
 
+DATA_SUFFIXES = OTHER_SUFFIXES - {".yaml", ".yml", ".json"} | {".txt"}
+"""The suffixes of files that are data, and no configurations."""
 KILLED = 128
 """Added to the number of the signal that stopped a training, which has been saved and can be continued."""
 
@@ -68,6 +72,9 @@ def configuration(config: Path | None, preset: str | None, overrides: list[str])
     """The configuration of a file or of a preset."""
     from regard.config import from_preset, load, presets
 
+    if config is not None and config.suffix.lower() in DATA_SUFFIXES:
+        chosen = f"--preset {preset or 'NAME'} --set {quote(f'data.train={config}')}"
+        raise ConfigError(f"{config} is no configuration (.yaml). The name of a file of data is a key: {chosen}")
     if config is not None and preset is not None:
         raise ConfigError(
             f"Give a configuration file ({config}) or --preset, not both; --set changes keys of either. A value with "

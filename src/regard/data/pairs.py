@@ -57,6 +57,11 @@ class Pairs(Sequence[Pair]):
         """The names of the columns, if the first row of the file is a header."""
         return ()
 
+    @property
+    def num_columns(self) -> int:
+        """The number of columns of the file, if the first two of more are read because none are named; otherwise 0."""
+        return 0
+
     def __iter__(self) -> Iterator[Pair]:
         return map(self.read, range(len(self)))
 
@@ -91,6 +96,10 @@ class Selection(Pairs):
     @property
     def heading(self) -> tuple[str, ...]:
         return self.pairs.heading
+
+    @property
+    def num_columns(self) -> int:
+        return self.pairs.num_columns
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -27,6 +27,8 @@ NUMBERED: tuple[int, int] = (1, 0)
 """The default columns of text and label in TSV: label, tab, text."""
 NAMED: tuple[str, str] = ("text", "label")
 """The default fields of text and label in CSV and JSONL."""
+TEXT_KEY, LABEL_KEY = "data.text_field", "data.label_field"
+"""The keys of configurations that name these fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +207,20 @@ class _Row:
             message += f"; the first line has {count}, and every line needs the same number."
         raise DataError(message)
 
-    def value(self, field: FieldName) -> Any:
-        """The value of a field."""
+    def value(self, field: FieldName, key: str) -> Any:
+        """The value of a field.
+
+        Args:
+            key: of the configuration that names the field.
+        """
         values: Any = self.values
         if isinstance(field, str) != isinstance(values, dict) or not isinstance(values, (dict, list)):
             kind = f"the fields {_listed(values)}" if isinstance(values, dict) else shorten(str(values))
-            raise DataError(f"{self.place}: expected the field {field!r}; the line holds {kind}.")
+            raise DataError(f"{self.place}: expected the field {field!r} ({key}); the line holds {kind}.")
         try:
             return entry(values, field)
         except (KeyError, IndexError):
-            raise DataError(f"{self.place}: no field {field!r}; {_nearest(str(field), values)}") from None
+            raise DataError(f"{self.place}: no field {field!r} ({key}); {_nearest(str(field), values)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +243,7 @@ class _Wanted:
     def document(self, row: _Row, file: Path, line: int) -> Document:
         texts = []
         for field in self.texts:
-            value = row.value(field)
+            value = row.value(field, TEXT_KEY)
             if not isinstance(value, str):
                 raise DataError(f"{row.place}: field {field!r} must be text; got {shorten(str(value))}.")
             _check_halves(value, field, row.place)
@@ -246,7 +252,7 @@ class _Wanted:
 
     def _labels(self, row: _Row) -> tuple[str, ...]:
         assert self.label is not None
-        value = row.value(self.label)
+        value = row.value(self.label, LABEL_KEY)
         entries = value if isinstance(value, list) and self.separator is not None else [value]
         names: list[str] = []
         for item in entries:
@@ -319,7 +325,10 @@ def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[
             raise DataError(f"{path}:1: {names.count(field)} columns are named {field!r}; only one may be.")
         if field not in names:
             hint = f"\n  Is {delimiter!r} the delimiter of the file?" if len(names) == 1 else ""
-            raise DataError(f"{path}:1: no column {field!r}; {_nearest(str(field), dict.fromkeys(names))}{hint}")
+            key = LABEL_KEY if field == wanted.label else TEXT_KEY
+            raise DataError(
+                f"{path}:1: no column {field!r} ({key}); {_nearest(str(field), dict.fromkeys(names))}{hint}"
+            )
     return names
 
 

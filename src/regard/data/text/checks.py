@@ -89,7 +89,13 @@ def _sizes(split: Survey) -> Iterator[Finding]:
 
 
 def _heading(split: Survey) -> Iterator[Finding]:
-    """A header, or the first line of a CSV file that may be one."""
+    """A header, or the first line of a CSV file that may be one; and whether the file has more columns."""
+    if number := split.pairs.num_columns:
+        text = (
+            f"{split.name} has {number} columns, of which the first is the input and the second the output; if others "
+            "are, choose them (data.source_field, data.target_field)"
+        )
+        yield Finding("warning", text, number)
     if names := ", ".join(split.pairs.heading):
         yield Finding("info", f"the first line of {split.name} names the columns ({names}) and is not a pair", 1)
         return

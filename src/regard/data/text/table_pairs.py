@@ -42,8 +42,9 @@ class TablePairs(Pairs):
         self.rows = rows
         self.path = rows.lines.path
         first = rows[0] if len(rows) else []
-        self.num_columns = len(first)
+        self._width = len(first)
         fields = (*source_fields, target_field)
+        self._is_by_default = fields == (0, 1)
         columns = [self._column(field, first) for field in fields]
         self.source_columns, self.target_column = columns[:-1], columns[-1]
         self._needed = max(columns) + 1
@@ -59,6 +60,10 @@ class TablePairs(Pairs):
         return self._heading
 
     @property
+    def num_columns(self) -> int:
+        return self._width if self._is_by_default and self._width > 2 else 0
+
+    @property
     def num_blank(self) -> int:
         return self.rows.num_blank
 
@@ -70,10 +75,9 @@ class TablePairs(Pairs):
         row, number = self.rows[index], self.rows.number(index)
         if len(row) < self._needed:
             raise DataError(self._too_few(row, number))
-        if len(row) != self.num_columns:
+        if len(row) != self._width:
             raise DataError(
-                f"{self._counted(row, number)}; the first line has {self.num_columns}, and every line needs the same "
-                "number."
+                f"{self._counted(row, number)}; the first line has {self._width}, and every line needs the same number."
             )
         source = TAB.join(row[column] for column in self.source_columns)
         return Pair(source, row[self.target_column], self.path, number)

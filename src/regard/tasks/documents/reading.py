@@ -183,8 +183,8 @@ def _labels(data: DocumentTrainingData) -> Iterator[Finding]:
     most, least = max(names, key=lambda name: frequencies[name]), min(names, key=lambda name: frequencies[name])
     share = frequencies[most] / len(data.train)
     text = (
-        f"{counted(len(names), 'label|labels')}; {most!r} has {share:.1%} of the training documents, "
-        f"{least!r} {frequencies[least]:,}"
+        f"{counted(len(names), 'label|labels')}; {most!r} has {frequencies[most]:,} training documents ({share:.1%}), "
+        f"{least!r} has {frequencies[least]:,}"
     )
     yield Finding("info", text, len(names))
     if data.labels.several:
