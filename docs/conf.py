@@ -26,7 +26,7 @@ from regard.attention import RECIPES
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import presets
-from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
+from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS, TREE_EXCLUSIONS
 from regard.config.search import Search
 from regard.interop import variants
 from regard.tasks.listing import PARTS
@@ -139,7 +139,7 @@ def combinations() -> str:
     ]
     head = " | ".join(["| setting", *(names[method] for method in METHODS), ""]).rstrip()
     table = "\n".join([head, "|---" * (len(METHODS) + 1) + "|", *rows])
-    together = (*EXCLUSIONS, *STREAM_EXCLUSIONS)
+    together = (*EXCLUSIONS, *STREAM_EXCLUSIONS, *TREE_EXCLUSIONS)
     reasons = [f"| {exclusion.first} | {exclusion.second} | {exclusion.reason} |" for exclusion in together]
     for name, (other, values) in READ_WITH.items():
         present = " or ".join(map(str, values)) or "another value than its default"

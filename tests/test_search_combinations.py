@@ -7,7 +7,15 @@ import itertools
 import pytest
 import torch
 
-from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS, refusal_of
+from regard.config.combinations import (
+    EXCLUSIONS,
+    METHODS,
+    READ_BY,
+    READ_WITH,
+    STREAM_EXCLUSIONS,
+    TREE_EXCLUSIONS,
+    refusal_of,
+)
 from regard.config.search import Search
 from regard.decoding import Constraints
 from regard.errors import ConfigError
@@ -148,5 +156,6 @@ def test_every_exclusion_has_settings_that_it_refuses():
         with pytest.raises(ConfigError, match=exclusion.reason.replace("(", r"\(").replace(")", r"\)")):
             Search(**options)
     assert len(STREAM_EXCLUSIONS) == 5
+    assert len(TREE_EXCLUSIONS) == 3
     defaults = {name: field.default for name, field in Search.model_fields.items()}
     assert refusal_of(Search(), frozenset(defaults), defaults) is None

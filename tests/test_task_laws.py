@@ -640,6 +640,26 @@ def test_an_evaluation_shows_its_progress_and_the_remaining_time(
     assert all(len(line) < 80 for line in shown)
 
 
+def test_the_tree_of_a_search_has_its_prediction_or_is_refused_by_name(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    model: Any = load("run")
+    given = model.read(TASK_CASES[task].inputs[0])
+    if task not in ("image_to_text", "language_modelling", "text_to_text"):
+        with pytest.raises(UnsupportedError, match=f"Models of {task} do not search for their outputs, so there is no"):
+            model.search_tree(given)
+        return
+    search = model.config.decoding.replace(method="beam", beam=3, num_best=2)
+    tree = model.search_tree(given, search=search)
+    (prediction,) = model.predict([given], search=search)
+    outputs = [prediction, *prediction.alternatives]
+    assert tree.prediction.record() == prediction.record()
+    assert [[node.text for node in tree.path(id)] for id in tree.returned] == [each.tokens for each in outputs]
+    assert {node.state for node in tree.nodes} >= {"kept", "pruned", "returned"}
+
+
 def near_text(left: str, right: str) -> bool:
     """Whether two cells are equal, as texts or as numbers."""
     try:

@@ -77,7 +77,8 @@ def test_a_text_that_did_not_fit_gets_a_warning_and_limits_from_ratios_leave_roo
         ([None], "constraints: give one for each of the 3 inputs, or None; got 1"),
         ([None, {"includes": ["a"]}, None], "input 2: constraints: unknown key 'includes'; there are prefix, include"),
         ([None, None, {"include": [3]}], r"input 3: constraints: include is a list of texts; got \[3\]"),
-        ([{"prefix": ["a"]}, None, None], r"input 1: constraints: prefix is a text; got \['a'\]"),
+        ([{"prefix": [3]}, None, None], r"input 1: constraints: prefix is a text, or a list of symbols; got \[3\]"),
+        ([{"prefix": ["a", "ab"]}, None, None], "input 1: constraints: prefix has symbols that no output has: 'ab'"),
         ([["a"], None, None], r"input 1: constraints: expected an object with prefix, include, exclude; got \['a'\]"),
         ([{"include": ["aßc"]}, None, None], "input 1: constraints: include 'aßc' has symbols that no output has: 'ß'"),
         ([{"include": [" "]}, None, None], "input 1: constraints: include ' ': the text is empty"),
@@ -206,7 +207,7 @@ def test_lines_of_a_file_have_constraints_of_their_own(tmp_path, capsys):
     rows[2]["must"] = {"exclude": "ab", "prefix": 3}
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run([*command, "--constraints", "must"]) == 2
-    assert f"{file}:3: must: constraints: prefix is a text; got 3" in capsys.readouterr().err
+    assert f"{file}:3: must: constraints: prefix is a text, or a list of symbols; got 3" in capsys.readouterr().err
     assert run(["predict", "-m", str(tmp_path / "model"), "--constraints", "must", "ab"]) == 2
     assert "--constraints names a field of JSONL inputs" in capsys.readouterr().err
     out = tmp_path / "out.jsonl"

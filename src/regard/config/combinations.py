@@ -216,6 +216,35 @@ STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
 """What streaming refuses in addition."""
 
 
+TREE_EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "method",
+        "the tree of a search",
+        "`method: sampling`, `method: mbr`",
+        lambda search: search.method != "beam",
+        "samples do not compete for places, so nothing is kept or pruned",
+        "take method beam",
+    ),
+    Exclusion(
+        "reranker",
+        "the tree of a search",
+        "`reranker`",
+        _reranks,
+        "another model orders the outputs when the search is over",
+        "leave it out",
+    ),
+    Exclusion(
+        "joint",
+        "the tree of a search",
+        "`joint`",
+        _joins,
+        "there are two searches, one in each direction",
+        "leave it out, and set direction",
+    ),
+)
+"""What the tree of a search refuses in addition."""
+
+
 def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key and the reason of the first refusal of settings; None if they combine."""
     exclusions = [each for each in EXCLUSIONS if each.harmless_with not in judged or each.key in judged]

@@ -26,8 +26,10 @@ from regard.decoding.processor import (
 from regard.decoding.rescore import force_align, join_directions, rerank, rescore, reverse
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
 from regard.decoding.search import search
+from regard.decoding.search_tree import SearchNode, SearchTree
 from regard.decoding.simple import SimpleDecoder
 from regard.decoding.stream import Increment, stream
+from regard.decoding.tree_recorder import search_tree
 from regard.decoding.utility import utilities
 from regard.decoding.words import AlignedPair, WordAlignment, hard_links, merge_words, symmetrise
 
@@ -52,8 +54,10 @@ __all__ = [
     "Processor",
     "RepetitionPenalty",
     "Search",
+    "SearchNode",
     "SearchSource",
     "SearchState",
+    "SearchTree",
     "SimpleDecoder",
     "Stop",
     "Trajectory",
@@ -72,6 +76,7 @@ __all__ = [
     "rescore",
     "reverse",
     "search",
+    "search_tree",
     "stop_at_logit",
     "stop_at_silence",
     "stream",

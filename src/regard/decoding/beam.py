@@ -44,7 +44,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
     if tree.rows(request.memory) == 0:
         return list
     search = _BeamSearch(request, options, rules_of(request, options))
-    read = yield from search.run(search.initial_state())
+    read = yield from request.watched(search).run(search.initial_state())
     if options.num_groups == 1:
         return read
     return lambda: [_united(hypotheses)[: options.num_best] for hypotheses in read()]

@@ -56,7 +56,7 @@ class History:
         """The hypotheses whose last nodes are `nodes` (M,), with whether each reached the end of sentence."""
         if not len(nodes):
             return []
-        _, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
+        _, tokens, log_probabilities, rows = self.nodes()
         path = self.path(nodes)
         lengths = (path != ROOT).sum(1).tolist()
         path = path[:, : max(1, *lengths)]
@@ -84,6 +84,11 @@ class History:
             )
             for m, length in enumerate(lengths)
         ]
+
+    def nodes(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Parents, tokens, log-probabilities and rows of all nodes."""
+        parents, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
+        return parents, tokens, log_probabilities, rows
 
     def path(self, nodes: Tensor, first: int = 0) -> Tensor:
         """The nodes (..., L) on the path to `nodes` (...), from the level `first` on; ROOT after the end."""

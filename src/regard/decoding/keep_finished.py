@@ -31,7 +31,7 @@ def kept_steps(request: Request, options: Search) -> Steps:
     if tree.rows(request.memory) == 0:
         return list
     search = _KeepFinished(request, options)
-    return (yield from search.run(search.initial_state()))
+    return (yield from request.watched(search).run(search.initial_state()))
 
 
 @dataclass(frozen=True, slots=True)

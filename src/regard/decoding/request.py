@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Generator as Iteration
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -19,6 +20,10 @@ from regard.errors import RegardError, ShapeError
 from regard.models.contract import Decoder, Tree
 from regard.shapes import Int, describe
 
+if TYPE_CHECKING:
+    from regard.decoding.live_beam import AbstractSearch
+    from regard.decoding.tree_recorder import TreeRecorder
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Request:
@@ -26,6 +31,7 @@ class Request:
 
     Args:
         streaming: whether the search yields its progress.
+        recorder: watches the search, for its tree.
     """
 
     decoder: Decoder
@@ -43,6 +49,11 @@ class Request:
     constraints: Sequence[Constraints | None] | None = None
     generator: Generator | None = None
     streaming: bool = False
+    recorder: TreeRecorder | None = None
+
+    def watched(self, search: AbstractSearch[Any]) -> AbstractSearch[Any]:
+        """The search, watched by the recorder if there is one."""
+        return search if self.recorder is None else self.recorder.watching(search)
 
 
 @dataclass(frozen=True, slots=True)

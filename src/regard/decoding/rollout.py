@@ -46,7 +46,7 @@ def roll_out(
     totals = torch.zeros(nodes.shape, dtype=live_beam.precision, device=nodes.device)
     going = torch.ones_like(nodes, dtype=torch.bool)
     state = _Hypotheses(totals, torch.zeros_like(nodes), going, ~going)
-    return (yield from _RollOut(live_beam, rules, choose).run(state))
+    return (yield from request.watched(_RollOut(live_beam, rules, choose)).run(state))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,4 +93,4 @@ def _processors(
         processors.append(AttentionStop(options.attention_stop))
     if constraints is not None and any(row.prefix for row in constraints):
         processors.append(ForcedPrefix([row.prefix for row in constraints], device))
-    return tuple(processors)
+    return tuple(processors) if request.recorder is None else request.recorder.around(processors)

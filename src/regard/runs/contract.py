@@ -28,6 +28,7 @@ from regard.runs.plan import Plan
 from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_items
 
 if TYPE_CHECKING:
+    from regard.decoding import SearchTree
     from regard.metrics.bootstrap import ItemTerms
     from regard.runs.report import ReportFacts
     from regard.runs.trainee import AbstractTrainee
@@ -391,6 +392,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
             UnsupportedError: for other models.
         """
         raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
+
+    def search_tree(self, *arguments: Any, **options: Any) -> SearchTree:
+        """The tree of the search for the output of one input, for models that search, as `TextToText.search_tree`.
+
+        Raises:
+            UnsupportedError: for other models.
+        """
+        raise UnsupportedError(f"Models of {self.config.task} do not search for their outputs, so there is no tree.")
 
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The rows of a prediction, usually one: columns that follow those of the input."""

@@ -18,8 +18,19 @@ from regard.config.search import Search, with_search
 from regard.data.tally import unknown_symbols
 from regard.data.text import BOS, EOS, UNKNOWN, Field, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.text.running_text import decode, line_end, split_text
-from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
+from regard.data.text.vocabulary import SPECIALS
+from regard.decoding import (
+    Hypothesis,
+    Prediction,
+    SearchSource,
+    SearchState,
+    SearchTree,
+    main_alignment,
+    search_tree,
+    stream,
+)
 from regard.decoding import search as run_search
+from regard.decoding.tree_recorder import refuse
 from regard.errors import ConfigError
 from regard.metrics import ItemTerms, Likelihood
 from regard.models import AbstractLanguageModel, Encoded
@@ -144,6 +155,28 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
             raise ConfigError(refused[1], ("decoding", refused[0]))
         return self._streamed(*self._prompts(inputs, strict), decoding, alignment)
+
+    def search_tree(self, given: str, *, search: Search | None = None, runners_up: int = 3) -> SearchTree:
+        """The tree of the search for the continuation of one text: what was kept, pruned and returned, and why.
+
+        Its `prediction` is that of `predict`. From a node the search goes on if its symbols are added to the text.
+
+        Args:
+            search: as in `predict`.
+            runners_up: as of `regard.decoding.search_tree`.
+
+        Raises:
+            ConfigError: for samples, which have no tree.
+        """
+        decoding = with_search(self.config.decoding, search)
+        refuse(decoding)
+        (prompt,), (warnings,) = self._prompts([given], strict=False)
+        ids = [self.text.vocabulary.ids(prompt)]
+        arguments = self._arguments(ids, torch.from_numpy(item_numbers(ids)), decoding, alignment=True)
+        tree, hypotheses = search_tree(**arguments, runners_up=runners_up)
+        ranked = [self._prediction(prompt, hypothesis, warnings) for hypothesis in hypotheses]
+        tree = tree.spelled(lambda token: self.text.vocabulary.tokens([token])[0], SPECIALS[EOS])
+        return replace(tree, prediction=replace(ranked[0], alternatives=tuple(ranked[1:])))
 
     def _streamed(
         self,
@@ -319,7 +352,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             "eos": EOS,
             "max_length": decoding.max_length,
             "alignment": alignment,
-            "processors": [_known],
+            "processors": [without_unknown],
             "items": items,
             "source": SearchSource(ids, mask),
         }
@@ -350,7 +383,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return -likelihood[scored].double().cpu().numpy()
 
 
-def _known(log_probabilities: Tensor, state: SearchState) -> Tensor:
+def without_unknown(log_probabilities: Tensor, state: SearchState) -> Tensor:
     """The log-probabilities without the unknown symbol."""
     result = log_probabilities.clone()
     result[:, UNKNOWN] = float("-inf")

@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.config.search import Search
 from regard.config.texts import TextDecodingConfig
 from regard.data.text import UNKNOWN, Encoding, Field
+from regard.data.text.vocabulary import SPECIALS
 from regard.decoding import AbstractPenalty, Candidates, Constraints, Hypothesis, NoPenalty, penalty_of
 from regard.errors import ConfigError, DataError, InputError
 
@@ -85,8 +86,8 @@ def constraints_in_ids(
     """The constraints of every input in ids: those of the configuration, and further ones of single inputs.
 
     Args:
-        constraints: for each input an object with some of `prefix` (in place of the configuration's), `include` and
-            `exclude` (in addition), or None.
+        constraints: for each input an object with some of `prefix` (in place of the configuration's; a text or a list
+            of symbols), `include` and `exclude` (in addition), or None.
         ids_of: the ids of an output of the input with this index.
         depends_on_inputs: whether ids depend on the input, as those of symbols that a pointer copies.
         has_beam: whether texts can be included.
@@ -156,19 +157,30 @@ def _checked(constraints: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, value in constraints.items():
         if name not in KEYS:
             raise DataError(f"unknown key {name!r}; there are {', '.join(KEYS)}.")
-        several = isinstance(value, Sequence) and name != "prefix"
-        if not (isinstance(value, str) or (several and all(isinstance(text, str) for text in value))):
-            raise DataError(f"{name} is {'a text' if name == 'prefix' else 'a list of texts'}; got {value!r:.60}.")
+        if not (isinstance(value, Sequence) and all(isinstance(text, str) for text in value)):
+            kind = "a text, or a list of symbols" if name == "prefix" else "a list of texts"
+            raise DataError(f"{name} is {kind}; got {value!r:.60}.")
     return constraints
 
 
 def _constraints(
     phrases: Mapping[str, Any], field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
 ) -> Constraints:
-    prefix, include, exclude = (
-        [ids for text in texts(phrases[name]) if (ids := _ids(text, name, field, ids_of, index))] for name in KEYS
+    given = phrases["prefix"]
+    prefix = _ids(given, "prefix", field, ids_of, index) if isinstance(given, str) else _spelled(given, ids_of, index)
+    include, exclude = (
+        [ids for text in texts(phrases[name]) if (ids := _ids(text, name, field, ids_of, index))] for name in KEYS[1:]
     )
-    return Constraints(prefix[0] if prefix else (), include, exclude)
+    return Constraints(prefix, include, exclude)
+
+
+def _spelled(symbols: Sequence[str], ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int) -> list[int]:
+    """The ids of the symbols of a prefix, which may be the unknown symbol."""
+    ids: list[int] = ids_of(Encoding(np.empty(0, np.int64), list(symbols), []), index).tolist() if symbols else []
+    unknown = {each for each, number in zip(symbols, ids, strict=True) if number == UNKNOWN} - {SPECIALS[UNKNOWN]}
+    if unknown:
+        raise DataError(f"prefix has symbols that no output has: {', '.join(map(repr, sorted(unknown)))}")
+    return ids
 
 
 def _ids(

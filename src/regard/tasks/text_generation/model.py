@@ -27,13 +27,16 @@ from regard.decoding import (
     Constraints,
     Hypothesis,
     Prediction,
+    SearchTree,
     main_alignment,
     penalty_of,
     rerank,
+    search_tree,
     stream,
 )
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
+from regard.decoding.tree_recorder import refuse
 from regard.errors import ConfigError
 from regard.metrics.bootstrap import ItemTerms, MetricTerms, ShownItem, ratio_terms
 from regard.metrics.calibration import (
@@ -240,6 +243,49 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         if decoding.members:
             return self._ensemble(decoding).stream(inputs, search=_without_ensemble(decoding), **options)
         return self._streamed(self._request(inputs, decoding, **options))
+
+    def search_tree(
+        self,
+        given: Any,
+        *,
+        search: Search | None = None,
+        constraints: Mapping[str, Any] | None = None,
+        runners_up: int = 3,
+    ) -> SearchTree:
+        """The tree of the search for the output of one input: what was kept, pruned and returned, and why.
+
+        Its `prediction` is that of `predict`. With the symbols of a node (`SearchTree.symbols`) as the constraint
+        `prefix` the search goes on from there.
+
+        Args:
+            given, search, constraints: as in `predict`, for one input.
+            runners_up: as of `regard.decoding.search_tree`.
+
+        Raises:
+            ConfigError: for samples, a reranker, and `joint`, which have no tree.
+            DataError: as in `predict`.
+        """
+        decoding = self._search_settings(search)
+        refuse(decoding)
+        options: dict[str, Any] = {"constraints": constraints, "runners_up": runners_up}
+        if decoding.members:
+            return self._ensemble(decoding).search_tree(given, search=_without_ensemble(decoding), **options)
+        if self.trained_direction == "both" and self._direction is None:
+            return self.directed(decoding.direction).search_tree(given, search=decoding, **options)
+        inputs = self.listed([given])
+        request = self._request(inputs, decoding, alignment=True, strict=False, constraints=[constraints])
+        (source,) = request.sources
+        if not source.size:
+            return SearchTree.empty(self._unreadable(source))
+        (batch,) = self.batches(request.sources, decoding)
+        encoded = self.encode(request.sources)
+        (positions,) = encoded.positions
+        tree, hypotheses = search_tree(**self._arguments(request, batch, encoded), runners_up=runners_up)
+        hypotheses = self._within_limit(request, 0, hypotheses, positions)
+        ranked = [self._prediction(request, 0, each, positions, source.warnings) for each in hypotheses]
+        prediction = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        tree = tree.spelled(lambda token: "".join(source.spelling.tokens([token])), END)
+        return replace(tree.returning(hypotheses), prediction=prediction)
 
     def evaluate_items(
         self,
