@@ -30,6 +30,7 @@ COMMANDS = [
         "predict",
         "align",
         "plot",
+        "serve",
         "export",
         "info",
         "explain",

@@ -8,6 +8,7 @@ read-only, the temporary folder is removed and a `RegardError` names the path.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
@@ -170,3 +171,12 @@ def read_array(path: Path) -> Any:
     if not isinstance(array, np.ndarray):  # an archive
         raise ValueError("expected an array, found an archive")
     return array
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can write, with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

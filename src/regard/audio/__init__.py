@@ -19,7 +19,7 @@ from regard.audio.silence import find_endpoint, sounding, trim_silence
 from regard.audio.statistics import Standardisation
 from regard.audio.synthetic import SyntheticSpeech, synthetic_speech
 from regard.audio.vocoder import MelForm, Vocoder, load_vocoder, save_vocoder
-from regard.audio.wave import read_wave, write_wave
+from regard.audio.wave import encode_wave, read_wave, write_wave
 from regard.interop import variants
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Vocoder",
     "de_emphasis",
     "decibels",
+    "encode_wave",
     "find_endpoint",
     "find_pitch",
     "griffin_lim",

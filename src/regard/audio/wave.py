@@ -95,22 +95,31 @@ def write_wave(
         UnsupportedError: for a FLAC file if soundfile is not installed.
     """
     file = Path(path)
+    suffix = file.suffix.lower()
+    if suffix not in (".wav", ".flac"):
+        raise DataError(f"{file}: sounds are written as .wav or .flac; got {file.suffix or 'no suffix'!r}.")
+    numbers = _numbers(samples, f"{file}: ", loud)
+    content = riff.encode(numbers, sample_rate) if suffix == ".wav" else _flac(numbers, sample_rate)
+    replace_file(file, lambda partial: partial.write_bytes(content))
+    return file
+
+
+def encode_wave(samples: Float[Tensor, " samples"], sample_rate: int) -> bytes:
+    """The content of the WAV file that `write_wave` writes; errors as there."""
+    return riff.encode(_numbers(samples, "", "scale"), sample_rate)
+
+
+def _numbers(samples: Tensor, place: str, loud: Literal["scale", "clip"]) -> NDArray[np.float64]:
+    """Samples that a file can hold."""
     if samples.dim() != 1 or not samples.is_floating_point():
         shown = describe({"samples": ("N", samples)})
         raise ShapeError(f"samples must be one sound of real numbers, (N,).\n{shown}")
     if not bool(samples.isfinite().all()):
         where = int((~samples.isfinite()).nonzero()[0])
-        raise DataError(f"{file}: sample {where + 1:,} is {float(samples[where])}; samples must be finite.")
-    suffix = file.suffix.lower()
-    if suffix not in (".wav", ".flac"):
-        raise DataError(f"{file}: sounds are written as .wav or .flac; got {file.suffix or 'no suffix'!r}.")
-    numbers = samples.detach().cpu().double().numpy()
+        raise DataError(f"{place}sample {where + 1:,} is {float(samples[where])}; samples must be finite.")
+    numbers: NDArray[np.float64] = samples.detach().cpu().double().numpy()
     largest = np.abs(numbers).max(initial=0.0)
-    if loud == "scale" and largest > 1:
-        numbers = numbers / largest
-    content = riff.encode(numbers, sample_rate) if suffix == ".wav" else _flac(numbers, sample_rate)
-    replace_file(file, lambda partial: partial.write_bytes(content))
-    return file
+    return numbers / largest if loud == "scale" and largest > 1 else numbers
 
 
 def _decoded(content: bytes, path: Path) -> tuple[NDArray[Any], int]:

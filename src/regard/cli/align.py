@@ -11,8 +11,9 @@ import typer
 
 from regard.cli import inputs, options
 from regard.cli.inputs import CHUNK_ROWS
-from regard.cli.standard import BLANKS, check_output, format_of_output, plain, results, say
+from regard.cli.standard import BLANKS, check_output, format_of_output, results, say
 from regard.errors import DataError, RegardError, counted
+from regard.files import plain
 
 if TYPE_CHECKING:
     from regard.decoding import AlignedPair

@@ -23,6 +23,7 @@ from regard.cli import (
     info,
     plot,
     predict,
+    serve,
     sweep,
     train,
 )
@@ -51,7 +52,9 @@ class Commands(TyperGroup):
         return result
 
 
-WITH_SETTINGS = (evaluate.evaluate, predict.predict, plot.plot, explain.explain, export.export)
+WITH_SETTINGS = (
+    evaluate.evaluate, predict.predict, plot.plot, serve.serve, explain.explain, export.export,
+)  # fmt: skip
 """The commands that take settings of `decoding`."""
 COMMANDS = {
     example.split()[0]: (function, example)
@@ -64,6 +67,7 @@ COMMANDS = {
         (predict.predict, "predict --model g2p-en attention regard"),
         (align.align, "align runs/translation test.tsv --output test.links"),
         (plot.plot, "plot --model g2p-en attention --output attention.html"),
+        (serve.serve, "serve g2p-en --port 8000"),
         (export.export, "export g2p-en --format onnx --output g2p-onnx"),
         (info.info, "info g2p-en"),
         (explain.explain, "explain runs/g2p"),

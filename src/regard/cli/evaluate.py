@@ -10,8 +10,9 @@ import typer
 
 from regard.cli import inputs, options
 from regard.cli.progress import ProgressLine
-from regard.cli.standard import check_output, format_of_output, plain, results, say
+from regard.cli.standard import check_output, format_of_output, results, say
 from regard.errors import RegardError
+from regard.files import plain
 
 if TYPE_CHECKING:
     from regard.runs.contract import AbstractModel

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 from regard.cli.progress import ProgressLine, Unfinished, terminable
-from regard.cli.standard import BLANKS, FAILED, check_output, plain, results, say
+from regard.cli.standard import BLANKS, FAILED, check_output, results, say
 from regard.errors import RegardError, counted
+from regard.files import plain
 
 if TYPE_CHECKING:
     from regard.data.input_rows import InputRow, InputTable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import sys
 import traceback
@@ -92,15 +91,6 @@ def standard_output() -> Iterator[None]:
             raise
         hush()
         raise OSError(error.errno, error.strerror, "stdout") from error
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON can write, with None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def hush() -> None:

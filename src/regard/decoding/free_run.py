@@ -18,6 +18,7 @@ from regard.decoding.processor import SearchSource, last_positions
 from regard.decoding.recorded import called, is_due, recordings_of, staying
 from regard.decoding.request import length_limits, per_sentence
 from regard.decoding.result import main_name
+from regard.decoding.stopping import check_stop
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
 from regard.models.tacotron import STOP
@@ -163,6 +164,7 @@ def free_run(
         least, longest = int(remaining.min()), int(remaining.max())
         number: int | Tensor = nothing.new_zeros(()) if is_recorded else 0
         while len(run.rows):
+            check_stop()
             read = run, number, feed, stop, source
             if recordings is None or not outputs:
                 run, number, output = step(read)

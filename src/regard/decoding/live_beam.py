@@ -21,6 +21,7 @@ from regard.decoding.processor import SearchSource, SearchState, process, uses_w
 from regard.decoding.request import Ended, Request, SearchProgress, Steps, per_sentence
 from regard.decoding.result import Hypothesis, main_name
 from regard.decoding.rules import SearchRules
+from regard.decoding.stopping import check_stop
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.loop import for_search
 from regard.ops import over_steps
@@ -94,6 +95,7 @@ class AbstractSearch(ABC, Generic[TreeT]):
         progress = _Progress(state, torch.zeros_like(beam.sentences))
         results: tuple[Tensor, ...] = ()
         while len(beam):
+            check_stop()
             progress = beam.take(self._advance, progress)
             if (over := beam.sentences_over(progress.over)) is not None:
                 sentences = beam.sentences[over]

@@ -30,7 +30,7 @@ SIXTEEN_BITS = 257
 
 
 def read_image(
-    path: str | os.PathLike[str] | Any,
+    path: str | os.PathLike[str] | bytes | Any,
     *,
     colour: Colour = "grey",
     max_pixels: int = MAX_PIXELS,
@@ -42,7 +42,7 @@ def read_image(
     are converted. The first picture of a file with several is read.
 
     Args:
-        path: the file, or a `PIL.Image.Image`.
+        path: the file, its content, or a `PIL.Image.Image`.
         colour: `grey`, C = 1 (luma 0.299 R + 0.587 G + 0.114 B), or `rgb`, C = 3.
         max_pixels: the limit, which is checked before decoding, so that a small file cannot fill the memory.
         report: called with a sentence about pictures left out, which names the file; None: a warning.
@@ -53,9 +53,9 @@ def read_image(
     """
     if colour not in ("grey", "rgb"):
         raise RegardError(f"colour must be 'grey' or 'rgb'; got {colour!r}.")
-    is_open = is_pillow(path)
-    file = Path(getattr(path, "filename", "") or "a picture of Pillow") if is_open else Path(path)
-    opened: Any = nullcontext(path) if is_open else _opened(file)
+    is_open, content = is_pillow(path), path if isinstance(path, bytes) else None
+    file = Path(getattr(path, "filename", "") or "a picture of Pillow") if is_open else _named(path)
+    opened: Any = nullcontext(path) if is_open else _opened(file, content)
     with opened as picture:
         width, height = picture.size
         if width * height > max_pixels:
@@ -85,26 +85,31 @@ def is_pillow(image: Any) -> bool:
     return hasattr(image, "getexif") and hasattr(image, "convert")
 
 
-def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Height and width of a picture, upright, from the file's header.
+def image_size(path: str | os.PathLike[str] | bytes) -> tuple[int, int]:
+    """Height and width of a picture, upright, from the header of a file, or of its content.
 
     Raises:
         DataError: for a file that is missing, empty or not a picture. The text names the file.
     """
-    with _opened(Path(path)) as picture:
+    with _opened(_named(path), path if isinstance(path, bytes) else None) as picture:
         width, height = picture.size
         return (width, height) if _orientation(picture) >= 5 else (height, width)
 
 
+def _named(path: str | os.PathLike[str] | bytes) -> Path:
+    """The name in messages."""
+    return Path("the picture") if isinstance(path, bytes) else Path(path)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The picture of a file before decoding."""
+def _opened(path: Path, content: bytes | None = None) -> Iterator[Any]:
+    """The picture of a file, or of its content, before decoding."""
     from PIL import Image, UnidentifiedImageError  # not at the start of every command
 
     with ExitStack() as stack:
         stack.enter_context(_QUIET)
         try:
-            file: IO[bytes] = stack.enter_context(path.open("rb"))
+            file: IO[bytes] = stack.enter_context(path.open("rb") if content is None else BytesIO(content))
             if not file.seekable():  # a pipe
                 file = BytesIO(file.read())
             picture = stack.enter_context(Image.open(file))
@@ -118,7 +123,7 @@ def _opened(path: Path) -> Iterator[Any]:
         except IsADirectoryError:
             raise DataError(f"{path} is a folder; expected the file of a picture.") from None
         except UnidentifiedImageError:
-            raise DataError(f"{path}: {_no_picture(path)}") from None
+            raise DataError(f"{path}: {_no_picture(path, content)}") from None
         except OSError as error:
             if os.path.isdir(path):  # PermissionError on Windows
                 raise DataError(f"{path} is a folder; expected the file of a picture.") from None
@@ -171,11 +176,11 @@ def _num_frames(picture: Any) -> int:
         return 1
 
 
-def _no_picture(path: Path) -> str:
+def _no_picture(path: Path, content: bytes | None) -> str:
     """The reason why a file is not a picture."""
-    if not path.is_file():
+    if content is None and not path.is_file():
         return "the data of the pipe are in no format of Pillow."
-    with path.open("rb") as file:
+    with path.open("rb") if content is None else BytesIO(content) as file:
         head = file.read(1024)
     if not head:
         return "the file is empty."

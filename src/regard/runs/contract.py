@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -30,6 +31,7 @@ from regard.runs.trained_items import DataItem, SeenItems, TrainedItems, shared_
 if TYPE_CHECKING:
     from regard.decoding import SearchTree
     from regard.metrics.bootstrap import ItemTerms
+    from regard.runs.predictions import ScoredPair
     from regard.runs.report import ReportFacts
     from regard.runs.trainee import AbstractTrainee
 
@@ -139,6 +141,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The items that it was trained on; None if they were not recorded."""
     folder: Path | None = field(init=False, default=None)
     """The folder that it was loaded from; None if it was not."""
+    digest: str = field(init=False, default="")
+    """The SHA-256 of the weights that it was loaded with; empty if it was not loaded."""
     calibration: Calibration | None = field(init=False, default=None)
     """The temperatures of confidences; None for a model that is not calibrated, whose temperatures are 1."""
     no_confidence: ClassVar[str] = ""
@@ -167,6 +171,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """The sections of the configuration that `information` shows."""
     line_end: ClassVar[str] = " "
     """The replacement of line ends within an output that is printed in one line."""
+    longest_text: ClassVar[int] = 20_000
+    """The most characters of an input that a server accepts, of models whose inputs are texts."""
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -258,6 +264,26 @@ class AbstractModel(ABC, Generic[ConfigT]):
     def inputs(self, argument: str) -> Iterable[tuple[str, Any]]:
         """The inputs of an argument of the command line, with their names: one, or those of a table."""
         return [(argument, self.read(argument))]
+
+    def from_json(self, value: Any) -> Any:
+        """The input of `predict` that a value of JSON is, as a server gets it; a text names no file.
+
+        Raises:
+            DataError: for a value of another form than that of `input_schema`.
+        """
+        count = len(self.input_fields)
+        if isinstance(value, str):
+            return value
+        if count == 1:
+            raise DataError(f"expected a text; got {shown_json(value)}.")
+        if not isinstance(value, list) or len(value) != count or not all(isinstance(text, str) for text in value):
+            raise DataError(f"expected a list of {count} texts; got {shown_json(value)}.")
+        return "\t".join(value)
+
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the values that `from_json` takes."""
+        text, count = {"type": "string", "maxLength": self.longest_text}, len(self.input_fields)
+        return text if count == 1 else {"type": "array", "items": text, "minItems": count, "maxItems": count}
 
     def listed(self, inputs: Any) -> Any:
         """The inputs of `predict` as a list of the task's inputs, from columns of a table or an array, too.
@@ -401,6 +427,22 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
         raise UnsupportedError(f"Models of {self.config.task} do not search for their outputs, so there is no tree.")
 
+    def score_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> Sequence[ScoredPair]:
+        """The log-probability of each output, given its input, in order.
+
+        Args:
+            pairs: inputs of `predict` with outputs, which are texts or lists of labels.
+
+        Raises:
+            DataError: for an output of another form.
+            UnsupportedError: for models whose outputs have no probability.
+        """
+        raise UnsupportedError(f"Models of {self.config.task} do not give a probability to outputs.")
+
+    def sound(self, prediction: Any) -> bytes | None:
+        """The content of a WAV file, for models with `sounds`; None for a prediction without one."""
+        return None
+
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The rows of a prediction, usually one: columns that follow those of the input."""
         raise NotImplementedError
@@ -507,6 +549,18 @@ class AbstractModel(ABC, Generic[ConfigT]):
         trained = training_files(self.fingerprints)
         if path := next((path for path in paths if fingerprint(path) in trained), None):
             raise DataError(f"{path}: {self.name} was trained on this file; metrics need data that it has not seen.")
+
+
+def shown_json(value: Any) -> str:
+    """A value of JSON in a message.
+
+    >>> shown_json(3), shown_json(["a"]), shown_json(None)
+    ('the number 3', 'a list', 'null')
+    """
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds = {dict: "an object", list: "a list", str: f"the text {value!r:.60}"}
+    return kinds.get(type(value), f"the number {value!r:.60}")
 
 
 def check_texts(inputs: object) -> None:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from regard.decoding.stopping import check_stop
+
 BatchT = TypeVar("BatchT")
 Observer = Callable[[int, float], object]
 """Called after every batch with the number of its items, and the share of the work that is done, from 0 to 1."""
@@ -39,6 +41,7 @@ def observed(batches: Iterable[BatchT], work: Callable[[BatchT], tuple[int, floa
     observer, done = _OBSERVER.get(), 0.0
     for batch in batches:
         yield batch
+        check_stop()
         if observer is not None:
             count, cost = work(batch)
             done += cost

@@ -1,9 +1,11 @@
-"""The predictions of a call, a list that shows itself in notebooks."""
+"""The predictions of a call, a list that shows itself in notebooks, and the scores of given outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TypeVar
+from typing import Any, TypeVar
 
 PredictionT = TypeVar("PredictionT")
 SHOWN = 5
@@ -21,3 +23,35 @@ class Predictions(list[PredictionT]):
         if len(self) > SHOWN:
             parts.append(f"<p>{len(self) - SHOWN:,} more</p>")
         return "\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """How probable an output is, given its input.
+
+    Args:
+        tokens: the symbols of the output, "</s>" included, or its labels.
+        log_probabilities: of each, in nats.
+        confidence: the probability, from 0 to 1, that the output is right; None of models without confidences.
+        warnings: what the user should know about the pair; without tokens, why it cannot be read.
+    """
+
+    tokens: Sequence[str]
+    log_probabilities: Sequence[float]
+    confidence: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def log_probability(self) -> float:
+        """That of the whole output: the sum; NaN of a pair that cannot be read."""
+        return sum(self.log_probabilities) if self.tokens else float("nan")
+
+    def record(self) -> dict[str, Any]:
+        """The score as a JSON object."""
+        return {
+            "log_probability": self.log_probability if self.tokens else None,
+            "tokens": list(self.tokens),
+            "token_log_probabilities": list(self.log_probabilities),
+            "confidence": self.confidence,
+            "warnings": list(self.warnings),
+        }

@@ -169,7 +169,7 @@ def load(
         lines = [f"  {name}: expected {_shape(expected.get(name))}, got {_shape(shapes.get(name))}" for name in wrong]
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
     model.module.load_state_dict(weights, strict=False)
-    model.folder = folder
+    model.folder, model.digest = folder, header.get("sha256") or files.digest(saved)
     model.fingerprints = load_fingerprints(folder)
     model.calibration = Calibration.load(folder, header.get("sha256", ""))
     if ITEMS in header.get("files", {}):

@@ -39,6 +39,8 @@ from regard.lazy import optional
 PARQUET = (".parquet", ".pq")
 NAMELESS = ("", "index")
 """Names of index columns, besides names that begin with "Unnamed: "."""
+MOST_FILLED = 5_000_000
+"""The most rows that gaps may become."""
 YEARS = range(1000, 3000)
 """Whole numbers of four digits that are years."""
 
@@ -146,12 +148,18 @@ def read_series(
         raise DataError(f"{path}: times are {kind}; rows at steps of {step} are expected.")
     at_targets = [rows.columns.numbers.index(name) for name in rows.columns.targets]
     at_known = [rows.columns.numbers.index(name) for name in rows.columns.known]
-    tables = []
+    tables, filled = [], 0
     for name, group in groups.items():
         times, clock = read[name]
         fills = fill_gaps or not rows.are_all
         group, times, at = _positions(rows, name, group, times, clock, step, fill_gaps=fills)
         count = int(at[-1]) + 1
+        filled += count - len(at)
+        if filled > MOST_FILLED:
+            raise DataError(
+                f"{rows.place(int(group[-1]))}: {filled:,} rows would be filled in between those of the file, more "
+                f"than {MOST_FILLED:,}. Is a time wrong, or the step, {step} (data.step)?"
+            )
         numbers = np.full((count, rows.numbers.shape[1]), np.nan)
         numbers[at] = rows.numbers[group]
         lines = np.zeros(count, np.int64)

@@ -21,7 +21,7 @@ from regard.data.input_rows import InputRow, InputTable, separated_table
 from regard.data.table_rows import TAB
 from regard.data.text import Vocabulary
 from regard.data.text_file import suffix_of
-from regard.errors import DataError, counted
+from regard.errors import DataError, InputError, counted, first_of
 from regard.metrics import ItemTerms
 from regard.metrics.calibration import (
     sigmoid_confidence,
@@ -34,6 +34,7 @@ from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.given import of_data, of_inputs
 from regard.runs.observation import observed
+from regard.runs.predictions import ScoredPair
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
@@ -60,6 +61,8 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     field: DocumentField
     labels: Labels
     module: DocumentClassifier
+
+    longest_text = 100_000
 
     @classmethod
     def build(
@@ -151,6 +154,31 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
             sentences = encoded[i].tokens if alignment else ()
             results[i] = self.prediction(probabilities, sentences, alignments, warnings[i])
         return [result for result in results if result is not None]
+
+    def score_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> list[ScoredPair]:
+        """The log-probabilities of given labels: a label, or where documents may have several, a list of labels.
+
+        Where documents may have several, those of the other labels are that the document does not have them.
+        """
+        results = []
+        predictions = self.predict([text for text, _ in pairs], alignment=False)
+        for number, (prediction, (_, output)) in enumerate(zip(predictions, pairs, strict=True)):
+            given = [output] if isinstance(output, str) else list(output)
+            if unknown := [name for name in given if name not in self.labels]:
+                raise InputError(
+                    number, f"there is no label {unknown[0]!r:.60}; they are {first_of(self.labels.names)}"
+                )
+            if not self.labels.several and len(given) != 1:
+                raise InputError(number, f"a document has one label; got {len(given)}")
+
+            def chance(values: Mapping[str, float], name: str, given: Sequence[str] = given) -> float:
+                return values[name] if name in given else 1 - values[name]
+
+            names = self.labels.names if self.labels.several else given
+            logarithms = [math.log(max(chance(prediction.probabilities, name), TINY)) for name in names]
+            confidence = math.prod(chance(prediction.confidences, name) for name in names)
+            results.append(ScoredPair(names, logarithms, confidence, prediction.warnings))
+        return results
 
     def classify(
         self, documents: EncodedDocuments, indices: Sequence[int] | None = None, *, alignment: bool = False

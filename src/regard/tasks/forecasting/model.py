@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from regard.layers.values import QUANTILES
 from regard.metrics import ForecastTally, ItemTerms
 from regard.runs.automatic_settings import replaced
 from regard.runs.calibration import Stated
-from regard.runs.contract import STATED, AbstractModel
+from regard.runs.contract import STATED, AbstractModel, shown_json
 from regard.runs.fingerprints import fingerprint
 from regard.runs.given import of_data, of_inputs, temporary_file
 from regard.runs.observation import observed
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from regard.runs.report import ReportFacts
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
+MOST_SENT = 100_000
+"""The most rows of the series that a server gets."""
 LARGEST = 1e6
 """The limit at which scaled values are clipped, so that no input overflows in the network."""
 
@@ -148,6 +151,36 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 f"{listed(self.facts.target_names)} at steps of {self.facts.step}."
             )
         return SeriesFile(str(argument), table)
+
+    def from_json(self, value: Any) -> SeriesFile:
+        """Series `{"csv": the content of a file}`, or `{"columns": {name: values}}`."""
+        if not isinstance(value, dict) or len(value) != 1 or not {"csv", "columns"} & value.keys():
+            raise DataError(f'expected {{"csv": …}} or {{"columns": …}}; got {shown_json(value)}.')
+        if "columns" in value:
+            columns = value["columns"]
+            if not isinstance(columns, dict) or not all(isinstance(each, list) for each in columns.values()):
+                raise DataError(f"columns: expected lists of values by name; got {shown_json(columns)}.")
+            _check_rows("columns", max(map(len, columns.values()), default=0))
+            return replace(self._read_objects(columns), name="columns")
+        if not isinstance(text := value["csv"], str):
+            raise DataError(f"csv: expected the content of a CSV file as a text; got {shown_json(text)}.")
+        _check_rows("csv", text.count("\n"))
+        with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+            path = Path(folder) / "sent.csv"
+            path.write_text(text, encoding="utf-8", newline="")
+            try:
+                return replace(self.read(str(path)), name="csv")
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), "csv")) from None
+
+    def input_schema(self) -> dict[str, Any]:
+        columns = {"type": "object", "additionalProperties": {"type": "array"}}
+        return {
+            "anyOf": [
+                {"type": "object", "properties": {name: form}, "required": [name], "additionalProperties": False}
+                for name, form in (("csv", {"type": "string"}), ("columns", columns))
+            ]
+        }
 
     def listed(self, inputs: Any) -> Any:
         """Files or their series; a table, an array or a series of Python is one input, and so is each of a list."""
@@ -515,6 +548,12 @@ def _values(text: str, shape: tuple[int, int]) -> Values:
             f"a forecast has {shape[0] * shape[1]:,} numbers, of {counted(shape[0], 'step|steps')} and "
             f"{counted(shape[1], 'target|targets')}; got {text!r:.60}."
         ) from None
+
+
+def _check_rows(name: str, count: int) -> None:
+    """Raises DataError for more rows than a server reads."""
+    if count > MOST_SENT:
+        raise DataError(f"{name}: {count:,} rows; at most {MOST_SENT:,} are read. Send the last ones.")
 
 
 def _is_whole(data: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,14 +24,14 @@ from regard.data.pictures.tables import SUFFIXES, is_divided
 from regard.data.text import Field, Vocabulary
 from regard.decoding import Prediction, SearchSource
 from regard.errors import ConfigError, DataError, UnsupportedError
-from regard.image import Strokes, pad_images, read_image, read_inkml
+from regard.image import Strokes, image_size, pad_images, read_image, read_inkml
 from regard.image.read import is_pillow
 from regard.metrics import CaptionMaps, MetricTerms, map_scores
 from regard.metrics.translation import Metric, scorer_of
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.runs.calibration import Stated
-from regard.runs.contract import STATED
+from regard.runs.contract import STATED, shown_json
 from regard.runs.given import of_data
 from regard.runs.trained_items import DataItem
 from regard.tasks.image_to_text.batches import in_batches
@@ -60,6 +61,8 @@ from regard.viz.files import PICTURES, numbered_files, suffix_of
 
 KEPT_BYTES = 1 << 30
 """Bytes of the pictures of a call that stay in memory; further pictures are read again when they are encoded."""
+MOST_SENT = 25_000_000
+"""The most pixels of a picture that a server gets."""
 MOST_MAPS = 512
 """Pictures whose maps are in memory at once in an evaluation."""
 ALL_IN_ONE = (".html", ".pdf")
@@ -87,8 +90,8 @@ class ImageSource(InputSource):
 class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     """A model that writes texts about pictures or handwriting.
 
-    An input is the path of a picture or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a
-    table.
+    An input is the path of a picture or of an InkML file, the content of the file of a picture, `Strokes`, a picture
+    (H, W, C) uint8, or a `Picture` of a table.
     """
 
     config: ImageToTextConfig
@@ -139,7 +142,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return lines
 
     def sources(self, inputs: Sequence[Any], decoding: CaptionDecodingConfig | None = None) -> list[ImageSource]:
-        if isinstance(inputs, str | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
+        if isinstance(inputs, str | bytes | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of pictures, as in predict([picture]); got {type(inputs).__name__}.")
         sources, num_bytes = [], 0
         for number, given in enumerate(inputs, start=1):
@@ -228,6 +231,32 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def read(self, argument: str) -> Path:
         return Path(argument)
+
+    def from_json(self, value: Any) -> bytes | Strokes:
+        """A picture `{"image": base64}`, or handwriting `{"strokes": [[[x, y], …], …]}`."""
+        if not isinstance(value, dict) or len(value) != 1 or not {"image", "strokes"} & value.keys():
+            raise DataError(f'expected {{"image": …}} or {{"strokes": …}}; got {shown_json(value)}.')
+        if "strokes" in value:
+            return Strokes.of(value["strokes"], place="strokes")
+        try:
+            content = b64decode(value["image"], validate=True)
+        except (TypeError, ValueError):
+            raise DataError(f"image: expected a picture in base64; got {shown_json(value['image'])}.") from None
+        height, width = image_size(content)
+        if height * width > MOST_SENT:
+            raise DataError(f"image: {width:,} × {height:,} pixels; at most {MOST_SENT:,} are read. Make it smaller.")
+        return content
+
+    def input_schema(self) -> dict[str, Any]:
+        point = {"type": "array", "items": {"type": "number"}, "minItems": 2}
+        strokes = {"type": "array", "items": {"type": "array", "items": point, "minItems": 1}, "minItems": 1}
+        image = {"type": "string", "contentEncoding": "base64"}
+        return {
+            "anyOf": [
+                {"type": "object", "properties": {name: form}, "required": [name], "additionalProperties": False}
+                for name, form in (("image", image), ("strokes", strokes))
+            ]
+        }
 
     def inputs(self, argument: str) -> Iterator[tuple[str, Any]]:
         """The pictures of a command-line argument with their names: one, or those of a table or folder."""
@@ -428,12 +457,12 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                     image = read_inkml(image)
             elif isinstance(given, Strokes):
                 name = given.place or name
-            elif is_pillow(given):
+            elif isinstance(given, bytes) or is_pillow(given):
                 options: dict[str, Any] = {"colour": self.reader.fitting.colour, "report": reports.append}
                 image = read_image(given, max_pixels=self.reader.max_file_pixels, **options)
                 name = getattr(given, "filename", "") or name
             elif not isinstance(given, np.ndarray):
-                kinds = "paths, strokes, arrays or pictures of Pillow"
+                kinds = "paths, contents of files, strokes, arrays or pictures of Pillow"
                 raise TypeError(f"predict takes pictures: {kinds}; got a {type(given).__name__}.")
             if image is None:
                 raise DataError(given.reason)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.data.input_rows import InputTable
 from regard.data.text import PAD, Vocabulary
-from regard.errors import DataError, Option, counted
+from regard.errors import DataError, InputError, Option, counted, first_of
 from regard.metrics import ItemTerms, SpanScheme
 from regard.metrics.calibration import (
     power_confidence,
@@ -26,9 +26,10 @@ from regard.metrics.calibration import (
     softmax_temperature,
 )
 from regard.runs.calibration import OUTPUT, Calibration, Stated
-from regard.runs.contract import STATED, AbstractModel
+from regard.runs.contract import STATED, AbstractModel, shown_json
 from regard.runs.given import of_data, of_inputs
 from regard.runs.observation import observed
+from regard.runs.predictions import ScoredPair
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
@@ -48,6 +49,8 @@ SENTENCE = "sentence"
 """The unit of the temperature of sentences; that of `output` is of tokens."""
 MOST_TOKENS = 20
 """The most tokens in a table of a report."""
+TINY = 1e-300
+"""The least probability whose logarithm is taken."""
 LONGEST_TOKEN = 40
 """The most characters of a token that are read."""
 
@@ -125,6 +128,41 @@ class Tagger(AbstractModel[LabellingConfig]):
             rows = [sentences[i] for i in indices]
             for i, result in zip(indices, self._labelled(rows, alignment=alignment), strict=True):
                 results[i] = result if logarithms else replace(result, logarithms=None)
+        return results
+
+    def from_json(self, value: Any) -> str | tuple[str, ...]:
+        """A sentence: a text, or a list of tokens."""
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, list) or not all(isinstance(token, str) and token for token in value):
+            raise DataError(f"expected a sentence, as a text or as a list of tokens; got {shown_json(value)}.")
+        return tuple(value)
+
+    def input_schema(self) -> dict[str, Any]:
+        text = {"type": "string", "maxLength": self.longest_text}
+        return {"anyOf": [text, {"type": "array", "items": {"type": "string", "minLength": 1}}]}
+
+    def score_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> list[ScoredPair]:
+        """The log-probabilities of given labels: a list, or a text with blanks between them, one for each token."""
+        results = []
+        predictions = self.predict([sentence for sentence, _ in pairs], alignment=False, logarithms=True)
+        for number, (prediction, (_, output)) in enumerate(zip(predictions, pairs, strict=True)):
+            labels = output.split() if isinstance(output, str) else list(output)
+            if len(labels) != len(prediction.tokens):
+                counts = f"{counted(len(prediction.tokens), 'token|tokens')} and {counted(len(labels), 'label|labels')}"
+                raise InputError(number, f"give a label for each token; there are {counts}")
+            if unknown := [label for label in labels if label not in self.labels]:
+                raise InputError(
+                    number, f"there is no label {unknown[0]!r:.60}; they are {first_of(self.labels.symbols)}"
+                )
+            if not labels:
+                results.append(ScoredPair((), (), 0.0, prediction.warnings))
+                continue
+            ids = self.labels.ids(labels)
+            every, rows = prediction.logarithms, np.arange(len(labels))
+            stated = softmax_confidence(every, self.temperature())[rows, ids]
+            confidence = float(power_confidence(np.log(np.maximum(stated, TINY)).sum(), self.temperature(SENTENCE)))
+            results.append(ScoredPair(labels, every[rows, ids].tolist(), confidence))
         return results
 
     @torch.inference_mode()

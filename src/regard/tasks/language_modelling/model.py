@@ -25,18 +25,20 @@ from regard.decoding import (
     SearchSource,
     SearchState,
     SearchTree,
+    force_align,
     main_alignment,
     search_tree,
     stream,
 )
 from regard.decoding import search as run_search
 from regard.decoding.tree_recorder import refuse
-from regard.errors import ConfigError
+from regard.errors import ConfigError, InputError
 from regard.metrics import ItemTerms, Likelihood
 from regard.models import AbstractLanguageModel, Encoded
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.given import of_data, of_inputs
 from regard.runs.observation import observed
+from regard.runs.predictions import ScoredPair
 from regard.tasks.encoded import item_numbers, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.config import (
@@ -64,6 +66,8 @@ MOST_LOGITS = 1 << 22
 """The most log-probabilities of a batch of an evaluation."""
 MOST_PROMPTS = 64
 """The most texts of a batch of continuations."""
+MOST_SCORED = 2_000
+"""The most tokens of a continuation whose probability is computed."""
 
 
 @dataclass(eq=False, repr=False)
@@ -177,6 +181,37 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         ranked = [self._prediction(prompt, hypothesis, warnings) for hypothesis in hypotheses]
         tree = tree.spelled(lambda token: self.text.vocabulary.tokens([token])[0], SPECIALS[EOS])
         return replace(tree, prediction=replace(ranked[0], alternatives=tuple(ranked[1:])))
+
+    def score_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> list[ScoredPair]:
+        """The log-probabilities of the tokens of given continuations, each after its text.
+
+        Raises:
+            DataError: for a continuation that is not a text, or too long.
+        """
+        prompts, warnings = self._prompts([text for text, _ in pairs], strict=False)
+        outputs = []
+        for number, (_, output) in enumerate(pairs):
+            if not isinstance(output, str):
+                raise InputError(number, f"the continuation is a {type(output).__name__}; expected a text")
+            outputs.append(split_text(self.text, output))
+            if len(outputs[-1]) > MOST_SCORED:
+                raise InputError(number, f"{len(outputs[-1]):,} tokens, but a continuation may have {MOST_SCORED:,}")
+        ids = [self.text.vocabulary.ids(symbols) for symbols in outputs]
+        order = np.argsort([len(symbols) for symbols in outputs], kind="stable").tolist()
+        longest = max(map(len, outputs), default=0) + 1
+        size = min(MOST_PROMPTS, max(1, MOST_LOGITS // (len(self.text.vocabulary) * longest)))
+        results: list[ScoredPair | None] = [None] * len(pairs)
+        for start in range(0, len(order), size):
+            batch = order[start : start + size]
+            memory = self._memory([self.text.vocabulary.ids(prompts[i]) for i in batch])[0]
+            forced = force_align(self.module, memory, [torch.from_numpy(ids[i]) for i in batch], bos=BOS, eos=EOS)
+            for i, hypothesis in zip(batch, forced, strict=True):
+                costs = hypothesis.token_log_probabilities.tolist()
+                reasons = warnings[i] if outputs[i] else (*warnings[i], "the continuation is empty")
+                if unknown := self.text.vocabulary.unknown(outputs[i]):
+                    reasons += (unknown_symbols(unknown, "continuation: not in the training data, read as <unk>"),)
+                results[i] = ScoredPair(outputs[i], costs, warnings=reasons)
+        return [result for result in results if result is not None]
 
     def _streamed(
         self,
@@ -336,14 +371,18 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         reach = model.reach or self.config.training.window
         return symbols[-(model.layers * (reach - 1) + 1) :]
 
+    def _memory(self, prompts: Sequence[NDArray[np.int64]]) -> tuple[Any, Tensor, Tensor]:
+        """The texts as the network has read them, with their padded ids and mask."""
+        ids, mask = pad(prompts)
+        padded = None if bool(mask.all()) else mask.to(self.device)
+        with torch.inference_mode():
+            return self.module.prepare(Encoded(ids.to(self.device), padded)), ids, mask
+
     def _arguments(
         self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
     ) -> dict[str, Any]:
         """The arguments of a search."""
-        ids, mask = pad(prompts)
-        padded = None if bool(mask.all()) else mask.to(self.device)
-        with torch.inference_mode():
-            memory = self.module.prepare(Encoded(ids.to(self.device), padded))
+        memory, ids, mask = self._memory(prompts)
         return {
             "decoder": self.module,
             "memory": memory,

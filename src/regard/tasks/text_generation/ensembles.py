@@ -14,7 +14,7 @@ from regard.data.text import EOS, UNKNOWN, Field
 from regard.data.text.field import described
 from regard.data.text.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
-from regard.errors import ConfigError, first_of
+from regard.errors import ConfigError, InputError, first_of
 from regard.models import EnsembleEncoderDecoder
 
 if TYPE_CHECKING:
@@ -98,6 +98,20 @@ def scored_by(
     for i, ranked in zip(readable, rescored, strict=True):
         results[i] = ranked
     return results
+
+
+def scored_outputs(
+    model: AbstractWriter[Any, Any], outputs: Sequence[Any], sources: Sequence[InputSource]
+) -> list[Hypothesis]:
+    """Given outputs, which have ended, as hypotheses without scores.
+
+    Raises:
+        DataError: for an output that is not a text.
+    """
+    for number, output in enumerate(outputs):
+        if not isinstance(output, str):
+            raise InputError(number, f"the output is a {type(output).__name__}; expected a text")
+    return [_hypothesis(model, text, True, source) for text, source in zip(outputs, sources, strict=True)]
 
 
 def unknown_to(model: AbstractWriter[Any, Any], given: Any, outputs: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, with_search
 from regard.config.texts import TextDecodingConfig, check_directions
-from regard.data.tally import SymbolTally
+from regard.data.tally import SymbolTally, unknown_symbols
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import (
     Constraints,
@@ -31,6 +31,7 @@ from regard.decoding import (
     main_alignment,
     penalty_of,
     rerank,
+    rescore,
     search_tree,
     stream,
 )
@@ -58,17 +59,22 @@ from regard.runs.calibration import OUTPUT, Calibration
 from regard.runs.contract import AbstractModel, check_strict
 from regard.runs.given import of_inputs
 from regard.runs.observation import observed
+from regard.runs.predictions import ScoredPair
 from regard.tasks.encoded import item_numbers
 from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.text_generation.constraints import constraints_in_ids, extended_limits, reversed_constraints, within
 from regard.tasks.text_generation.directions import BEGINS, joint_hypotheses
-from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, unknown_to
+from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, scored_outputs, unknown_to
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.text_generation.source import EncodedSources, InputSource
 
 if TYPE_CHECKING:
     from regard.runs.report import ReportFacts
 
+LONGEST_SCORED = 10
+"""The limit on the symbols of an output whose probability is computed, as a multiple of `data.max_length`."""
+MOST_LOGITS = 1 << 25
+"""The most log-probabilities of a batch of given outputs (128 MB)."""
 BEGIN, END = "<s>", "</s>"
 """The names of the begin and the end symbol in alignments."""
 
@@ -286,6 +292,49 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         prediction = replace(ranked[0], alternatives=tuple(ranked[1:]))
         tree = tree.spelled(lambda token: "".join(source.spelling.tokens([token])), END)
         return replace(tree.returning(hypotheses), prediction=prediction)
+
+    def score_pairs(self, pairs: Sequence[tuple[Any, Any]]) -> list[ScoredPair]:
+        """The log-probabilities of the symbols of given outputs and of their end, from teacher-forced passes.
+
+        A pair that cannot be read has no symbols and a warning.
+
+        Raises:
+            DataError: for an output that is not a text.
+        """
+        decoding = self._search_settings(None)
+        if decoding.members:
+            return self._ensemble(decoding).score_pairs(pairs)
+        if self.trained_direction == "both" and self._direction is None:
+            return self.directed(decoding.direction).score_pairs(pairs)
+        sources = self.sources([given for given, _ in pairs], decoding)
+        most = min(max_symbols(self.module.decoder), LONGEST_SCORED * self.config.data.max_length)  # type: ignore[attr-defined]
+        hypotheses = scored_outputs(self, [output for _, output in pairs], sources)
+        results = [ScoredPair((), (), warnings=source.warnings) for source in sources]
+        readable = [i for i, source in enumerate(sources) if source.size and len(hypotheses[i].tokens) <= most + 1]
+        for i in {*range(len(pairs))}.difference(readable):
+            if sources[i].size:
+                text = f"{len(hypotheses[i].tokens) - 1:,} symbols, but an output may have at most {most:,}"
+                results[i] = ScoredPair((), (), warnings=(*sources[i].warnings, text))
+        cells = MOST_LOGITS // len(self.target.vocabulary)
+        for batch in self.batches([sources[i] for i in readable], decoding):
+            chosen = [readable[i] for i in batch]
+            size = max(1, cells // max(len(hypotheses[i].tokens) for i in chosen))
+            for part in (chosen[start : start + size] for start in range(0, len(chosen), size)):
+                memory = self.encode([sources[i] for i in part]).memory
+                rescored = rescore(self.module.decoder, memory, [[hypotheses[i]] for i in part], bos=self.begin)
+                for i, (hypothesis,) in zip(part, rescored, strict=True):
+                    results[i] = self._scored(sources[i], self._in_reading_order(hypothesis))
+        return results
+
+    def _scored(self, source: SourceT, hypothesis: Hypothesis) -> ScoredPair:
+        ids, costs = hypothesis.tokens.tolist(), hypothesis.token_log_probabilities.tolist()
+        tokens = source.spelling.tokens(ids[:-1])
+        unknown = [token for token, number in zip(tokens, ids, strict=False) if number == UNKNOWN]
+        warnings = source.warnings
+        if unknown:
+            warnings += (unknown_symbols(unknown, "output: not in the training data, read as <unk>"),)
+        confidence = float(sigmoid_confidence(math.exp(min(costs)), self.temperature()))
+        return ScoredPair([*tokens, END], costs, confidence, warnings)
 
     def evaluate_items(
         self,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.audio import FRONT_ENDS, Standardisation, griffin_lim, write_wave
+from regard.audio import FRONT_ENDS, Standardisation, encode_wave, griffin_lim, write_wave
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
 from regard.data.tally import unknown_symbols
@@ -77,6 +77,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
     file_formats = ("wav", "mel.npy", "alignment.npy")
     terms_only = MappingProxyType({"sound": False, "joined": 0})
     sounds = ("wav",)
+    longest_text = 1_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -442,6 +443,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 replace_file(path, partial(_store, values.contiguous().numpy()))
                 written.append(path)
         return written
+
+    def sound(self, prediction: Speech) -> bytes | None:
+        return None if prediction.samples is None else encode_wave(prediction.samples, prediction.sample_rate)
 
     def plot(self, predictions: Sequence[Speech], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws spectrograms, alignments and stop probabilities; a page (.html) plays the sounds.

@@ -1,0 +1,215 @@
+"""The bodies of requests, their bounds, and the errors that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+MOST_INPUTS = 256
+"""The inputs or pairs of a request."""
+MOST_OUTPUTS = 1_024
+"""The outputs of a request, alternatives included."""
+MOST_ALIGNED = 256
+"""The outputs of a request that asks for their alignments."""
+MOST_TEXTS, LONGEST_TEXT = 32, 1_000
+"""The texts of a setting or constraint, and the characters of each."""
+LARGEST: Mapping[str, float] = {
+    "beam": 64, "num_best": 64, "num_groups": 64, "num_samples": 256, "max_length": 1_000, "min_length": 1_000,
+    "max_length_extra": 1_000, "max_length_ratio": 10, "min_length_ratio": 10, "steps": 1_000, "iterations": 200,
+    "max_frames_per_unit": 100,
+}  # fmt: skip
+"""The largest values of settings, by name."""
+SERVERS = ("batch_", "ensemble", "reranker", "validation_", "weights", "max_source_length", "context", "window")
+"""How the names of settings begin that belong to who starts the server: files, memory and speed."""
+CODES = {
+    400: "not_json", 401: "token", 403: "host", 404: "not_found", 405: "method", 408: "slow", 413: "too_large",
+    415: "media_type", 422: "invalid", 429: "busy", 500: "internal", 503: "unavailable",
+}  # fmt: skip
+
+
+class Refusal(HTTPException):
+    """A request that is refused: its status, what to do, the field at fault, and further headers."""
+
+    def __init__(
+        self, status: int, message: str, field: str | None = None, *, code: str | None = None, **headers: str
+    ) -> None:
+        super().__init__(status, message, {name.replace("_", "-"): value for name, value in headers.items()})
+        self.field, self.code = field, code or CODES.get(status, "error")
+
+    @property
+    def error(self) -> dict[str, str | None]:
+        """What is wrong, as in `ErrorDetail`."""
+        return {"code": self.code, "message": self.detail, "field": self.field}
+
+    def response(self) -> JSONResponse:
+        """The answer."""
+        return JSONResponse({"error": self.error}, self.status_code, self.headers)
+
+
+class ErrorDetail(BaseModel):
+    """What is wrong."""
+
+    code: str = Field(description=f"one of {', '.join(CODES.values())}")
+    message: str = Field(description="what is wrong, and what to do")
+    field: str | None = Field(description="the field at fault, such as `inputs[2]`")
+
+
+class ErrorBody(BaseModel):
+    """The answer to a request that is refused."""
+
+    error: ErrorDetail
+
+
+class Body(BaseModel):
+    """A body of JSON, without fields that nothing reads."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = Field(default=None, description="the name of a model (`/v1/info`); null: the first")
+
+
+Search = Annotated[
+    dict[str, JsonValue],
+    Field(
+        description="settings of the search in place of the model's, such as `beam`, `num_best`, `length_penalty`, "
+        "`temperature` or `seed`: keys of `decoding` of its task",
+        examples=[{"beam": 10, "num_best": 3}],
+    ),
+]
+TEXTS = {"type": "array", "items": {"type": "string"}}
+INPUT = {
+    "anyOf": [
+        {"type": "string", "description": "a text"},
+        {**TEXTS, "description": "the texts of several columns, or the tokens of a sentence"},
+        {
+            "type": "object",
+            "description": "a picture: PNG, JPEG and others in base64",
+            "properties": {"image": {"type": "string", "contentEncoding": "base64"}},
+            "required": ["image"],
+        },
+        {
+            "type": "object",
+            "description": "handwriting: strokes of points x, y; y points down",
+            "properties": {"strokes": {"type": "array", "items": {"type": "array"}}},
+            "required": ["strokes"],
+        },
+        {
+            "type": "object",
+            "description": "series: the content of a CSV file",
+            "properties": {"csv": {"type": "string"}},
+            "required": ["csv"],
+        },
+        {
+            "type": "object",
+            "description": "series: lists of values by the name of their column",
+            "properties": {"columns": {"type": "object", "additionalProperties": {"type": "array"}}},
+            "required": ["columns"],
+        },
+    ]
+}
+"""The forms of inputs; `/v1/info` says which of them a model reads."""
+Input = Annotated[JsonValue, Field(json_schema_extra=lambda schema: schema.update(INPUT))]
+Inputs = Annotated[list[Input], Field(min_length=1, max_length=MOST_INPUTS, examples=[["attention", "regard"]])]
+Output = str | list[str]
+
+
+class Predict(Body):
+    """Inputs whose outputs are predicted."""
+
+    inputs: Inputs
+    search: Search = Field(default={})
+    alignment: bool = Field(default=False, description="whether predictions have their alignments")
+    confidence: bool = Field(default=False, description="whether predictions have the probability that they are right")
+    at_least: float | None = Field(
+        default=None, ge=0, le=1, description="mark outputs with less confidence as `abstained`"
+    )
+    constraints: list[dict[str, JsonValue] | None] | None = Field(
+        default=None,
+        max_length=MOST_INPUTS,
+        description="for each input null or an object with `prefix`, `include` and `exclude`: how its output begins, "
+        "and which texts it contains and does not contain",
+    )
+    sound: bool = Field(default=False, description="of speech: whether predictions have a WAV file in base64")
+    stream: bool = Field(default=False, description="send the symbols of outputs as soon as they are certain, by SSE")
+
+
+class Pair(BaseModel):
+    """An input with a given output."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    input: Input
+    output: Output = Field(description="a text, or a list of labels")
+
+
+Pairs = Annotated[list[Pair], Field(min_length=1, max_length=MOST_INPUTS)]
+
+
+class Align(Body):
+    """Given outputs that are aligned with their inputs."""
+
+    pairs: Pairs
+    words: bool = Field(default=True, description="whether rows and columns are words; else they are symbols")
+    end_symbol: bool = Field(default=False, description="whether the end symbol has a row and a column")
+    normalise: bool = Field(default=False, description="whether rows are divided by their sum")
+    layer: str | None = Field(default=None, description="an attention such as `cross.3`, or `mean`")
+    head: int | None = Field(default=None, ge=0, description="one head, from 0; null: their mean")
+
+
+class Score(Body):
+    """Given outputs whose probabilities are computed."""
+
+    pairs: Pairs
+
+
+class Predictions(BaseModel):
+    """The predictions of inputs, in order."""
+
+    model: str
+    version: str = Field(description="the digest of the weights")
+    predictions: list[dict[str, Any]] = Field(description="as `regard predict --format jsonl` prints them")
+
+
+class Alignments(BaseModel):
+    """The alignments of pairs, in order."""
+
+    model: str
+    version: str
+    alignments: list[dict[str, Any]] = Field(description="as `regard align --format jsonl` prints them")
+
+
+class Scores(BaseModel):
+    """The scores of pairs, in order."""
+
+    model: str
+    version: str
+    scores: list[dict[str, Any]] = Field(description="log-probabilities in nats, of the output and of its symbols")
+
+
+def check_setting(name: str, value: JsonValue) -> None:
+    """Refuses a setting or constraint that would take too much memory, or that is not for clients.
+
+    Raises:
+        Refusal: with the bound.
+    """
+    if name.startswith(SERVERS):
+        raise Refusal(
+            422, f"{name} is set when the server is started, not by requests; leave it out.", f"search.{name}"
+        )
+    if isinstance(value, int | float) and value > LARGEST.get(name, float("inf")):
+        raise Refusal(422, f"{name} is {value:,}; a request may have at most {LARGEST[name]:,}.", f"search.{name}")
+    texts = value if isinstance(value, list) else [value]
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    if len(texts) > MOST_TEXTS or longest > LONGEST_TEXT:
+        most = f"at most {MOST_TEXTS} texts of at most {LONGEST_TEXT:,} characters each"
+        raise Refusal(413, f"{name} may have {most}.", name)
+
+
+def length_of(value: JsonValue) -> int:
+    """The characters of a text, or of a list of texts; 0 of other inputs, which the size of the body limits."""
+    texts: Sequence[JsonValue] = value if isinstance(value, list) else [value]
+    return sum(len(text) for text in texts if isinstance(text, str))

@@ -1,0 +1,171 @@
+"""The server answers as `predict` does, for every task, and refuses what it cannot answer by name."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.config import load as read_config
+from regard.files import plain
+from regard.runs.contract import TASKS
+from regard.runs.store import save
+from regard.serve import Limits, Models, application
+from regard.serve.models import sources_of
+from task_cases import TASK_CASES, configured
+
+fastapi = pytest.importorskip("fastapi.testclient")
+NAMES = sorted(TASK_CASES)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def untrained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A task's name, and its folder with data and a model in `run` that has learned nothing."""
+    folder = tmp_path_factory.mktemp("serve") / request.param
+    task, config = TASKS[request.param], read_config(configured(request.param, folder)).config
+    material = task.read(config)
+    plan = task.resolve(config, material, task.check(config, material))
+    torch.manual_seed(5)
+    save(task.build(plan.config, material, name="run"), folder / "run")
+    return request.param, folder
+
+
+@contextmanager
+def client(*folders: Path | str, **options: Any) -> Iterator[Any]:
+    """A client of a server of models."""
+    limits = options.pop("limits", Limits(wait=0.001))
+    sources, named = sources_of(list(map(str, folders)))
+    models = Models(sources, lambda source: regard.load(source, device="cpu"), limits=limits, say=lambda text: None)
+    for name in named:
+        models.load(name)
+    app = application(models, hosts=None, **options)
+    with fastapi.TestClient(app, raise_server_exceptions=False) as made:
+        made.models = models
+        yield made
+
+
+def sent_inputs(task: str, folder: Path) -> tuple[list[Any], list[Any]]:
+    """The inputs of a task as a request has them, and as `predict` does."""
+    names = TASK_CASES[task].inputs
+    if task == "forecasting":
+        return [{"csv": (folder / name).read_text()} for name in names], [str(folder / name) for name in names]
+    if task == "image_to_text":
+        pictures = [name for name in names if name.endswith("png")]
+        files = [(folder / name).read_bytes() for name in pictures]
+        return [{"image": base64.b64encode(file).decode()} for file in files], [folder / name for name in pictures]
+    return list(names), list(names)
+
+
+def without_names(record: Any) -> Any:
+    """A record without the name of its file."""
+    return {key: value for key, value in record.items() if key not in ("file", "image")}
+
+
+def test_predictions_of_every_task_are_those_of_predict(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    sent, inputs = sent_inputs(task, folder)
+    model = regard.load(folder / "run", device="cpu")
+    expected = [plain(model.record(each)) for each in model.predict(inputs, alignment=True)]
+    with client(folder / "run") as server:
+        answer = server.post("/v1/predict", json={"inputs": sent, "alignment": True})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["version"] == model.digest[:16]
+        predictions = answer.json()["predictions"]
+        assert [*map(without_names, predictions)] == json.loads(json.dumps([*map(without_names, expected)]))
+        (facts,) = server.get("/v1/info").json()["models"]
+    assert facts["task"] == task
+    assert facts["input"]["schema"]
+
+
+STREAMING = {"text_to_text", "image_to_text", "language_modelling"}
+ALIGNING = {"text_to_text"}
+WITHOUT_SCORES = {"forecasting", "text_to_speech"}
+
+
+def test_what_a_task_cannot_do_is_refused_by_name(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    (first, *_), _ = sent_inputs(task, folder)
+    pairs = {"pairs": [{"input": first, "output": "a"}]}
+    with client(folder / "run") as server:
+        (facts,) = server.get("/v1/info").json()["models"]
+        can = facts["can"]
+        refused = {
+            "stream": server.post("/v1/predict", json={"inputs": [first], "stream": True}),
+            "align": server.post("/v1/align", json=pairs),
+            "score": server.post("/v1/score", json=pairs),
+            "sound": server.post("/v1/predict", json={"inputs": [first], "sound": True}),
+            "confidence": server.post("/v1/predict", json={"inputs": [first], "confidence": True}),
+            "constraints": server.post("/v1/predict", json={"inputs": [first], "constraints": [{"prefix": "a"}]}),
+        }
+        for name, value in {"beem": 3, "batch_tokens": 5, "ensemble": "run", "beam": 65}.items():
+            answer = server.post("/v1/predict", json={"inputs": [first], "search": {name: value}})
+            assert answer.status_code == 422, answer.text
+            assert answer.json()["error"]["field"] == f"search.{name}"
+        for wrong in (None, 3, True, {}, {"path": "train.csv"}, [1], {"image": "train-0.png"}, {"csv": 3}):
+            answer = server.post("/v1/predict", json={"inputs": [first, wrong]})
+            assert answer.status_code == 422, answer.text
+            assert answer.json()["error"]["field"] == "inputs[1]"
+    for name, answer in refused.items():
+        if not can[name]:
+            assert answer.status_code == 422, (name, answer.text)
+            assert "models of " + task in answer.json()["error"]["message"].lower() or name == "stream"
+    assert (can["stream"], can["align"], can["score"]) == (
+        task in STREAMING,
+        task in ALIGNING,
+        task not in WITHOUT_SCORES,
+    )
+
+
+def test_a_file_of_the_server_is_never_read(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    name = str(folder / TASK_CASES[task].inputs[0])
+    with client(folder / "run") as server:
+        answer = server.post("/v1/predict", json={"inputs": [name]})
+    if task in ("image_to_text", "forecasting"):
+        assert answer.status_code == 422
+    else:  # it is a text like others
+        model = regard.load(folder / "run", device="cpu")
+        assert without_names(answer.json()["predictions"][0]) == plain(
+            model.record(model.predict([name], alignment=False)[0])
+        )
+
+
+def test_scores_of_outputs_are_those_of_predictions(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    if task in WITHOUT_SCORES:
+        return
+    sent, inputs = sent_inputs(task, folder)
+    model = regard.load(folder / "run", device="cpu")
+    predictions = model.predict(inputs)
+    records = [model.record(each) for each in predictions]
+    outputs = [record["labels"] if "labels" in record else record["text"] for record in records]
+    with client(folder / "run") as server:
+        pairs = [{"input": given, "output": output} for given, output in zip(sent, outputs, strict=True)]
+        answer = server.post("/v1/score", json={"pairs": pairs})
+    assert answer.status_code == 200, answer.text
+    for score, prediction, record in zip(answer.json()["scores"], predictions, records, strict=True):
+        total = score["log_probability"]
+        assert total == pytest.approx(sum(score["token_log_probabilities"]))
+        if task == "labelling":
+            assert [*map(math.exp, score["token_log_probabilities"])] == pytest.approx(
+                record["probabilities"], abs=2e-6
+            )
+        elif task == "documents":
+            assert math.exp(total) == pytest.approx(prediction.probabilities[record["labels"][0]])
+        elif record["stop_reason"] == "eos":
+            assert total == pytest.approx(record["log_probability"], abs=1e-5)
+            assert score["tokens"] == record["tokens"]
+        else:  # with its end
+            assert sum(score["token_log_probabilities"][: len(record["tokens"])]) == pytest.approx(
+                record["log_probability"], abs=1e-5
+            )
+        if prediction.confidence is not None and record.get("stop_reason") != "length":
+            assert score["confidence"] == pytest.approx(prediction.confidence, abs=1e-6)
