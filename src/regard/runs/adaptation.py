@@ -12,7 +12,7 @@ from regard.config.reading import Settings
 from regard.config.texts import ParallelFiles
 from regard.errors import ConfigError, Option
 from regard.runs.contract import AbstractModel, task_of
-from regard.runs.former_data import FormerData
+from regard.runs.former_data import FormerData, kind_of
 from regard.runs.given import FOLDER, is_named, temporary_file
 from regard.runs.run import TrainingRun
 from regard.runs.store import CONFIGURATION, find
@@ -122,7 +122,7 @@ def _configuration(
             continue
         if isinstance(value, Mapping) and not _has_parallel_files(config):
             raise ConfigError(f"models of {config.task} are not trained on parallel files; give one file")
-        if getattr(config.data, "format", "auto") != "auto" and _kind(before) != _kind(value):
+        if getattr(config.data, "format", "auto") != "auto" and kind_of(before) != kind_of(value):
             changed["data.format"] = ...
         changed[f"data.{name}"] = _absolute(value)
     changed |= {"training.start_from": str(base), "training.replay": replay}
@@ -146,13 +146,6 @@ def _absolute(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_absolute(path) for path in data]
     return str(Path(data).absolute())
-
-
-def _kind(data: Any) -> str:
-    """The suffix of a file or of the first of several; `parallel` of parallel files."""
-    if isinstance(data, ParallelFiles | Mapping):
-        return "parallel"
-    return Path(data[0] if isinstance(data, list | tuple) else data).suffix
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

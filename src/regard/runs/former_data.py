@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config, load
+from regard.config.texts import ParallelFiles
 from regard.data import collecting
 from regard.errors import ConfigError, RegardError
 from regard.files import checksum
@@ -69,6 +70,8 @@ class FormerData:
         config = replaced(config, task.learned(config, folder))
         data: Any = config.data
         train, dev, notes = data.train if file is None else file, data.dev, list[str]()
+        if getattr(data, "format", "auto") != "auto" and kind_of(train) != kind_of(data.train):
+            config = replaced(config, {"data.format": "auto"})
         trained, reason = _checked(task, replaced(config, {"data.train": train, "data.dev": None}), saved, "train")
         if file is not None and not trained:
             raise ConfigError(str(reason), ("training", "former"))
@@ -94,6 +97,13 @@ class FormerData:
         """
         with collecting() if self.config.data.on_error == "skip" else nullcontext():
             return task_of(self.config).read(self.config)
+
+
+def kind_of(data: Any) -> str:
+    """The suffix of a file or of the first of several; `parallel` of parallel files."""
+    if isinstance(data, ParallelFiles | Mapping):
+        return "parallel"
+    return Path(data[0] if isinstance(data, list | tuple) else data).suffix
 
 
 def _checked(
