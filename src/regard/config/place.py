@@ -99,6 +99,16 @@ def cut_start(text: str, limit: int) -> str:
     return text if len(text) <= limit else "…" + text[1 - limit :]
 
 
+def without_folder(place: str, data: str) -> str:
+    """A place in data without the folder of their file, for pages that name it once.
+
+    >>> without_folder("runs/words/test.tsv:3", "runs/words/test.tsv")
+    'test.tsv:3'
+    """
+    name = Path(data).name
+    return name + place[len(data) :] if place.startswith(data) else place
+
+
 def error_of(problems: list[Problem]) -> ConfigError:
     """One error with all problems, one per line, in the order of reading."""
     ordered = sorted(problems, key=lambda problem: problem.place)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from regard.config.place import without_folder
 from regard.errors import counted, printable
 from regard.runs.comparison import (
     ComparedSystem,
@@ -100,13 +101,18 @@ def _items(comparison: RunComparison) -> ItemTable:
     items = [(item, comparison.shown(item)) for item in [*chosen, *rest][:MOST_ITEMS]]
     has_outputs = any(each.output for _, shown in items for _, each, _ in shown)
     has_values = not has_outputs or any(value not in (0.0, 1.0) for _, shown in items for _, _, value in shown)
-    columns = ["place", "input", *["reference"] * has_outputs]
+    has_inputs = any(shown[0][1].source for _, shown in items)
+    columns = ["place", *["input"] * has_inputs, *["reference"] * has_outputs]
     for side in sides:
         columns += [side.name] * has_outputs + [f"{side.name}: {comparison.headline.name}"] * has_values
     rows = []
     for _, shown in items:
         first = shown[0][1]
-        row: list[Any] = [first.place, first.source, *[first.reference] * has_outputs]
+        row: list[Any] = [
+            without_folder(first.place, comparison.data),
+            *[first.source] * has_inputs,
+            *[first.reference] * has_outputs,
+        ]
         for _, each, value in shown:
             row += [each.output] * has_outputs + [value] * has_values
         rows.append(row)
@@ -133,7 +139,8 @@ def _alignments(comparison: RunComparison, count: int) -> Pages:
                     + "</figure>"
                     for side, picture in zip(sides, pictures)
                 )
-                text = html.escape(printable(f"{shown.place}  {shown.source}".strip()))
+                place = without_folder(shown.place, comparison.data)
+                text = html.escape(printable(f"{place}  {shown.source}".strip()))
                 rows.append(f"<h2>{text}</h2><div>{cells}</div>")
     if not rows:
         return Pages("Alignments")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.config.place import cut
+from regard.config.place import cut, without_folder
 from regard.data.csv_fields import csv_line
 from regard.data.text import UNKNOWN, Vocabulary
 from regard.errors import Option, RegardError
@@ -173,11 +173,12 @@ def _page(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts, data: 
     sections += facts.sections
     sections += _confusions(facts)
     sections += _groups(records, facts)
-    sections.append(Pages("The worst items, with what the model attends to", _drawn(model, evaluation, facts)))
-    sections.append(_items(evaluation, records))
-    return report_page(
-        f"{model.name}: {data}" if data else model.name, sections, subtitle=str(evaluation).split("\n")[0]
-    )
+    sections.append(Pages("The worst items, with what the model attends to", _drawn(model, evaluation, facts, data)))
+    sections.append(_items(evaluation, records, data))
+    title, summary = model.name, str(evaluation).split("\n")[0]
+    if data:
+        title, summary = f"{title}: {Path(data).name}", f"{data}: {summary}"
+    return report_page(title, sections, subtitle=summary)
 
 
 def _reliability(model: AbstractModel[Any], evaluation: Any) -> Iterator[Section]:
@@ -291,7 +292,7 @@ def _grouped(
     return Table(title, [column, "items", *names], rows, bars=["right"] * judged, note=note)
 
 
-def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> dict[str, str]:
+def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts, data: str) -> dict[str, str]:
     """The pages of the worst items by title."""
     writers = dict(facts.pages)
     if facts.inputs is not None:
@@ -300,7 +301,7 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> di
         predictions = model.predict(inputs) if inputs else []
         for entry, prediction in zip(worst, predictions, strict=True):
             if model.can_plot(prediction):
-                title = cut(" ".join(str(entry).split()), LONGEST_TITLE)
+                title = cut(without_folder(" ".join(str(entry).split()), data), LONGEST_TITLE)
                 writers[title] = partial(model.plot, [prediction])
     pages = {}
     with TemporaryDirectory() as folder:
@@ -312,13 +313,14 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts) -> di
     return pages
 
 
-def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]]) -> ItemTable:
+def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]], data: str) -> ItemTable:
     """All items, or the worst ones of many."""
     title, note = "Items", ""
     rows = [cells(record) for _, record in records]
     if len(rows) > MOST_ITEMS:
         note = f"The {MOST_ITEMS:,} worst of {len(rows):,} items; a report in CSV has all."
         rows = [cells(entry.record()) for entry in evaluation.worst[:MOST_ITEMS]]
+    rows = [{**row, "place": without_folder(row["place"], data)} for row in rows]
     columns = [name for name in (rows[0] if rows else {}) if any(row.get(name) not in (None, "") for row in rows)]
     texts = [
         {name: cut(cell, LONGEST) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows

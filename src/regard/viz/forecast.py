@@ -88,8 +88,10 @@ def plot_forecast(
     image = image[image.index("<svg") :]
     target.write_text(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title or "Forecast")}</title>'
-        "<style>body{margin:2rem auto;max-width:64rem;background:#fff}svg{width:100%;height:auto}</style></head>\n"
-        f"<body>{image}</body></html>\n",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<style>body{margin:1rem auto;max-width:64rem;background:#fff}"
+        "main{overflow-x:auto}svg{width:100%;min-width:40rem;height:auto}</style></head>\n"
+        f'<body><main tabindex="0">{image}</main></body></html>\n',
         encoding="utf-8",
     )
     return target
