@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from serving.hostile import uploads
 
 import regard
 from regard.config import load as read_config
@@ -169,3 +171,34 @@ def test_scores_of_outputs_are_those_of_predictions(untrained: tuple[str, Path])
             )
         if prediction.confidence is not None and record.get("stop_reason") != "length":
             assert score["confidence"] == pytest.approx(prediction.confidence, abs=1e-6)
+
+
+READ = {
+    "a header of more rows than there are": "truncated",
+    "a picture cut in the middle": "truncated",
+    "text comments of 40 MB": "",
+    "an animation of 300 pictures": "the first is read",
+    "strokes as wide as 1e38": "",
+    "200,000 strokes": "",
+}
+"""Uploads that are read, or whose prediction has a warning."""
+
+
+def test_uploads_that_are_not_what_they_seem_are_refused_with_a_sentence(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    model = {"image_to_text": "pictures", "forecasting": "series"}.get(task)
+    if model is None:
+        return
+    with client(folder / "run") as server:
+        for name, of, given in uploads():
+            if of != model:
+                continue
+            answer = server.post("/v1/predict", json={"inputs": [given]})
+            if answer.status_code == 200:
+                (prediction,) = answer.json()["predictions"]
+                assert READ[name] in " ".join(prediction["warnings"]), name
+            else:
+                assert answer.status_code == 422, (name, answer.text)
+                assert answer.json()["error"]["field"] == "inputs[0]"
+                assert name not in READ
+                assert not re.search(r"/tmp|sent\.csv|Traceback", answer.text), answer.text

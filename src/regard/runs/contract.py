@@ -559,7 +559,7 @@ def shown_json(value: Any) -> str:
     """
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    kinds = {dict: "an object", list: "a list", str: f"the text {value!r:.60}"}
+    kinds: dict[type, str] = {dict: "an object", list: "a list", str: f"the text {value!r:.60}"}
     return kinds.get(type(value), f"the number {value!r:.60}")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import re
 import time
 from collections.abc import Collection, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ from regard.serve.metrics import Metrics
 from regard.serve.requests import Refusal
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\A.{0,3}\0", re.DOTALL)
+"""What JSON that has half of a surrogate pair has, among others: an escape, or another encoding."""
 LINGER = 16
 """How many times the largest body is read and thrown away, so that a client that sends more gets to read the answer."""
 
@@ -127,7 +131,12 @@ class Gate:
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json" or headers.get("content-encoding", "identity") != "identity":
                 raise Refusal(415, "Send JSON: Content-Type: application/json, without a Content-Encoding.")
-        return await self._read(headers, receive)
+        body = await self._read(headers, receive)
+        if HALF_PAIR.search(body):
+            with suppress(RecursionError, UnicodeDecodeError, json.JSONDecodeError):  # which are refused as no JSON
+                if not _is_utf8(json.loads(body)):
+                    raise Refusal(422, "A text has half of a surrogate pair, which UTF-8 cannot express; remove it.")
+        return body
 
     async def _read(self, headers: MutableMapping[str, str], receive: Receive) -> bytes:
         parts: list[bytes] = []
@@ -159,6 +168,15 @@ class Gate:
             )
             raise Refusal(413, text, connection="close")
         return b"".join(parts)
+
+
+def _is_utf8(value: Any) -> bool:
+    """Whether UTF-8 can express all texts of a value of JSON."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

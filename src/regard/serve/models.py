@@ -16,7 +16,7 @@ from regard.config.spelling import suggestion
 from regard.errors import ConfigError, RegardError
 from regard.runs.contract import AbstractModel
 from regard.runs.store import WEIGHTS, find, shipped
-from regard.serve.batching import Batcher, Full, Job
+from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.requests import SERVERS, Refusal, check_setting
@@ -113,19 +113,6 @@ class Models:
                 except RegardError as error:
                     raise Refusal(503, f"The model {name} cannot be loaded: {error}", "model") from None
         return self._served[name]
-
-    def submit(self, served: Served, job: Job) -> asyncio.Future[Any]:
-        """The result of a job.
-
-        Raises:
-            Refusal: if too many requests wait.
-            Closed: if the model has just been replaced.
-        """
-        try:
-            return served.jobs.submit(job)
-        except Full:
-            text = f"{self.limits.queue:,} requests wait for {served.name} already; send this one again later."
-            raise Refusal(429, text, retry_after="1") from None
 
     async def reload(self, *, changed_only: bool = False) -> None:
         """Loads the loaded models again; one that cannot be read stays as it was.

@@ -15,6 +15,8 @@ MOST_OUTPUTS = 1_024
 """The outputs of a request, alternatives included."""
 MOST_ALIGNED = 256
 """The outputs of a request that asks for their alignments."""
+MOST_HYPOTHESES = 2_048
+"""The hypotheses or samples that a request has searched together."""
 MOST_TEXTS, LONGEST_TEXT = 32, 1_000
 """The texts of a setting or constraint, and the characters of each."""
 LARGEST: Mapping[str, float] = {
@@ -37,6 +39,7 @@ class Refusal(HTTPException):
     def __init__(
         self, status: int, message: str, field: str | None = None, *, code: str | None = None, **headers: str
     ) -> None:
+        message = message if message.endswith((".", "?")) else f"{message}."
         super().__init__(status, message, {name.replace("_", "-"): value for name, value in headers.items()})
         self.field, self.code = field, code or CODES.get(status, "error")
 
