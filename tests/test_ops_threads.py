@@ -1,5 +1,7 @@
 """Work is shared among threads: every part is done once, by torch's threads or a pool's, whoever comes at once."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -75,3 +77,13 @@ def test_a_kernel_without_memory_says_so(hands):
     sizes = np.full(8, 1 << 50)
     with pytest.raises(MemoryError):
         threads.parallel_for(swallow, (sizes,), len(sizes), 1 << 20)
+
+
+def test_parts_are_shared_where_no_cache_of_compiled_code_can_be_written():
+    code = (
+        "from numba.core import caching\n"
+        "for impl in (caching.CacheImpl, caching.FunctionCache._impl_class):\n"
+        "    impl._locator_classes = []\n"
+        "from regard.ops.kernels.compiled import team\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

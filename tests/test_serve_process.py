@@ -31,6 +31,13 @@ from test_serve import client
 WORDS = ["attention", "regard", "library", "through", "a", "seven"]
 
 
+@pytest.fixture(scope="module")
+def g2p() -> Iterator[Any]:
+    """A client of a server of `g2p-en`."""
+    with client("g2p-en", limits=Limits(wait=0.1, body=150_000)) as server:
+        yield server
+
+
 def batcher(**options: Any) -> tuple[Batcher, list[int]]:
     """A thread of jobs, and the sizes of its computations."""
     sizes: list[int] = []
@@ -120,60 +127,59 @@ def test_a_full_queue_and_a_closed_one_take_nothing_and_what_was_taken_is_answer
     asyncio.run(play())
 
 
-def test_requests_that_come_together_are_computed_together_and_answered_as_alone() -> None:
-    model = regard.load("g2p-en", device="cpu")
+def test_requests_that_come_together_are_computed_together_and_answered_as_alone(g2p: Any) -> None:
+    model = g2p.models.loaded["g2p-en"].model
+    computed = computations(g2p)
     expected = {word: model.predict([word], alignment=False)[0] for word in WORDS}
     answers: dict[int, Any] = {}
-    with client("g2p-en", limits=Limits(wait=0.2)) as server:
 
-        def ask(number: int) -> None:
-            body = {"inputs": [WORDS[number % 6]]} | ({"search": {"beam": 2}} if number >= 18 else {})
-            answers[number] = server.post("/v1/predict", json=body)
+    def ask(number: int) -> None:
+        body = {"inputs": [WORDS[number % 6]]} | ({"search": {"beam": 2}} if number >= 18 else {})
+        answers[number] = g2p.post("/v1/predict", json=body)
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        figures = server.get("/metrics").text
+    at_once(ask, 24)
     for number, answer in answers.items():
         (prediction,) = answer.json()["predictions"]
         if number < 18:
             assert prediction["text"] == expected[WORDS[number % 6]].text
             assert prediction["tokens"] == expected[WORDS[number % 6]].tokens
             assert prediction["score"] == pytest.approx(expected[WORDS[number % 6]].score, abs=1e-5)
-    computed = re.search(r'^regard_batch_inputs_count\{model="g2p-en"\} (.+)$', figures, re.MULTILINE)
-    assert float(computed[1]) < 12
-    assert 'regard_inputs_total{model="g2p-en"} 24.0' in figures
+    assert computations(g2p) - computed < 12
 
 
-def test_samples_do_not_depend_on_other_requests() -> None:
+def at_once(ask: Callable[[int], object], count: int) -> None:
+    """Calls a function in as many threads."""
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def computations(server: Any) -> float:
+    """The computations of the model so far."""
+    line = re.search(r'^regard_batch_inputs_count\{model="g2p-en"\} (.+)$', server.get("/metrics").text, re.MULTILINE)
+    return 0.0 if line is None else float(line[1])
+
+
+def test_samples_do_not_depend_on_other_requests(g2p: Any) -> None:
     body = {"inputs": ["attention", "attention"], "search": {"method": "sampling", "seed": 3, "num_best": 2}}
-    model = regard.load("g2p-en", device="cpu")
+    model = g2p.models.loaded["g2p-en"].model
     search = model.config.decoding.replace(**body["search"])
     alone = [model.record(each) for each in model.predict(body["inputs"], search=search, alignment=False)]
-    with client("g2p-en", limits=Limits(wait=0.2)) as server:
-        answers: list[Any] = []
-        threads = [
-            threading.Thread(target=lambda: answers.append(server.post("/v1/predict", json=body).json()))
-            for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    for answer in answers:
-        assert [each["text"] for each in answer["predictions"]] == [each["text"] for each in alone]
-        assert [[other["text"] for other in each["alternatives"]] for each in answer["predictions"]] == [
-            [other["text"] for other in each["alternatives"]] for each in alone
-        ]
+    answers: list[Any] = []
+    at_once(lambda _: answers.append(g2p.post("/v1/predict", json=body).json()["predictions"]), 3)
+
+    def texts(records: Sequence[Any]) -> list[list[str]]:
+        return [[each["text"], *(other["text"] for other in each["alternatives"])] for each in records]
+
+    assert [*map(texts, answers)] == [texts(alone)] * 3
 
 
-def test_a_stream_has_the_whole_text_and_the_prediction() -> None:
-    with client("g2p-en") as server:
-        answer = server.post("/v1/predict", json={"inputs": WORDS, "stream": True, "search": {"beam": 3}})
-        whole = server.post("/v1/predict", json={"inputs": WORDS, "search": {"beam": 3}}).json()["predictions"]
-        refused = server.post("/v1/predict", json={"inputs": WORDS, "stream": True, "search": {"num_best": 2}})
+def test_a_stream_has_the_whole_text_and_the_prediction(g2p: Any) -> None:
+    answer = g2p.post("/v1/predict", json={"inputs": WORDS, "stream": True, "search": {"beam": 3}})
+    whole = g2p.post("/v1/predict", json={"inputs": WORDS, "search": {"beam": 3}}).json()["predictions"]
+    refused = g2p.post("/v1/predict", json={"inputs": WORDS, "stream": True, "search": {"num_best": 2}})
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = [event.split("\n") for event in answer.text.strip().split("\n\n")]
     parsed = [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in events]
@@ -189,21 +195,17 @@ def test_a_stream_has_the_whole_text_and_the_prediction() -> None:
     assert refused.json()["error"]["field"] == "search.num_best"
 
 
-def test_alignments_are_those_of_align() -> None:
+def test_alignments_are_those_of_align(g2p: Any) -> None:
     pairs = [("attention", "AH T EH N SH AH N"), ("regard", "R AH G AA R D")]
-    model = regard.load("g2p-en", device="cpu")
-    expected = [each.record() for each in model.align(pairs, words=False)]
+    expected = [each.record() for each in g2p.models.loaded["g2p-en"].model.align(pairs, words=False)]
     body = {"pairs": [{"input": given, "output": output} for given, output in pairs], "words": False}
-    with client("g2p-en") as server:
-        assert server.post("/v1/align", json=body).json()["alignments"] == expected
-        wrong = server.post("/v1/align", json={**body, "layer": "none"})
-    assert wrong.status_code == 422
+    assert g2p.post("/v1/align", json=body).json()["alignments"] == expected
+    assert g2p.post("/v1/align", json={**body, "layer": "none"}).status_code == 422
 
 
-def test_confidence_and_abstaining_are_those_of_predict() -> None:
-    with client("g2p-en") as server:
-        body = {"inputs": ["attention", "xqzt"], "confidence": True, "at_least": 0.5}
-        first, second = server.post("/v1/predict", json=body).json()["predictions"]
+def test_confidence_and_abstaining_are_those_of_predict(g2p: Any) -> None:
+    body = {"inputs": ["attention", "xqzt"], "confidence": True, "at_least": 0.5}
+    first, second = g2p.post("/v1/predict", json=body).json()["predictions"]
     assert (first["abstained"], second["abstained"]) == (False, True)
     assert first["confidence"] > 0.5 > second["confidence"]
 
@@ -214,7 +216,8 @@ def test_confidence_and_abstaining_are_those_of_predict() -> None:
         (400, {"content": b'{"inputs": ['}),
         (400, {"content": b'{"inputs": ["\xff"]}'}),
         (400, {"content": b"[" * 100_000}),
-        (413, {"content": b'{"inputs": ["' + b"a" * 3_000 + b'"]}'}),
+        (413, {"content": b'{"inputs": ["' + b"a" * 150_000 + b'"]}'}),
+        (413, {"json": {"inputs": ["a" * 20_001]}}),
         (413, {"json": {"inputs": ["a"] * 257}}),
         (413, {"json": {"inputs": ["a"] * 100, "search": {"num_best": 64, "beam": 64}}}),
         (413, {"json": {"inputs": ["a"] * 100, "search": {"num_best": 3}, "alignment": True}}),
@@ -236,16 +239,14 @@ def test_confidence_and_abstaining_are_those_of_predict() -> None:
         (404, {"json": {"inputs": ["a"], "model": "g2p"}}),
     ],
 )
-def test_a_refusal_says_what_to_do(status: int, request_: dict[str, Any]) -> None:
-    headers = {"Content-Type": "application/json", **request_.pop("headers", {})}
-    if "json" in request_:
-        request_ = {"content": json.dumps(request_["json"])}
-    with client("g2p-en", limits=Limits(body=150_000 if request_["content"][:1] == b"[" else 2_500)) as server:
-        answer = server.post("/v1/predict", headers=headers, **request_)
-        error = answer.json()["error"]
-        assert (answer.status_code, set(error)) == (status, {"code", "message", "field"}), error
-        assert error["message"].endswith((".", "?"))
-        assert server.post("/v1/predict", json={"inputs": ["regard"]}).status_code == 200
+def test_a_refusal_says_what_to_do(g2p: Any, status: int, request_: dict[str, Any]) -> None:
+    headers = {"Content-Type": "application/json", **request_.get("headers", {})}
+    content = json.dumps(request_["json"]) if "json" in request_ else request_["content"]
+    answer = g2p.post("/v1/predict", headers=headers, content=content)
+    error = answer.json()["error"]
+    assert (answer.status_code, set(error)) == (status, {"code", "message", "field"}), error
+    assert error["message"].endswith((".", "?"))
+    assert g2p.get("/health").status_code == 200
 
 
 def test_a_token_and_the_names_of_the_host_are_asked_for() -> None:
@@ -257,20 +258,17 @@ def test_a_token_and_the_names_of_the_host_are_asked_for() -> None:
         assert server.get("/health").status_code == 200
 
 
-def test_pages_of_other_origins_are_let_in_only_if_they_are_named() -> None:
+def test_pages_of_other_origins_are_let_in_only_if_they_are_named(g2p: Any) -> None:
     origin = {"Origin": "https://example.org"}
     asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-    with client("g2p-en") as server:
-        assert "access-control-allow-origin" not in server.get("/health", headers=origin).headers
-        assert server.options("/v1/predict", headers=asked).status_code == 405
+    assert "access-control-allow-origin" not in g2p.get("/health", headers=origin).headers
+    assert g2p.options("/v1/predict", headers=asked).status_code == 405
     with client("g2p-en", origins=["https://example.org"]) as server:
         assert server.options("/v1/predict", headers=asked).headers["access-control-allow-origin"] == origin["Origin"]
 
 
-def test_the_pages_load_nothing_from_elsewhere() -> None:
-    with client("g2p-en") as server:
-        docs = server.get("/docs")
-        description = server.get("/openapi.json").json()
+def test_the_pages_load_nothing_from_elsewhere(g2p: Any) -> None:
+    docs, description = g2p.get("/docs"), g2p.get("/openapi.json").json()
     assert re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", docs.text) == []
     assert "default-src 'self'" in docs.headers["content-security-policy"]
     for path in description["paths"]:

@@ -26,7 +26,7 @@ from numba import types
 from numba._dispatcher import compute_fingerprint
 from numba.core import cgutils as untyped
 
-from regard.ops.kernels.compiled import intrinsic
+from regard.ops.kernels.compiled import compiled, intrinsic
 
 cgutils: Any = untyped
 kind_of: Any = numba.typeof
@@ -128,6 +128,6 @@ def _member(context: Any, module: Any, shared: Any, kernel: Any, kernel_types: t
 
 
 # addresses are arguments, as they differ from process to process and this code is cached on disk
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _share(openmp: int, entry: int, threads: int, pieces: int, count: int, arguments: Any) -> int:
     return _parallel(openmp, entry, threads, pieces, count, arguments)
