@@ -18,6 +18,7 @@ from regard.cli import inputs, run
 from regard.data.text.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
+from regard.runs.contract import TASKS
 from regard.runs.training import default_folder
 from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.config import TextToTextConfig
@@ -84,6 +85,7 @@ def tasks(monkeypatch, tmp_path):
     ]
     stand_in.describe = lambda name: f"about {name}" if name in ("bahdanau", "g2p") else None
     stand_in.explain = lambda model=None: "plain" if model is None else f"plain, {model.information()['name']}"
+    assert all(TASKS[name] for name in TASKS)  # imported from the package, before the stand-in takes its place
     monkeypatch.setitem(sys.modules, "regard.tasks", stand_in)
     monkeypatch.setattr(regard, "tasks", stand_in, raising=False)
     monkeypatch.chdir(tmp_path)
