@@ -80,8 +80,8 @@ def input_table(
     """
     if fields is not None and len(fields) != len(trained):
         expected = f"{len(trained)} columns" if len(trained) > 1 else "one column"
-        name = Option("--source-field", "source_field")
-        raise ConfigError(f"{name} lists {len(fields)}, but the model's input has {expected}.")
+        option = Option("--source-field", "source_field")
+        raise ConfigError(f"{option} lists {len(fields)}, but the model's input has {expected}.")
     chosen = trained if fields is None else fields
     if format == "csv":
         return _csv_table(head, name, fields, trained)
