@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import test_tasks_directions as directions
 import test_tasks_pointer as pointers
-from regard.decoding import Search
-from regard.errors import ConfigError, DataError
+from regard.data.text import EOS
+from regard.decoding import Search, force_align
+from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
+from regard.metrics import alignment_difference
 from regard.runs.store import save
+from regard.tasks.text_generation.model import ensemble
+from regard.tasks.text_generation.nearest import states_of
 from test_tasks_limits import untrained
 
 torch.set_num_threads(1)
@@ -110,3 +116,86 @@ def test_searches_without_a_tree_are_refused_by_name(decoding, message):
 def test_joint_searches_are_refused_by_name():
     with pytest.raises(ConfigError, match="joint is true, but there are two searches, one in each direction; leave it"):
         directions.made(joint=True).search_tree("abc")
+
+
+def test_views_are_of_symbols_and_of_words():
+    model = directions.made(kind="transformer", direction="left_to_right", max_length=6, min_length=4)
+    (prediction,) = model.predict(["ab cd"])
+    views = model.views(prediction)
+    assert views["symbols"]["source_tokens"] == ("a", "b", "<unk>", "c", "d", "</s>") or len(views) == 2
+    assert views["words"]["source_tokens"] == ("ab", "cd", "</s>")
+    assert set(views["words"]["alignments"]) == {"cross.0", "cross.1"}
+    for name, heads in views["symbols"]["alignments"].items():
+        merged = torch.tensor(views["words"]["alignments"][name])
+        symbols = torch.tensor(heads).sum(-1)
+        assert merged.shape[0] == len(heads) == 2
+        assert (merged.sum(-1) <= symbols.max() + 1e-5).all()
+    assert model.views(model.predict(["ab cd"], alignment=False)[0]) == {}
+    assert "words" not in pointers.untrained().views(pointers.untrained().predict(["a b"])[0])
+
+
+def test_the_difference_of_alignments_is_of_matched_symbols():
+    model = untrained(min_length=3, max_length=5)
+    first, second = model.predict(["abcd"]) + model.predict(["abfcd"])
+    same = alignment_difference(first, first)
+    assert not same.weights.any()
+    assert not same.moved.any()
+    difference = alignment_difference(first, second)
+    assert difference.columns == [(0, 0), (1, 1), (None, 2), (2, 3), (3, 4), (4, 5)]
+    assert difference.source_tokens == ("a", "b", "f", "c", "d", "</s>")
+    before, after = (each.alignment.double().numpy() for each in (first, second))
+    for row, (i, j) in enumerate(difference.rows):
+        for column, (k, m) in enumerate(difference.columns):
+            old = 0.0 if None in (i, k) else before[i, k]
+            new = 0.0 if None in (j, m) else after[j, m]
+            assert difference.weights[row, column] == pytest.approx(new - old, abs=1e-12)
+        if None in (i, j):
+            assert math.isnan(difference.moved[row])
+        else:
+            assert 0 <= difference.moved[row] <= 1 + 1e-6
+    record = json.loads(json.dumps(difference.record(), allow_nan=False))
+    assert record["columns"][2] == [None, 2]
+    backwards = alignment_difference(second, first)
+    assert backwards.weights.sum() == pytest.approx(-difference.weights.sum(), abs=1e-9)
+    (without,) = model.predict(["abcd"], alignment=False)
+    with pytest.raises(RegardError, match="The second output has no alignment to compare"):
+        alignment_difference(first, without)
+    with pytest.raises(ShapeError, match=r"The alignment of the first output must be \(T=1, S=2\)"):
+        alignment_difference(SimpleNamespace(source_tokens="ab", tokens="c", alignment=[[1.0]]), first)
+
+
+def test_states_of_both_directions_and_pointers_predict_the_symbols(tmp_path):
+    """The head turns the states of a pass into the model's own log-probabilities."""
+    models = [
+        untrained(),
+        directions.made(direction="right_to_left"),
+        directions.made(kind="transformer", direction="left_to_right"),
+    ]
+    for model in models:
+        tokens, states = states_of(model, "abcd", "fed")
+        assert tokens == (("d", "e", "f", "</s>") if model.is_reversed else ("f", "e", "d", "</s>"))
+        costs = model.module.decoder.head(states)
+        assert float(costs.exp().sum(1).min()) == pytest.approx(1, abs=1e-5)
+        (output,) = force_align(
+            model.module.decoder,
+            model.encode(model.sources(["abcd"])).memory,
+            [[*model.target.vocabulary.ids(tokens[:-1]).tolist(), EOS]],
+            bos=model.begin,
+            eos=EOS,
+        )
+        torch.testing.assert_close(costs[range(4), output.tokens], output.token_log_probabilities, atol=1e-5, rtol=0)
+    pointer = pointers.untrained()
+    tokens, states = states_of(pointer, "a okapi b", "okapi b")
+    assert (tokens, states.shape) == (("okapi", "b", "</s>"), (3, pointer.module.decoder.core.output_size))
+
+
+def test_models_without_training_data_or_with_several_decoders_have_no_nearest_items(tmp_path):
+    with pytest.raises(UnsupportedError, match="model was not loaded from a run folder, so its training data are unkn"):
+        untrained().nearest("abc")
+    with pytest.raises(DataError, match="count is 0; ask for 1 item or more"):
+        untrained().nearest("abc", count=0)
+    with pytest.raises(DataError, match="' ' with the output '' cannot be read"):
+        untrained().nearest(" ")
+    together = ensemble([directions.made(0), directions.made(1)])
+    with pytest.raises(UnsupportedError, match="The states of several decoders are not compared"):
+        together.nearest("abc")

@@ -660,6 +660,56 @@ def test_the_tree_of_a_search_has_its_prediction_or_is_refused_by_name(
     assert {node.state for node in tree.nodes} >= {"kept", "pruned", "returned"}
 
 
+def test_the_nearest_training_items_are_found_or_refused_by_name(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    model: Any = load("run")
+    given = model.read(TASK_CASES[task].inputs[0])
+    if task not in ("image_to_text", "text_to_text"):
+        with pytest.raises(UnsupportedError, match=f"Models of {task} have no states to compare with those of train"):
+            model.nearest(given)
+        return
+    item, output = Path("train.tsv").read_text(encoding="utf-8").splitlines()[0].split("\t")
+    near = model.nearest(model.read(item), output, step=2, count=4)
+    assert near[0].distance < 1e-4
+    assert (near[0].place.endswith("train.tsv:1"), near[0].step, near[0].tokens[-1]) == (True, 2, "</s>")
+    assert [each.distance for each in near] == sorted(each.distance for each in near)
+    assert len({each.place for each in near}) == 4
+    assert json.loads(json.dumps(near[0].record()))["tokens"] == list(near[0].tokens)
+    assert model.nearest(given)[0].step >= 1
+    for step in (0, len(near[0].tokens) + 1):
+        with pytest.raises(DataError, match=f"step is {step}, but the output has the steps 1 to {len(near[0].tokens)}"):
+            model.nearest(model.read(item), output, step=step)
+    data = Path("train.tsv")
+    moved = data.rename("elsewhere.tsv")
+    try:
+        with pytest.raises(UnsupportedError, match=r"The training data of run are not found: .*train\.tsv"):
+            load("run").nearest(given)
+        data.write_text("1\t2\n", encoding="utf-8")
+        with pytest.raises(UnsupportedError, match=r"train\.tsv: not the training data of the model"):
+            load("run").nearest(given)
+    finally:
+        moved.replace(data)
+
+
+def test_views_have_every_head_of_every_attention(trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    model: Any = load("run")
+    (prediction,) = model.predict([model.read(TASK_CASES[task].inputs[0])])
+    views = json.loads(json.dumps(model.views(prediction), allow_nan=False))
+    assert bool(views) == (task in ("image_to_text", "language_modelling", "text_to_text"))
+    for name, view in views.items():
+        assert name in ("symbols", "words")
+        shape = [len(view["tokens"]), len(view["source_tokens"])]
+        for panel in (view["alignment"], *(head for heads in view["alignments"].values() for head in heads)):
+            assert list(torch.tensor(panel).shape) == shape
+    if views and task != "language_modelling":
+        assert views["symbols"]["tokens"] == prediction.tokens
+
+
 def near_text(left: str, right: str) -> bool:
     """Whether two cells are equal, as texts or as numbers."""
     try:

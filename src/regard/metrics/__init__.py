@@ -37,6 +37,7 @@ from regard.metrics.alignment import (
     soft_coverage,
     summary,
 )
+from regard.metrics.alignment_difference import AlignmentDifference, alignment_difference
 from regard.metrics.bootstrap import (
     Difference,
     Estimate,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from regard.metrics.forecasts import ForecastErrors, ForecastTally, pinball
 
 __all__ = [
+    "AlignmentDifference",
     "AlignmentHealth",
     "CaptionMaps",
     "CaptionScores",
@@ -96,6 +98,7 @@ __all__ = [
     "ShownItem",
     "SpanScheme",
     "SpanScores",
+    "alignment_difference",
     "calibration_error",
     "caption_scores",
     "caption_terms",

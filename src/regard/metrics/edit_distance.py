@@ -60,6 +60,18 @@ def differences(output: Symbols, reference: Symbols) -> list[tuple[Hashable | No
     >>> differences("sitting", "kitten")
     [('k', 's'), ('e', 'i'), (None, 'g')]
     """
+    pairs = [
+        (None if i is None else reference[i], None if j is None else output[j]) for i, j in edit_path(output, reference)
+    ]
+    return [pair for pair in pairs if pair[0] != pair[1]]
+
+
+def edit_path(output: Symbols, reference: Symbols) -> list[tuple[int | None, int | None]]:
+    """The places of the symbols along a shortest edit path: (reference, output), None where one of them has none.
+
+    >>> edit_path("abd", "acbd")
+    [(0, 0), (1, None), (2, 1), (3, 2)]
+    """
     width = len(output) + 1
     table = [list(range(width))]
     for i, symbol in enumerate(reference, start=1):
@@ -67,20 +79,19 @@ def differences(output: Symbols, reference: Symbols) -> list[tuple[Hashable | No
         for j, other in enumerate(output, start=1):
             row.append(min(above[j - 1] + (symbol != other), above[j] + 1, row[-1] + 1))
         table.append(row)
-    pairs: list[tuple[Hashable | None, Hashable | None]] = []
+    path: list[tuple[int | None, int | None]] = []
     i, j = len(reference), len(output)
     while i or j:
         if i and j and table[i][j] == table[i - 1][j - 1] + (reference[i - 1] != output[j - 1]):
             i, j = i - 1, j - 1
-            if reference[i] != output[j]:
-                pairs.append((reference[i], output[j]))
+            path.append((i, j))
         elif i and table[i][j] == table[i - 1][j] + 1:
             i -= 1
-            pairs.append((reference[i], None))
+            path.append((i, None))
         else:
             j -= 1
-            pairs.append((None, output[j]))
-    return pairs[::-1]
+            path.append((None, j))
+    return path[::-1]
 
 
 def symbol_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:

@@ -127,7 +127,7 @@ class PointerDecoder(nn.Module):
                 "The attention does not determine the size of the encoder's outputs; give memory_size."
             )
         self.head = core.head
-        self.core = _features_of(core)
+        self.core = features_of(core)
         self.main_attention = name
         self.needed: str | bool = True if isinstance(core, RecurrentDecoder) else name
         self.alignment_head = alignment_head
@@ -246,6 +246,11 @@ class PointerDecoder(nn.Module):
         mixture = self._mixture(output, inputs, memory, vocabulary.dtype)
         return _cross_entropy(vocabulary, mixture, memory, targets, mask, smoothing)
 
+    def features(self, inputs: Tensor, memory: PointerMemory) -> Tensor:
+        """(B, T, D), what the head reads at all steps, teacher-forced."""
+        values: Tensor = self._run(inputs, memory, False, None).values
+        return values
+
     def _run(self, inputs: Tensor, memory: PointerMemory, alignment: bool, generator: Generator | None) -> Any:
         """The core's features (B, T, D) and alignments."""
         return self.core(inputs, memory.core, alignment=alignment or self.needed, generator=generator)
@@ -298,7 +303,7 @@ def _attentions(core: RecurrentDecoder | TransformerDecoder) -> dict[str, Abstra
     return {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
 
 
-def _features_of(core: Any) -> Any:
+def features_of(core: Any) -> Any:
     """A view of a decoder of tokens whose outputs are the inputs of its head."""
     view = _view(core, {**core._modules, "head": nn.Identity()})
     view.continuous = True

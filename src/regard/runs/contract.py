@@ -443,6 +443,20 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The content of a WAV file, for models with `sounds`; None for a prediction without one."""
         return None
 
+    def views(self, prediction: Any) -> Mapping[str, Mapping[str, Any]]:
+        """The alignments of a prediction by layer and head, for models of texts: by view, objects as of
+        `regard.viz.alignment_record`. The view `symbols` has all symbols; `words` has words, where symbols are parts of
+        them. None without alignments."""
+        return {}
+
+    def nearest(self, *arguments: Any, **options: Any) -> Sequence[Any]:
+        """The training items with the nearest decoder states, for models of texts, as `TextToText.nearest`.
+
+        Raises:
+            UnsupportedError: for other models.
+        """
+        raise UnsupportedError(f"Models of {self.config.task} have no states to compare with those of training items.")
+
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The rows of a prediction, usually one: columns that follow those of the input."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regard.viz.captions import plot_captioned_image
     from regard.viz.curves import plot_curves
     from regard.viz.document import plot_document, save_documents
-    from regard.viz.files import load_alignment, save_alignment
+    from regard.viz.files import alignment_record, load_alignment, save_alignment
     from regard.viz.forecast import plot_forecast
     from regard.viz.plot import plot_alignment
     from regard.viz.speech import plot_speech
@@ -24,6 +24,7 @@ __all__ = [
     "CaptionedImage",
     "ReadingOptions",
     "WeightedDocument",
+    "alignment_record",
     "load_alignment",
     "plot_alignment",
     "plot_captioned_image",
@@ -45,7 +46,7 @@ __getattr__ = on_demand(
         "captions": ["plot_captioned_image"],
         "curves": ["plot_curves"],
         "document": ["plot_document", "save_documents"],
-        "files": ["load_alignment", "save_alignment"],
+        "files": ["alignment_record", "load_alignment", "save_alignment"],
         "forecast": ["plot_forecast"],
         "plot": ["plot_alignment"],
         "speech": ["plot_speech"],

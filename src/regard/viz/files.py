@@ -103,28 +103,47 @@ def numbered_files(path: Path, count: int) -> list[Path]:
     return [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, count + 1)]
 
 
+def alignment_record(alignment: Any, *, decimals: int | None = 6, **options: Unpack[ReadingOptions]) -> dict[str, Any]:
+    """An alignment as the JSON object that `save_alignment` writes for it.
+
+    Args:
+        alignment: as in `plot_alignment`, but only one.
+        decimals: of the weights; None: all.
+        **options: as in `plot_alignment`; with `heads`, `alignments` has every head of every attention by name.
+
+    >>> record = alignment_record([[0.25, 0.75]], decimals=1)
+    >>> record["alignment"], record["shape"]
+    ([[0.2, 0.8]], [1, 2])
+    """
+    (item,) = read(alignment, **options)
+    return _record(item, decimals)
+
+
+def _record(item: Aligned, decimals: int | None = None) -> dict[str, Any]:
+    return {
+        "alignment": _listed(item.alignment, decimals),
+        "source_tokens": item.source_tokens,
+        "tokens": item.tokens,
+        "alignments": {name: _listed(weights, decimals) for name, weights in item.alignments.items()},
+        "text": item.text,
+        "left_out": item.left_out,
+        "layers": item.layers,
+        "sides": item.sides,
+        "prompt": item.prompt,
+        "shape": list(item.alignment.shape),
+        "dtype": item.alignment.dtype.name,
+    }
+
+
 def _to_json(items: Sequence[Aligned], path: Path) -> None:
-    entries = [
-        {
-            "alignment": _listed(item.alignment),
-            "source_tokens": item.source_tokens,
-            "tokens": item.tokens,
-            "alignments": {name: _listed(weights) for name, weights in item.alignments.items()},
-            "text": item.text,
-            "left_out": item.left_out,
-            "layers": item.layers,
-            "sides": item.sides,
-            "prompt": item.prompt,
-            "shape": item.alignment.shape,
-            "dtype": item.alignment.dtype.name,
-        }
-        for item in items
-    ]
+    entries = [_record(item) for item in items]
     path.write_text(json.dumps({"format": FORMAT, "items": entries}, allow_nan=False), encoding="utf-8")
 
 
-def _listed(weights: Weights) -> Any:
+def _listed(weights: Weights, decimals: int | None = None) -> Any:
     """Nested lists; each number is the shortest that reads back as the same weight, or None if it is not finite."""
+    if decimals is not None:
+        weights = weights.astype(np.float64).round(decimals)
     if np.isfinite(weights).all():
         return weights.tolist()
     numbers = weights.astype(object)

@@ -49,7 +49,7 @@ from regard.tasks.language_modelling.config import (
 from regard.tasks.language_modelling.evaluation import LikelihoodEvaluation, Stretches
 from regard.tasks.language_modelling.reading import paths
 from regard.tasks.streaming import Pieces, Streamed
-from regard.viz import Aligned, plot_alignment
+from regard.viz import Aligned, alignment_record, plot_alignment
 from regard.viz.labels import visible
 from regard.viz.report import Table
 
@@ -333,6 +333,11 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         """Draws the attention of the tokens of the texts, and of the first tokens of their continuations."""
         drawn = [self.aligned(prediction) for prediction in predictions]
         return plot_alignment(drawn, path, title=title, data=data, heads=heads, highest=highest)
+
+    def views(self, prediction: Prediction) -> Mapping[str, Mapping[str, Any]]:
+        return (
+            {} if prediction.alignment is None else {"symbols": alignment_record(self.aligned(prediction), heads=True)}
+        )
 
     @torch.inference_mode()
     def aligned(self, prediction: Prediction) -> Aligned:

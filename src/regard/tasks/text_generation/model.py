@@ -38,7 +38,7 @@ from regard.decoding import (
 from regard.decoding import search as run_search
 from regard.decoding.rescore import reverse_tokens
 from regard.decoding.tree_recorder import refuse
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.metrics.bootstrap import ItemTerms, MetricTerms, ShownItem, ratio_terms
 from regard.metrics.calibration import (
     sigmoid_confidence,
@@ -66,7 +66,9 @@ from regard.tasks.text_generation.constraints import constraints_in_ids, extende
 from regard.tasks.text_generation.directions import BEGINS, joint_hypotheses
 from regard.tasks.text_generation.ensembles import ensemble_of, scored_by, scored_outputs, unknown_to
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
+from regard.tasks.text_generation.nearest import NearState, TrainingStates, check_decoder, states_of
 from regard.tasks.text_generation.source import EncodedSources, InputSource
+from regard.viz import alignment_record
 
 if TYPE_CHECKING:
     from regard.runs.report import ReportFacts
@@ -94,7 +96,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     target: Field
     module: EncoderDecoder
     _further_models: dict[Any, Any] = field(init=False, default_factory=dict)
-    """Rerankers, members of ensembles and ensembles, once they are loaded."""
+    """Rerankers, members of ensembles, ensembles and states of training items, once they are needed."""
     _direction: str | None = field(init=False, default=None)
     """The direction of a model that has learned both; None until a search chooses it."""
 
@@ -131,6 +133,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     @abstractmethod
     def differences(self, other: Self) -> Sequence[str]:
         """Why another model cannot predict together with this one, a line each: other symbols, other inputs."""
+
+    @abstractmethod
+    def items(self, data: Any) -> Sequence[WrittenItem]:
+        """The items of opened data, each input with its references."""
 
     def completed(self, prediction: Prediction, source: SourceT) -> Prediction:
         """The prediction with the fields that the task adds."""
@@ -335,6 +341,44 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             warnings += (unknown_symbols(unknown, "output: not in the training data, read as <unk>"),)
         confidence = float(sigmoid_confidence(math.exp(min(costs)), self.temperature()))
         return ScoredPair([*tokens, END], costs, confidence, warnings)
+
+    def views(self, prediction: Prediction) -> Mapping[str, Mapping[str, Any]]:
+        return {} if prediction.alignment is None else {"symbols": alignment_record(prediction, heads=True)}
+
+    def nearest(self, given: Any, output: str | None = None, *, step: int = 1, count: int = 10) -> list[NearState]:
+        """The training items whose decoder states are nearest to that of an output, nearest first.
+
+        A state is what the decoder's head reads before it predicts a symbol. Those of at most 2,000 training items are
+        computed at the first call, within 30 seconds and 64 MiB, and kept.
+
+        Args:
+            given: an input, as in `predict`.
+            output: its output; None: that of `predict`.
+            step: the number of the symbol that the state predicts, from 1; the last one is the end symbol.
+            count: the most items.
+
+        Raises:
+            UnsupportedError: if the training data are not there any more or are others, or for an ensemble.
+            DataError: for an input or output that cannot be read, or without such a step.
+        """
+        check_decoder(self)
+        if self.trained_direction == "both" and self._direction is None:
+            return self.directed(None).nearest(given, output, step=step, count=count)
+        if output is None:
+            (prediction,) = self.predict(self.listed([given]), alignment=False)
+            output = prediction.text
+        if count < 1:
+            raise DataError(f"count is {count}; ask for 1 item or more.")
+        found = states_of(self, given, output)
+        if found is None:
+            raise DataError(f"{given!r:.60} with the output {output!r:.60} cannot be read.")
+        if not 1 <= step <= len(found[0]):
+            raise DataError(f"step is {step}, but the output has the steps 1 to {len(found[0])}, its end included.")
+        key = "training states", self._direction, self.device
+        if key not in self._further_models:
+            self._further_models[key] = TrainingStates.of(self)
+        states: TrainingStates = self._further_models[key]
+        return states.nearest(found[1][step - 1], count)
 
     def evaluate_items(
         self,

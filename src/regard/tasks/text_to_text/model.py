@@ -54,7 +54,7 @@ from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import DecodingConfig, TextToTextConfig
 from regard.tasks.text_to_text.copying import padded
 from regard.training import grid
-from regard.viz import plot_alignment
+from regard.viz import alignment_record, plot_alignment
 
 if TYPE_CHECKING:
     from regard.runs.report import ReportFacts
@@ -429,6 +429,13 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return plot_alignment(
             predictions, path, title=title, data=data, heads=heads, highest=highest, end_symbol=end_symbol
         )
+
+    def views(self, prediction: Prediction) -> Mapping[str, Mapping[str, Any]]:
+        views = dict(super().views(prediction))
+        merged = self.by_words(prediction)
+        if views and (merged.tokens, merged.source_tokens) != (prediction.tokens, prediction.source_tokens):
+            views["words"] = alignment_record(merged, heads=True)
+        return views
 
     def by_words(self, prediction: Prediction) -> Prediction:
         """A prediction whose tokens and alignments are words and end symbols (`merge_words`, `Field.words`).
