@@ -1,0 +1,112 @@
+// What the server answers, and the requests of the page.
+
+export interface Facts {
+  name: string;
+  task?: string;
+  version?: string;
+  loaded: boolean;
+  card?: string;
+  parameters?: number;
+  input?: { schema: unknown; columns: (string | number)[] };
+  can?: { stream: boolean; align: boolean; score: boolean; sound: boolean; confidence: boolean; constraints: boolean; tree?: boolean; nearest?: boolean };
+  decoding?: Record<string, unknown>;
+  [key: string]: unknown;
+}
+
+export type Matrix = number[][];
+
+/** An alignment as `regard plot --data json` writes it; `alignments` has every head of every layer. */
+export interface View {
+  alignment: Matrix;
+  source_tokens: string[];
+  tokens: string[];
+  alignments: Record<string, Matrix[]>;
+}
+
+export interface Output {
+  text: string;
+  tokens: string[];
+  score: number;
+  log_probability: number;
+  stop_reason: string;
+  confidence?: number | null;
+  source_tokens?: string[];
+  alignment?: Matrix;
+  warnings?: string[];
+  alternatives?: Output[];
+  /** By unit, `symbols` and perhaps `words`: what the page draws beyond the record. */
+  views?: Record<string, View>;
+}
+
+export interface TreeNode {
+  id: number;
+  parent: number | null;
+  step: number;
+  token: number | null;
+  text: string;
+  is_end: boolean;
+  log_probability: number | null;
+  total: number | null;
+  score: number | null;
+  state: "kept" | "pruned" | "ended" | "returned";
+  why: string;
+  group: number;
+}
+
+export interface Tree { nodes: TreeNode[]; steps: number; returned: number[] }
+
+export interface Near { distance: number; place: string; input: string; tokens: string[]; step: number }
+
+export interface Constraints { prefix?: string | string[]; include?: string[]; exclude?: string[] }
+
+export class Refused extends Error {
+  constructor(public status: number, message: string, public field: string | null = null) { super(message); }
+}
+
+const KEY = "regard token";
+export const token = {
+  get: () => { try { return sessionStorage.getItem(KEY) ?? ""; } catch { return ""; } },
+  set: (value: string) => { try { sessionStorage.setItem(KEY, value); } catch { /* a page without storage asks again */ } },
+};
+
+async function request(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (token.get()) headers["Authorization"] = `Bearer ${token.get()}`;
+  let answer: Response;
+  try {
+    answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refused(0, "The server does not answer. Is it still running?");
+  }
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  let message = text.slice(0, 300) || answer.statusText, field: string | null = null;
+  try { ({ message, field } = JSON.parse(text).error); } catch { /* not the server's own error */ }
+  throw new Refused(answer.status, message, field);
+}
+
+export async function call<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return (await request(path, body, signal)).json();
+}
+
+/** The events of a stream, as they come. */
+export async function* events(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<{ event: string; data: any }> {
+  const reader = (await request(path, body, signal)).body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      rest += (value ?? "").replaceAll("\r\n", "\n");
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const lines = rest.slice(0, end).split("\n");
+        rest = rest.slice(end + 2);
+        const of = (name: string) => lines.filter(line => line.startsWith(name + ":")).map(line => line.slice(name.length + 1).trimStart()).join("\n");
+        const data = of("data");
+        if (data) yield { event: of("event") || "message", data: JSON.parse(data) };
+      }
+      if (done) return;
+    }
+  } finally { reader.cancel().catch(() => {}); }
+}
