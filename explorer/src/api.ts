@@ -21,6 +21,8 @@ export interface View {
   source_tokens: string[];
   tokens: string[];
   alignments: Record<string, Matrix[]>;
+  /** Of continuations, how many columns and rows belong to the given text. */
+  prompt?: [number, number] | null;
 }
 
 export interface Output {
@@ -89,24 +91,4 @@ async function request(path: string, body: unknown, signal?: AbortSignal): Promi
 
 export async function call<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return (await request(path, body, signal)).json();
-}
-
-/** The events of a stream, as they come. */
-export async function* events(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<{ event: string; data: any }> {
-  const reader = (await request(path, body, signal)).body!.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      rest += (value ?? "").replaceAll("\r\n", "\n");
-      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
-        const lines = rest.slice(0, end).split("\n");
-        rest = rest.slice(end + 2);
-        const of = (name: string) => lines.filter(line => line.startsWith(name + ":")).map(line => line.slice(name.length + 1).trimStart()).join("\n");
-        const data = of("data");
-        if (data) yield { event: of("event") || "message", data: JSON.parse(data) };
-      }
-      if (done) return;
-    }
-  } finally { reader.cancel().catch(() => {}); }
 }

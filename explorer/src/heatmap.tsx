@@ -119,7 +119,7 @@ export function Alignment({ views, sides = ["source", "output"], notes, choose, 
     <div class="line"><h3>{sides[0]}</h3><Chips label={sides[0]} here={s} point={setColumn}
       chips={view.source_tokens.map((text, i) => ({ text, weight: t === null ? undefined : (matrix[t]?.[i] ?? 0) / highest }))} /></div>
     <Heat matrix={matrix} rows={view.tokens} columns={view.source_tokens} highest={highest} palette={palette} here={here} point={point} label={`weights, ${sides[0]} across, ${sides[1]} down`} />
-    <p class="foot"><Scale highest={highest} palette={palette} /> <span>point at a token or a cell; pale is little</span></p>
+    <p class="foot"><Scale highest={highest} palette={palette} /> <span>point at a token or a cell</span></p>
     <Heads view={view} palette={palette} />
   </>;
 }

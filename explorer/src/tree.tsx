@@ -47,7 +47,7 @@ function layout(tree: Tree, show: string): { placed: Placed[]; width: number; he
   return { placed, width: starts[widths.length] ?? 100, height: Math.max(1, row) * ROW };
 }
 
-export interface Steering { go: (symbols: string[]) => void; forbid: (text: string) => void }
+export interface Steering { go: (symbols: string[]) => void; forbid?: (text: string) => void }
 
 /** What a node says in words. */
 function told(node: TreeNode, place: number): string {
@@ -109,7 +109,7 @@ export function NodeCard({ tree, id, steer, close }: { tree: Tree; id: number; s
       <div><dt>state</dt><dd>{node.state === "returned" ? `output ${place + 1}` : node.state}{node.why && `: ${node.why}`}</dd></div></dl>
     <div class="actions">
       {!node.is_end && <Button class="main" onClick={() => { close(); steer.go(symbols); }}>Go on from here</Button>}
-      {!node.is_end && node.text.trim() && <Button onClick={() => { close(); steer.forbid(node.text); }}>Forbid “{visible(node.text)}”</Button>}
+      {steer.forbid && !node.is_end && node.text.trim() && <Button onClick={() => { close(); steer.forbid!(node.text); }}>Forbid “{visible(node.text)}”</Button>}
       <Button onClick={close}>Close</Button></div>
     {others.length > 0 && <><h3>instead of it, after the same tokens</h3><div class="actions">{others.slice(0, 8).map(each => each.is_end
       ? <span class="faint">end {probability(each)}</span>

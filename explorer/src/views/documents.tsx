@@ -64,7 +64,7 @@ export function DocumentsView({ facts }: ViewProps) {
           const offset = start; start += sentence.length;
           return <div class="line"><h3 class="number">{first.sentence_weights && first.sentences!.length > 1 ? percent(first.sentence_weights[s]) : ""}</h3>
             <Chips plain label={`sentence ${s + 1}; a click removes a word`} here={here !== null && here >= offset && here < start ? here - offset : null} point={i => point(i === null ? null : offset + i)} choose={i => toggle(offset + i)} table={byEffect ? palette.signed : undefined}
-              chips={sentence.map((text, i) => ({ text, weight: byEffect ? 0.5 + (effects[offset + i] ?? 0) / highest / 2 : weights[offset + i] / highest, struck: out.has(offset + i) }))} /></div>;
+              chips={sentence.map((text, i) => ({ text, weight: out.has(offset + i) ? undefined : byEffect ? 0.5 + (effects[offset + i] ?? 0) / highest / 2 : weights[offset + i] / highest, struck: out.has(offset + i) }))} /></div>;
         })}
         <output class="reading" aria-live="polite">{here !== null && words[here] ? <><b>{words[here]}</b> weight {percent(weights[here] ?? 0)}{effects && `; without it “${label}” has ${effects[here] > 0 ? "−" : "+"}${percent(Math.abs(effects[here] ?? 0))}`}</> : " "}</output>
         <p class="foot">{byEffect ? <>against <Scale highest={highest} palette={palette} table={palette.signed} name={`for “${label}”`} /></> : <Scale highest={highest} palette={palette} name="weight" />} <span>a click removes a word</span>

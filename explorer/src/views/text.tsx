@@ -11,8 +11,8 @@ export interface Searched { tree: Tree | null; note: string; prediction: Output 
 
 export const SEARCH = {
   beam: { label: "beam", min: 1, max: 64 }, num_best: { label: "outputs", min: 1, max: 64 },
-  length_penalty: { label: "length penalty", options: ["none", "average", "gnmt", "linear"] }, alpha: { label: "alpha", min: 0, max: 2, step: 0.1 },
-  coverage_penalty: { label: "coverage penalty", options: ["none", "gnmt", "summary"] }, max_length: { label: "longest output", min: 1, max: 1000 },
+  length_penalty: { label: "length penalty", options: ["none", "average", "gnmt", "power"] }, alpha: { label: "alpha", min: 0, max: 2, step: 0.1 },
+  coverage_penalty: { label: "coverage penalty", options: ["none", "gnmt", "summary", "tfa"] }, max_length: { label: "longest output", min: 1, max: 1000 },
   no_repeat_ngram_size: { label: "no repeated n-grams of", min: 0, max: 10 }, repetition_penalty: { label: "repetition penalty", min: 1, max: 5, step: 0.1 },
 };
 
@@ -38,7 +38,7 @@ export function inputOf(facts: Facts, values: Record<string, string>): string | 
 export function bodyOf(facts: Facts, values: Record<string, string>) {
   const input = inputOf(facts, values);
   if (!(Array.isArray(input) ? input.join("") : input).trim()) return null;
-  return { model: facts.name, input, search: { num_best: Math.min(3, Number(values.beam ?? facts.decoding?.beam ?? 3)), ...searchOf(facts, values, Object.keys(SEARCH)) }, constraints: constraintsOf(values) };
+  return { model: facts.name, input, search: { ...(facts.decoding?.method === "beam" ? { num_best: Math.min(3, Number(values.beam ?? facts.decoding.beam)) } : {}), ...searchOf(facts, values, Object.keys(SEARCH)) }, constraints: constraintsOf(values) };
 }
 
 export function useSteering() {
@@ -88,14 +88,14 @@ function Panel({ facts, values, kept }: { facts: Facts; values: Record<string, s
   const unsplit = (values.unit ?? "symbols") === "symbols" || !output.views?.words;
   return <div class={asked.busy ? "busy panel" : "panel"}>
     <div class="whole"><Status answer={asked} said={`${counted(outputs.length, "output")}; the best: ${outputs[0].text}`} warnings={output.warnings} /></div>
-    <Figure title="Outputs" name={facts.name} data={outputs.map(({ views: _, ...rest }) => rest)}>
+    <div><Figure title="Outputs" name={facts.name} data={outputs.map(({ views: _, ...rest }) => rest)}>
       <Outputs outputs={outputs} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name={`pick-${facts.name}`} /></Figure>
-    {output.views?.symbols && <Figure title="Alignment" name={facts.name} data={output.views}>
+    {tree ? <Figure title="The search" name={facts.name} data={tree}><BeamTree tree={tree} steer={steer} /></Figure> : data!.note && <p class="faint">{data!.note}</p>}</div>
+    <div>{output.views?.symbols && <Figure title="Alignment" name={facts.name} data={output.views}>
       <Alignment views={output.views} notes={unsplit ? notes : undefined} choose={unsplit && path.length === output.tokens.length ? step => setOpen(open === step ? null : step) : undefined} />
       {open !== null && tree && path[open] && <NodeCard tree={tree} id={path[open].id} steer={steer} close={() => setOpen(null)} />}</Figure>}
     {kept && <Figure title="What changed" name={facts.name} data={{ before: kept, after: output }}><Difference before={kept} after={output} /></Figure>}
-    {tree ? <Figure title="The search" name={facts.name} data={tree}><BeamTree tree={tree} steer={steer} /></Figure> : data!.note && <p class="faint">{data!.note}</p>}
-    <Nearest facts={facts} values={values} output={output} />
+    <Nearest facts={facts} values={values} output={output} /></div>
   </div>;
 }
 
