@@ -67,7 +67,7 @@ export function Heat({ matrix, rows, columns, highest, palette, table, here, poi
       </svg>
     </div>
     <output class="reading" aria-live="polite">{at ? <><b>{visible(rows[at.t])}</b> ← <b>{visible(columns[at.s])}</b> {decimals(matrix[at.t][at.s], 4)}</> : " "}</output>
-    <Values title={`Table of ${signed ? "differences" : unit + "s"}`} head={["", ...columns.map(visible)]} rows={matrix.map((row, t) => [visible(rows[t]), ...row.map(value => decimals(value, 3))])} />
+    <Values title={`Table of ${signed ? "differences" : unit + "s"}`} head={["token", ...columns.map(visible)]} rows={matrix.map((row, t) => [visible(rows[t]), ...row.map(value => decimals(value, 3))])} />
   </>;
 }
 

@@ -52,7 +52,7 @@ export interface Steering { go: (symbols: string[]) => void; forbid?: (text: str
 /** What a node says in words. */
 function told(node: TreeNode, place: number): string {
   const state = { kept: "kept in the beam", pruned: "pruned", ended: "ended", returned: `output ${place + 1}` }[node.state];
-  return [`step ${node.step}, ${node.is_end ? "end" : visible(node.text)}`, `probability ${probability(node)}`, state, node.why].filter(Boolean).join("; ");
+  return [`${visible(node.text)}, ${node.is_end ? "the end" : `step ${node.step}`}`, `probability ${probability(node)}`, state, node.why].filter(Boolean).join("; ");
 }
 
 export function BeamTree({ tree, steer }: { tree: Tree; steer: Steering }) {
@@ -89,7 +89,7 @@ export function BeamTree({ tree, steer }: { tree: Tree; steer: Steering }) {
       </svg>
       {placed.map(({ node, x, y, width }) => <Button data-node={node.id} tabIndex={node.id === first ? 0 : -1} aria-expanded={open === node.id} title={told(node, tree.returned.indexOf(node.id))} aria-label={told(node, tree.returned.indexOf(node.id))}
         class={`node ${node.state}${best.has(node.id) ? " best" : ""}${lit.has(node.id) ? " lit" : ""}`} style={{ left: x + "px", top: y + 2 + "px", width: width + "px" }}
-        onFocus={() => setFocus(node.id)} onClick={() => setOpen(open === node.id ? null : node.id)}><span dir="auto">{visible(node.text)}</span>{SIGN[node.state] && <i> {SIGN[node.state]}</i>}</Button>)}
+        onFocus={() => setFocus(node.id)} onClick={() => setOpen(open === node.id ? null : node.id)}><span dir="auto">{visible(node.text)}</span>{SIGN[node.state] && <i aria-hidden="true"> {SIGN[node.state]}</i>}</Button>)}
     </div></div>
     {placed.length >= MOST && <p class="faint">Only the first branches are drawn; the table has all.</p>}
     {shown !== null && <NodeCard tree={tree} id={shown} steer={steer} close={() => setOpen(null)} />}

@@ -42,16 +42,15 @@ export function SeriesView({ facts }: ViewProps) {
 }
 
 function Charts({ forecast }: { forecast: Forecast }) {
-  const [ref, room] = useWidth<HTMLDivElement>(), palette = usePalette(), [step, setStep] = useState<number | null>(null), [chosen, setChosen] = useValue("target");
-  const { targets, history, values, quantiles, levels, alignment } = forecast, S = history.length, T = values.length;
+  const [ref, room] = useWidth<HTMLDivElement>(), palette = usePalette(), [step, setStep] = useState(0), [chosen, setChosen] = useValue("target");
+  const { targets, history, values, quantiles, levels, alignment } = forecast, S = history.length, T = values.length, at = Math.min(step, T - 1);
   const drawn = chosen && targets.includes(chosen) ? [targets.indexOf(chosen)] : targets.slice(0, 8).map((_, f) => f);
-  const left = 64, wide = Math.max(160, room - left - 8), x = (i: number) => left + (i + 0.5) / (S + T) * wide, weights = step !== null ? alignment?.[step] : null, most = weights ? Math.max(1e-9, ...weights) : 1;
+  const left = 64, wide = Math.max(160, room - left - 8), x = (i: number) => left + (i + 0.5) / (S + T) * wide, weights = alignment?.[at], most = weights ? Math.max(1e-9, ...weights) : 1;
   const key = (event: KeyboardEvent) => {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (event.key === "Escape") setStep(null);
-    if (move) { event.preventDefault(); setStep(Math.min(T - 1, Math.max(0, (step ?? (move > 0 ? -1 : T)) + move))); }
+    if (move) { event.preventDefault(); setStep(Math.min(T - 1, Math.max(0, at + move))); }
   };
-  const over = (event: PointerEvent) => { const i = Math.floor((event.clientX - (event.currentTarget as Element).getBoundingClientRect().left - left) / wide * (S + T)) - S; setStep(i >= 0 && i < T ? i : null); };
+  const over = (event: PointerEvent) => { const i = Math.floor((event.clientX - (event.currentTarget as Element).getBoundingClientRect().left - left) / wide * (S + T)) - S; if (i >= 0 && i < T) setStep(i); };
   const stamps = [...forecast.history_times, ...forecast.times], every = Math.max(1, Math.ceil((widthOf(stamps[0] ?? "") + 24) * (S + T) / wide));
   return <div ref={ref}>
     {targets.length > 1 && <div class="fields"><Choice label="target" value={chosen} options={[["", targets.length > 8 ? "the first 8" : "all"], ...targets.map(each => [each, each] as [string, string])]} set={setChosen} /></div>}
@@ -60,7 +59,7 @@ function Charts({ forecast }: { forecast: Forecast }) {
       const low = Math.min(...numbers), high = Math.max(...numbers), span = high - low || 1, y = (value: number) => 10 + (TALL - 20) * (1 - (value - low) / span);
       const line = (column: (number | null)[], first: number) => { let pen = false; return column.map((value, i) => { if (value === null) { pen = false; return ""; } const to = `${pen ? "L" : "M"}${x(first + i).toFixed(1)} ${y(value).toFixed(1)}`; pen = true; return to; }).join(""); };
       const Q = levels.length, bands = quantiles ? Array.from({ length: Math.floor(Q / 2) }, (_, q) => { const edge = (k: number) => values.map((_, t) => quantiles[t][f][k] ?? 0); const up = edge(Q - 1 - q), down = edge(q); return "M" + [...up.map((value, t) => `${x(S + t).toFixed(1)} ${y(value).toFixed(1)}`), ...down.map((value, t) => `${x(S + t).toFixed(1)} ${y(value).toFixed(1)}`).reverse()].join("L") + "Z"; }) : [];
-      return <div class="scroll"><h3>{targets[f]}</h3><svg class="chart" width={left + wide + 8} height={TALL + 46} viewBox={`0 0 ${left + wide + 8} ${TALL + 46}`} tabIndex={0} role="application" aria-label={`${targets[f]}: past and forecast; the arrow keys choose a step of the forecast`} onKeyDown={key} onPointerMove={over} onPointerLeave={() => setStep(null)} onBlur={() => setStep(null)} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
+      return <div class="scroll"><h3>{targets[f]}</h3><svg class="chart" width={left + wide + 8} height={TALL + 46} viewBox={`0 0 ${left + wide + 8} ${TALL + 46}`} tabIndex={0} role="application" aria-label={`${targets[f]}: past and forecast; the arrow keys choose a step of the forecast`} onKeyDown={key} onPointerMove={over} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
         <rect x={left} y="4" width={wide} height={TALL - 8} fill="none" stroke="var(--line)" />
         {weights?.map((weight, s) => <rect x={left + s / (S + T) * wide} y={TALL} width={wide / (S + T) + 0.3} height="12" fill={css(shade(palette.weights, weight / most))} />)}
         {alignment && <rect x={left} y={TALL} width={S / (S + T) * wide} height="12" fill="none" stroke="var(--line)" />}
@@ -69,11 +68,11 @@ function Charts({ forecast }: { forecast: Forecast }) {
         <line x1={left + S / (S + T) * wide} x2={left + S / (S + T) * wide} y1="4" y2={TALL - 4} stroke="var(--rule)" stroke-dasharray="3 3" />
         <path d={line(history.map(row => row[f]), 0)} fill="none" stroke="var(--ink)" stroke-width="1.5" />
         <path d={line(values.map(row => row[f]), S)} fill="none" stroke="var(--accent)" stroke-width="2" />
-        {step !== null && values[step][f] !== null && <><line x1={x(S + step)} x2={x(S + step)} y1="4" y2={TALL - 4} stroke="var(--mark)" /><circle cx={x(S + step)} cy={y(values[step][f]!)} r="4" fill="var(--mark)" /></>}
+        {values[at][f] !== null && <><line x1={x(S + at)} x2={x(S + at)} y1="4" y2={TALL - 4} stroke="var(--mark)" /><circle cx={x(S + at)} cy={y(values[at][f]!)} r="4" fill="var(--mark)" /></>}
         {stamps.map((stamp, i) => i % every ? null : <text x={Math.max(left, x(i))} y={TALL + 30} text-anchor={i ? "middle" : "start"} fill="var(--faint)">{stamp}</text>)}
       </svg></div>;
     })}
-    <output class="reading" aria-live="polite">{step !== null ? `${forecast.times[step] || `step ${step + 1}`}: ${drawn.map(f => `${targets[f]} ${shown(values[step][f])}${quantiles ? ` (${shown(quantiles[step][f][0])} to ${shown(quantiles[step][f][levels.length - 1])})` : ""}`).join(", ")}${weights ? `; most weight on ${forecast.history_times[weights.indexOf(most)] ?? ""}` : ""}` : " "}</output>
+    <output class="reading" aria-live="polite">{`${forecast.times[at] || `step ${at + 1}`}: ${drawn.map(f => `${targets[f]} ${shown(values[at][f])}${quantiles ? ` (${shown(quantiles[at][f][0])} to ${shown(quantiles[at][f][levels.length - 1])})` : ""}`).join(", ")}${weights ? `; most weight on ${forecast.history_times[weights.indexOf(most)] ?? ""}` : ""}`}</output>
     <p class="foot">{alignment && <Scale highest={weights ? most : 1} palette={palette} />} <span>point at a step of the forecast{alignment && ": the strip shows its weights on the past"}</span>{quantiles && <span>bands: {levels.map(level => level.toString()).join(", ")}</span>}</p>
     <Values title="Table of the forecast" head={["time", ...drawn.flatMap(f => [targets[f], ...(quantiles ? levels.map(level => `${targets[f]} ${level}`) : [])])]} rows={values.map((row, t) => [forecast.times[t] || String(t + 1), ...drawn.flatMap(f => [shown(row[f]), ...(quantiles ? quantiles[t][f].map(shown) : [])])])} />
   </div>;
