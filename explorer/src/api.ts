@@ -36,8 +36,25 @@ export interface Output {
   alignment?: Matrix;
   warnings?: string[];
   alternatives?: Output[];
-  /** By unit, `symbols` and perhaps `words`: what the page draws beyond the record. */
-  views?: Record<string, View>;
+  /** What the page draws beyond the record: alignments of this output and of each alternative by unit, and a picture. */
+  details?: { views?: Views[]; picture?: Picture };
+}
+
+/** The alignments of an output by unit, `symbols` and perhaps `words`. */
+export type Views = Record<string, View>;
+
+export interface Picture { image: string; width: number; height: number; grid: [number, number]; cell: number; shift: number }
+
+/** An output with its alignments. */
+export interface Seen { output: Output; views: Views }
+
+/** The outputs of a prediction, best first. */
+export function seenOf(prediction: Output | undefined): Seen[] {
+  return prediction ? [prediction, ...prediction.alternatives ?? []].map(({ alternatives: _, details: __, ...output }, i) => ({ output, views: prediction.details?.views?.[i] ?? plainViews(output) })) : [];
+}
+
+function plainViews({ alignment, tokens, source_tokens = [] }: Output): Views {
+  return alignment?.length ? { symbols: { alignment, tokens, source_tokens, alignments: {} } } : {};
 }
 
 export interface TreeNode {

@@ -40,7 +40,7 @@ export interface Palette {
 
 const palettes = [false, true].map(dark => {
   const weights = ramp(dark, COOL), levels = ramp(dark, WARM);
-  const signed = Array.from({ length: 256 }, (_, i) => i < 128 ? levels[Math.min(200, Math.round((127.5 - i) * 1.57))] : weights[Math.min(200, Math.round((i - 127.5) * 1.57))]);
+  const signed = Array.from({ length: 256 }, (_, i) => (i < 128 ? levels : weights)[Math.max(0, Math.round((Math.abs(i - 127.5) - 3) * 1.6))]);
   return { dark, weights, levels, signed };
 });
 const night = matchMedia("(prefers-color-scheme: dark)");

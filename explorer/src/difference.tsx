@@ -1,6 +1,6 @@
 // What changed between two outputs: their tokens, and the difference of their alignments where both have a token.
 import { useMemo, useState } from "preact/hooks";
-import type { Matrix, Output } from "./api";
+import type { Matrix, Seen } from "./api";
 import { usePalette } from "./colours";
 import { Heat, largest, type Place, chosen } from "./heatmap";
 import { useValue } from "./link";
@@ -30,9 +30,9 @@ export function Changed({ before, after, label }: { before: string[]; after: str
   return <p class="changed" role="group" aria-label={label} dir="auto">{out.map(each => <>{each}{" "}</>)}</p>;
 }
 
-export function Difference({ before, after }: { before: Output; after: Output }) {
+export function Difference({ before, after }: { before: Seen; after: Seen }) {
   const palette = usePalette(), [unit] = useValue("unit", "symbols"), [layer] = useValue("layer"), [head] = useValue("head"), [here, point] = useState<Place>(null);
-  const sides = [before, after].map(each => each.views?.[unit] ?? each.views?.["symbols"]);
+  const sides = [before, after].map(each => each.views[unit] ?? each.views["symbols"]);
   const { matrix, rows, columns } = useMemo(() => {
     const [a, b] = sides;
     if (!a || !b) return { matrix: [] as Matrix, rows: [], columns: [] };
@@ -41,10 +41,10 @@ export function Difference({ before, after }: { before: Output; after: Output })
   }, [sides[0], sides[1], layer, head]);
   const highest = Math.max(0.05, largest(matrix.map(row => row.map(Math.abs))));
   return <>
-    <Changed before={before.tokens} after={after.tokens} label="what changed in the output" />
-    <p>Log-probability {decimals(before.log_probability)} before, {decimals(after.log_probability)} now.</p>
+    <Changed before={before.output.tokens} after={after.output.tokens} label="what changed in the output" />
+    <p>Log-probability {decimals(before.output.log_probability)} before, {decimals(after.output.log_probability)} now.</p>
     {rows.length > 0 && columns.length > 0 && <><h3>change of the weights, where input and output have the same tokens</h3>
       <Heat {...{ matrix, rows, columns, highest, palette, here, point }} table={palette.signed} label="change of weights" />
-      <p class="foot">less −{decimals(highest)} <Scale highest={highest} palette={palette} table={palette.signed} name="more" /></p></>}
+      <p class="foot"><Scale lowest={-highest} highest={highest} palette={palette} table={palette.signed} name="more weight" /></p></>}
   </>;
 }

@@ -1,6 +1,6 @@
 // An alignment: its tokens, its layers and heads, and the matrix of weights, each pointing at the others.
 import { useMemo, useState } from "preact/hooks";
-import type { Matrix, View } from "./api";
+import type { Matrix, View, Views } from "./api";
 import { painted, type Palette, shade, usePalette } from "./colours";
 import { useValue } from "./link";
 import { Button, Chips, Choice, decimals, Scale, useWidth, Values, visible } from "./parts";
@@ -82,13 +82,13 @@ export function chosen(view: View, layer: string, head: string): Matrix {
 export const largest = (matrix: Matrix) => matrix.reduce((most, row) => row.reduce((x, y) => y > x ? y : x, most), 0);
 
 /** Choices of layer, head and unit, kept in the link. */
-export function useParts(views: Record<string, View> | undefined): { view: View | null; matrix: Matrix; controls: preact.ComponentChildren; layer: string; head: string } {
+export function useParts(views: Views): { view: View | null; matrix: Matrix; controls: preact.ComponentChildren; layer: string; head: string } {
   const [unit, setUnit] = useValue("unit", "symbols"), [layer, setLayer] = useValue("layer"), [head, setHead] = useValue("head");
-  const view = views?.[unit] ?? views?.["symbols"] ?? null;
+  const view = views[unit] ?? views["symbols"] ?? null;
   const layers = Object.keys(view?.alignments ?? {}), heads = view?.alignments?.[layer]?.length ?? 0;
   const matrix = useMemo(() => view ? chosen(view, layer, head) : [], [view, layer, head]);
   const controls = <>
-    {views && "words" in views && <Choice label="unit" value={unit} options={["symbols", "words"]} set={setUnit} />}
+    {"words" in views && <Choice label="unit" value={unit} options={["symbols", "words"]} set={setUnit} />}
     {layers.length > 0 && <Choice label="layer" value={layer} options={[["", "as the model says"], ...layers.map(name => [name, name] as [string, string])]} set={value => { setLayer(value); setHead(""); }} />}
     {heads > 1 && <Choice label="head" value={head} options={[["", "mean"], ...Array.from({ length: heads }, (_, i) => [String(i), String(i + 1)] as [string, string])]} set={setHead} />}
   </>;
@@ -106,7 +106,7 @@ export function Heads({ view, palette }: { view: View; palette: Palette }) {
 }
 
 /** The whole: tokens of both sides, the matrix, and the heads. */
-export function Alignment({ views, sides = ["source", "output"], notes, choose, from = 0 }: { views: Record<string, View>; sides?: [string, string]; notes?: string[]; choose?: (step: number) => void; from?: number }) {
+export function Alignment({ views, sides = ["source", "output"], notes, choose, from = 0 }: { views: Views; sides?: [string, string]; notes?: string[]; choose?: (step: number) => void; from?: number }) {
   const palette = usePalette(), { view, matrix, controls } = useParts(views);
   const [here, point] = useState<Place>(null), [row, setRow] = useState<number | null>(null), [column, setColumn] = useState<number | null>(null);
   const most = useMemo(() => largest(matrix), [matrix]);

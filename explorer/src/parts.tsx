@@ -120,10 +120,10 @@ export function Meter({ value, label }: { value: number; label?: string }) {
   return <span class="meter" title={label}><svg width="60" height="8" aria-hidden="true"><rect width="60" height="8" rx="2" fill="var(--line)" /><rect width={Math.max(1, 60 * value)} height="8" rx="2" fill="var(--accent)" /></svg> {percent(value)}</span>;
 }
 
-export function Scale({ highest, palette, table, name = "weight" }: { highest: number; palette: Palette; table?: Palette["weights"]; name?: string }) {
+export function Scale({ lowest = 0, highest, palette, table, name = "weight" }: { lowest?: number; highest: number; palette: Palette; table?: Palette["weights"]; name?: string }) {
   const stops = Array.from({ length: 9 }, (_, i) => shade(table ?? palette.weights, i / 8));
-  const id = useId().replace(/\W/g, "");
-  return <span class="scale">{"0 "}<svg width="90" height="10" aria-hidden="true"><defs><linearGradient id={id}>{stops.map((stop, i) => <stop offset={i / 8} stop-color={css(stop)} />)}</linearGradient></defs><rect width="90" height="10" rx="2" fill={`url(#${id})`} stroke="var(--line)" /></svg>{` ${decimals(highest)} ${name}`}</span>;
+  const id = useId().replace(/\W/g, ""), digits = highest < 0.05 ? 4 : 2;
+  return <span class="scale">{`${lowest ? decimals(lowest, digits) : 0} `}<svg width="90" height="10" aria-hidden="true"><defs><linearGradient id={id}>{stops.map((stop, i) => <stop offset={i / 8} stop-color={css(stop)} />)}</linearGradient></defs><rect width="90" height="10" rx="2" fill={`url(#${id})`} stroke="var(--line)" /></svg>{` ${decimals(highest, digits)} ${name}`}</span>;
 }
 
 export interface Chip { text: string; weight?: number; note?: string; struck?: boolean; faint?: boolean }

@@ -64,7 +64,12 @@ function walk(element: Element, x: number, y: number): string {
 }
 
 /** An element of the page as the text of an SVG file, with its size. */
-export function drawn(element: HTMLElement): { svg: string; width: number; height: number } {
+function drawn(element: HTMLElement): { svg: string; width: number; height: number } {
+  element.classList.add("whole-picture");  // nothing is scrolled out of sight
+  try { return laid(element); } finally { element.classList.remove("whole-picture"); }
+}
+
+function laid(element: HTMLElement): { svg: string; width: number; height: number } {
   const rect = element.getBoundingClientRect(), margin = 16;
   const inside = [...element.querySelectorAll<HTMLElement>(".scroll")].reduce((most, each) => Math.max(most, each.getBoundingClientRect().left + each.scrollWidth - rect.left), rect.width);
   const width = Math.ceil(inside) + 2 * margin, height = Math.ceil(rect.height) + 2 * margin;

@@ -26,15 +26,15 @@ function without(text: string, spans: (Span | null)[]): string {
 export function DocumentsView({ facts }: ViewProps) {
   const { values } = useLink(), input = values.input ?? "", [removed] = useValue("without"), [shown, setShown] = useValue("colour", "weight"), [head, setHead] = useValue("head");
   const palette = usePalette(), [here, point] = useState<number | null>(null), [all, setAll] = useState(false);
-  const whole = useAnswer<{ predictions: Classified[] }>("v1/explore/predict", input.trim() ? { model: facts.name, inputs: [input] } : null);
+  const whole = useAnswer<{ predictions: Classified[] }>("v1/predict", input.trim() ? { model: facts.name, inputs: [input], confidence: true, details: true } : null);
   const first = whole.data?.predictions[0] ?? null, read = whole.of ? JSON.parse(whole.of).inputs[0] as string : "";
   const words = useMemo(() => first?.sentences?.flat() ?? [], [first]), spans = useMemo(() => places(read, words), [read, words]);
   const out = useMemo(() => new Set(removed.split(",").filter(Boolean).map(Number)), [removed]);
   const rest = out.size ? without(read, [...out].map(i => spans[i] ?? null)) : "";
-  const changed = useAnswer<{ predictions: Classified[] }>("v1/explore/predict", rest.trim() && first ? { model: facts.name, inputs: [rest] } : null);
+  const changed = useAnswer<{ predictions: Classified[] }>("v1/predict", rest.trim() && first ? { model: facts.name, inputs: [rest] } : null);
   const after = out.size ? changed.data?.predictions[0] ?? null : null;
   const most = 250, leaving = useMemo(() => spans.slice(0, most).map(span => without(read, [span])), [read, spans]);
-  const each = useAnswer<{ predictions: Classified[] }>("v1/explore/predict", (all || shown === "without") && leaving.length && leaving.every(text => text.trim()) ? { model: facts.name, inputs: leaving, plain: true } : null);
+  const each = useAnswer<{ predictions: Classified[] }>("v1/predict", (all || shown === "without") && leaving.length && leaving.every(text => text.trim()) ? { model: facts.name, inputs: leaving } : null);
   const label = first?.labels[0] ?? Object.keys(first?.probabilities ?? {})[0] ?? "";
   const effects = useMemo(() => each.data && first ? each.data.predictions.map(other => (first.probabilities[label] ?? 0) - (other.probabilities[label] ?? 0)) : null, [each.data, first, label]);
   const heads = first?.details?.word?.length ?? 0, one = head === "" ? null : Number(head);
@@ -67,7 +67,7 @@ export function DocumentsView({ facts }: ViewProps) {
               chips={sentence.map((text, i) => ({ text, weight: out.has(offset + i) ? undefined : byEffect ? 0.5 + (effects[offset + i] ?? 0) / highest / 2 : weights[offset + i] / highest, struck: out.has(offset + i) }))} /></div>;
         })}
         <output class="reading" aria-live="polite">{here !== null && words[here] ? <><b>{words[here]}</b> weight {percent(weights[here] ?? 0)}{effects && `; without it “${label}” has ${effects[here] > 0 ? "−" : "+"}${percent(Math.abs(effects[here] ?? 0))}`}</> : " "}</output>
-        <p class="foot">{byEffect ? <>against <Scale highest={highest} palette={palette} table={palette.signed} name={`for “${label}”`} /></> : <Scale highest={highest} palette={palette} name="weight" />} <span>a click removes a word</span>
+        <p class="foot">{byEffect ? <Scale lowest={-highest} highest={highest} palette={palette} table={palette.signed} name={`for “${label}”`} /> : <Scale highest={highest} palette={palette} name="weight" />} <span>a click removes a word</span>
           {out.size > 0 && <Button onClick={() => change({ without: "" })}>Put all words back</Button>}</p>
         <Values title="Table of words" head={["word", "weight", ...(effects ? [`change of ${label} without it`] : [])]} rows={words.map((word, i) => [word, weights[i]?.toFixed(4) ?? "", ...(effects ? [(-(effects[i] ?? 0)).toFixed(4)] : [])])} />
       </Figure>}

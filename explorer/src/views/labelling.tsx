@@ -15,7 +15,7 @@ function hue(label: string, names: string[]): number | null {
 
 export function LabellingView({ facts }: ViewProps) {
   const { values } = useLink(), input = values.input ?? "", [here, point] = useState<number | null>(null);
-  const asked = useAnswer<{ predictions: Labelled[] }>("v1/explore/predict", input.trim() ? { model: facts.name, inputs: [input] } : null);
+  const asked = useAnswer<{ predictions: Labelled[] }>("v1/predict", input.trim() ? { model: facts.name, inputs: [input], confidence: true, details: true } : null);
   const found = asked.data?.predictions[0];
   const names = String(facts.labels ?? "").split(", ").map(label => label.replace(/^[BIESLUM][-_]/, "")).filter((name, i, all) => name !== "O" && all.indexOf(name) === i);
   const views: Record<string, View> | null = found?.alignment ? { symbols: { alignment: found.alignment, tokens: found.tokens.map((token, i) => `${token}/${found.labels[i]}`), source_tokens: found.tokens, alignments: found.details?.heads ? { attention: found.details.heads } : {} } } : null;

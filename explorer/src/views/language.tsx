@@ -1,6 +1,6 @@
 // Language models: continuations of a text, samples or the most probable ones, and what each token looked back at.
 import { useMemo, useState } from "preact/hooks";
-import type { Output } from "../api";
+import { type Seen, seenOf } from "../api";
 import { usePalette } from "../colours";
 import { Heads, Heat, largest, type Place, useParts } from "../heatmap";
 import { change, useLink } from "../link";
@@ -19,7 +19,7 @@ export function LanguageView({ facts }: ViewProps) {
   const { values } = useLink(), input = values.input ?? "", method = (values.method ?? String(facts.decoding?.method ?? "sampling")) as keyof typeof OF;
   const names = ["method", "max_length", ...OF[method] ?? []], asking = useMemo(() => Object.fromEntries(names.map(name => [name, CONTINUING[name as keyof typeof CONTINUING]])), [method]);
   const asked = useAnswer<Searched>("v1/explore/search", input ? { model: facts.name, input, search: searchOf(facts, values, names) } : null, 500);
-  const outputs: Output[] = asked.data ? [asked.data.prediction, ...asked.data.prediction.alternatives ?? []] : [], pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), output = outputs[pick];
+  const outputs = useMemo(() => seenOf(asked.data?.prediction), [asked.data]), pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), seen = outputs[pick], output = seen?.output;
   const draw = () => change({ seed: String(Math.floor(Math.random() * 1e6)), pick: "" }, true);
   return <>
     <form class="asking" data-unseen onSubmit={event => event.preventDefault()}>
@@ -30,18 +30,18 @@ export function LanguageView({ facts }: ViewProps) {
     </form>
     <Status answer={asked} said={output ? `${counted(output.tokens.length, "token")}, log-probability ${decimals(output.log_probability)}` : "Type the beginning of a text."} warnings={output?.warnings} />
     {output && <div class={asked.busy ? "busy" : ""}>
-      <Figure title="Continuation" name={facts.name} data={outputs.map(({ views: _, ...rest }) => rest)}>
-        {outputs.map((each, i) => <p class="continued" dir="auto">{outputs.length > 1 && <label><input type="radio" name="pick" checked={i === pick} onChange={() => change({ pick: i ? String(i) : "" })} aria-label={`output ${i + 1}`} /> </label>}<span class="faint">{JSON.parse(asked.of).input}</span><b>{each.text}</b></p>)}
+      <Figure title="Continuation" name={facts.name} data={outputs.map(each => each.output)}>
+        {outputs.map((each, i) => <p class="continued" dir="auto">{outputs.length > 1 && <label><input type="radio" name="pick" checked={i === pick} onChange={() => change({ pick: i ? String(i) : "" })} aria-label={`output ${i + 1}`} /> </label>}<span class="faint">{JSON.parse(asked.of).input}</span><b>{each.output.text}</b></p>)}
       </Figure>
-      {output.views?.symbols && <Figure title="What each token looked back at" name={facts.name} data={output.views}><Back output={output} take={tokens => change({ input: input + tokens, pick: "" }, true)} /></Figure>}
+      {seen.views.symbols && <Figure title="What each token looked back at" name={facts.name} data={seen.views}><Back seen={seen} take={tokens => change({ input: input + tokens, pick: "" }, true)} /></Figure>}
       {asked.data!.tree ? <Figure title="The search" name={facts.name} data={asked.data!.tree}><BeamTree tree={asked.data!.tree} steer={{ go: symbols => change({ input: input + symbols.join(""), pick: "" }, true) }} /></Figure> : asked.data!.note && <p class="faint">{asked.data!.note}</p>}
     </div>}
   </>;
 }
 
 /** Rows predict the tokens after the first; columns are the tokens before them. */
-function Back({ output, take }: { output: Output; take: (tokens: string) => void }) {
-  const palette = usePalette(), { view, matrix, controls } = useParts(output.views), [row, setRow] = useState<number | null>(null), [here, point] = useState<Place>(null), [held, hold] = useState<number | null>(null);
+function Back({ seen: { output, views }, take }: { seen: Seen; take: (tokens: string) => void }) {
+  const palette = usePalette(), { view, matrix, controls } = useParts(views), [row, setRow] = useState<number | null>(null), [here, point] = useState<Place>(null), [held, hold] = useState<number | null>(null);
   if (!view || !matrix.length) return null;
   const S = view.source_tokens.length, T = view.tokens.length, before = S - T + 1, given = view.prompt?.[0] ?? before;
   const tokens = [...view.source_tokens, view.tokens[T - 1]], t = here?.t ?? row ?? (held !== null && held < T ? held : null), highest = Math.max(1e-9, largest(matrix));

@@ -6,10 +6,9 @@ import { Heads, largest, useParts } from "../heatmap";
 import { change, packed, unpacked, useLink } from "../link";
 import { BeamTree } from "../tree";
 import { Constrained, constraintsOf, Outputs, SEARCH, type Searched, useSteering } from "./text";
-import type { Output } from "../api";
+import { type Picture, type Seen, seenOf } from "../api";
 
 type Strokes = [number, number][][];
-interface Picture { png: string; width: number; height: number; grid: [number, number]; cell: [number, number]; shift: number }
 
 const WIDE = 640, TALL = 260, LONGEST = 60_000;
 /** Whether a model reads strokes: handwriting is drawn for it, rendered as in training. */
@@ -80,8 +79,8 @@ export function PicturesView({ facts }: ViewProps) {
   }, []);
   const asStrokes = values.as !== "picture" && reads(facts.input?.schema, "strokes");
   const input = writes ? strokes.length ? asStrokes ? { strokes } : { image: rendered(strokes) } : null : image ? { image } : null;
-  const asked = useAnswer<Searched & { prediction: Output & { details?: { picture?: Picture } } }>("v1/explore/search", input ? { model: facts.name, input, search: searchOf(facts, values, Object.keys(SEARCH)), constraints: constraintsOf(values) } : null, 500);
-  const outputs: (Output & { details?: { picture?: Picture } })[] = asked.data ? [asked.data.prediction, ...asked.data.prediction.alternatives ?? []] : [], pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), output = outputs[pick];
+  const asked = useAnswer<Searched>("v1/explore/search", input ? { model: facts.name, input, search: searchOf(facts, values, Object.keys(SEARCH)), constraints: constraintsOf(values) } : null, 500);
+  const outputs = useMemo(() => seenOf(asked.data?.prediction), [asked.data]), texts = outputs.map(each => each.output), pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), seen = outputs[pick], output = seen?.output;
   const picture = asked.data?.prediction.details?.picture;
   return <>
     <form class="asking" data-unseen onSubmit={event => event.preventDefault()} onDragOver={event => event.preventDefault()} onDrop={event => { event.preventDefault(); change({ by: "image" }); void take(event.dataTransfer?.files[0]); }}>
@@ -91,18 +90,18 @@ export function PicturesView({ facts }: ViewProps) {
       <Constrained facts={facts} />
       <details><summary>Search</summary><Settings facts={facts} names={SEARCH} /></details>
     </form>
-    <Status answer={asked} said={output ? `${counted(outputs.length, "output")}; the best: ${outputs[0].text || "empty"}` : writes ? "Write on the sheet." : "Choose a picture."} warnings={output?.warnings} />
+    <Status answer={asked} said={output ? `${counted(outputs.length, "output")}; the best: ${texts[0].text || "empty"}` : writes ? "Write on the sheet." : "Choose a picture."} warnings={output?.warnings} />
     {output && <div class={asked.busy ? "busy panel" : "panel"}>
-      <div><Figure title="Outputs" name={facts.name} data={outputs.map(({ views: _, details: __, ...rest }) => rest)}><Outputs outputs={outputs} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name="pick" /></Figure>
-        {picture && output.views?.symbols && <Figure title="What each word looked at" name={facts.name} data={output.views}><Seen picture={picture} output={output} /></Figure>}</div>
+      <div><Figure title="Outputs" name={facts.name} data={texts}><Outputs outputs={texts} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name="pick" /></Figure>
+        {picture && seen.views.symbols && <Figure title="What each word looked at" name={facts.name} data={seen.views}><Maps picture={picture} seen={seen} /></Figure>}</div>
       <div>{asked.data!.tree ? <Figure title="The search" name={facts.name} data={asked.data!.tree}><BeamTree tree={asked.data!.tree} steer={steer} /></Figure> : asked.data!.note && <p class="faint">{asked.data!.note}</p>}</div>
     </div>}
   </>;
 }
 
 /** The picture under the weights of a word; a cell of the picture colours the words that looked at it. */
-function Seen({ picture, output }: { picture: Picture; output: Output }) {
-  const palette = usePalette(), { view, matrix, controls } = useParts(output.views), [word, setWord] = useState<number | null>(null), [held, hold] = useState(0), [cell, setCell] = useState<number | null>(null);
+function Maps({ picture, seen }: { picture: Picture; seen: Seen }) {
+  const palette = usePalette(), { view, matrix, controls } = useParts(seen.views), [word, setWord] = useState<number | null>(null), [held, hold] = useState(0), [cell, setCell] = useState<number | null>(null);
   const [rows, columns] = picture.grid, t = cell !== null ? null : word ?? Math.min(held, matrix.length - 1);
   const url = useMemo(() => {
     if (t === null || !matrix[t]) return "";
@@ -110,9 +109,9 @@ function Seen({ picture, output }: { picture: Picture; output: Output }) {
     return painted(Array.from({ length: rows }, (_, y) => matrix[t].slice(y * columns, (y + 1) * columns)), value => shade(palette.weights, value / most));
   }, [matrix, t, palette]);
   if (!view) return null;
-  const highest = Math.max(1e-9, largest(matrix)), [h, w] = picture.cell, scale = Math.max(1, Math.min(12, 480 / picture.width, 360 / picture.height)), width = columns * w, height = rows * h;
+  const highest = Math.max(1e-9, largest(matrix)), side = picture.cell, scale = Math.max(1, Math.min(12, 480 / picture.width, 360 / picture.height)), width = columns * side, height = rows * side;
   const over = (event: PointerEvent) => {
-    const rect = (event.currentTarget as Element).getBoundingClientRect(), x = Math.floor((event.clientX - rect.left) / rect.width * picture.width / w), y = Math.floor((event.clientY - rect.top) / rect.height * picture.height / h);
+    const rect = (event.currentTarget as Element).getBoundingClientRect(), x = Math.floor((event.clientX - rect.left) / rect.width * picture.width / side), y = Math.floor((event.clientY - rect.top) / rect.height * picture.height / side);
     setCell(x >= 0 && x < columns && y >= 0 && y < rows ? y * columns + x : null);
   };
   const key = (event: KeyboardEvent) => {
@@ -127,9 +126,9 @@ function Seen({ picture, output }: { picture: Picture; output: Output }) {
     <div class="fields">{controls}</div>
     <Chips label="words; pointing at one shows where it looked" here={t} point={setWord} choose={hold} chips={view.tokens.map((text, i) => ({ text, weight: cell === null ? undefined : (matrix[i]?.[cell] ?? 0) / highest }))} />
     <div class="scroll"><svg class="seen chart" width={picture.width * scale} viewBox={`0 0 ${picture.width} ${picture.height}`} height={picture.height * scale} tabIndex={0} role="application" aria-label="the picture; the arrow keys move over its cells, Escape leaves them" onPointerMove={over} onPointerLeave={() => setCell(null)} onKeyDown={key} onBlur={() => setCell(null)}>
-      <image href={"data:image/png;base64," + picture.png} width={picture.width} height={picture.height} />
+      <image href={picture.image} width={picture.width} height={picture.height} preserveAspectRatio="none" style={scale > 3 ? "image-rendering: pixelated" : ""} />
       {url && <image href={url} x={picture.shift} y={picture.shift} width={width} height={height} preserveAspectRatio="none" opacity="0.62" style={`image-rendering: pixelated; mix-blend-mode: ${palette.dark ? "screen" : "multiply"}`} />}
-      {cell !== null && <rect x={cell % columns * w + picture.shift} y={Math.floor(cell / columns) * h + picture.shift} width={w} height={h} fill="none" stroke={css([216, 90, 0])} stroke-width={2 / scale} />}
+      {cell !== null && <rect x={cell % columns * side + picture.shift} y={Math.floor(cell / columns) * side + picture.shift} width={side} height={side} fill="none" stroke={css([216, 90, 0])} stroke-width={2 / scale} />}
     </svg></div>
     <output class="reading" aria-live="polite">{cell !== null ? `row ${Math.floor(cell / columns) + 1}, column ${cell % columns + 1}: ${view.tokens.map((token, i) => [token, matrix[i][cell]] as const).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([token, weight]) => `${token} ${weight.toFixed(3)}`).join(", ")}` : t !== null && view.tokens[t] ? `${view.tokens[t]} looks here` : " "}</output>
     <p class="foot"><Scale highest={highest} palette={palette} /> <span>point at a word or at the picture</span></p>

@@ -23,7 +23,7 @@ export function SeriesView({ facts }: ViewProps) {
     packed(text).then(short => { const fits = short.length < LONGEST; setNote(fits || !text ? "" : "The table is too large for a link, which restores everything else."); change({ csv: fits && text ? short : "" }); });
   };
   const read = (file: File | undefined) => { void file?.text().then(take); };
-  const asked = useAnswer<{ predictions: Forecasts[] }>("v1/explore/predict", csv.trim() ? { model: facts.name, inputs: [{ csv }], search: searchOf(facts, values, ["steps"]) } : null, 600);
+  const asked = useAnswer<{ predictions: Forecasts[] }>("v1/predict", csv.trim() ? { model: facts.name, inputs: [{ csv }], details: true, search: searchOf(facts, values, ["steps"]) } : null, 600);
   const found = asked.data?.predictions[0], all = found?.details?.series ?? [], one = all.find(each => each.series === name) ?? all[0];
   return <>
     <form class="asking" data-unseen onSubmit={event => event.preventDefault()} onDragOver={event => event.preventDefault()} onDrop={event => { event.preventDefault(); read(event.dataTransfer?.files[0]); }}>

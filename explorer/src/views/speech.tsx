@@ -17,7 +17,7 @@ const SPEAKING = {
 
 export function SpeechView({ facts }: ViewProps) {
   const { values } = useLink(), [text, setText] = useState(values.input ?? ""), said = values.input ?? "";
-  const asked = useAnswer<{ predictions: Spoken[] }>("v1/explore/predict", said.trim() ? { model: facts.name, inputs: [said], sound: true, search: searchOf(facts, values, Object.keys(SPEAKING)) } : null, 50);
+  const asked = useAnswer<{ predictions: Spoken[] }>("v1/predict", said.trim() ? { model: facts.name, inputs: [said], sound: true, details: true, search: searchOf(facts, values, Object.keys(SPEAKING)) } : null, 50);
   const spoken = asked.data?.predictions[0];
   const speak = () => change({ input: text }, true);
   return <>

@@ -1,7 +1,7 @@
 // Text to text: outputs, alignment, the search as a tree, and what changes if the input or the output is forced.
 import { useMemo, useState } from "preact/hooks";
 import { type Answer as Asked, type ViewProps, Button, Chips, Choice, counted, decimals, Figure, Meter, searchOf, Settings, Status, Text, useAnswer } from "../parts";
-import { call, type Constraints, type Facts, type Near, type Output, type Tree } from "../api";
+import { call, type Constraints, type Facts, type Near, type Output, type Seen, seenOf, type Tree } from "../api";
 import { Difference } from "../difference";
 import { Alignment } from "../heatmap";
 import { change, useLink, useValue } from "../link";
@@ -73,28 +73,28 @@ export function Outputs({ outputs, pick, set, name }: { outputs: Output[]; pick:
       <td>{decimals(output.score)}</td>{outputs[0].confidence != null && <td>{output.confidence == null ? "–" : <Meter value={output.confidence} />}</td>}<td>{decimals(output.log_probability)}</td></tr>)}</tbody></table></div>;
 }
 
-export function useSearched(facts: Facts, values: Record<string, string> | null): Asked<Searched> & { outputs: Output[] } {
+export function useSearched(facts: Facts, values: Record<string, string> | null): Asked<Searched> & { outputs: Seen[] } {
   const asked = useAnswer<Searched>("v1/explore/search", values && facts.loaded ? bodyOf(facts, values) : null);
-  const outputs = useMemo(() => asked.data ? [asked.data.prediction, ...asked.data.prediction.alternatives ?? []] : [], [asked.data]);
+  const outputs = useMemo(() => seenOf(asked.data?.prediction), [asked.data]);
   return { ...asked, outputs };
 }
 
-function Panel({ facts, values, kept }: { facts: Facts; values: Record<string, string>; kept: Output | null }) {
+function Panel({ facts, values, kept }: { facts: Facts; values: Record<string, string>; kept: Seen | null }) {
   const asked = useSearched(facts, values), steer = useSteering(), [open, setOpen] = useState<number | null>(null);
-  const { outputs, data } = asked, pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), output = outputs[pick];
-  if (!output) return <Status answer={asked} said="Type an input." />;
-  const tree = data!.tree, path = tree && tree.returned[pick] !== undefined ? pathOf(tree, tree.returned[pick]) : [];
+  const { outputs, data } = asked, pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), seen = outputs[pick], texts = outputs.map(each => each.output);
+  if (!seen) return <Status answer={asked} said="Type an input." />;
+  const { output, views } = seen, tree = data!.tree, path = tree && tree.returned[pick] !== undefined ? pathOf(tree, tree.returned[pick]) : [];
   const notes = path.length === output.tokens.length ? path.map(node => `${(100 * Math.exp(node.log_probability ?? -99)).toFixed(1)} %`) : undefined;
-  const unsplit = (values.unit ?? "symbols") === "symbols" || !output.views?.words;
+  const unsplit = (values.unit ?? "symbols") === "symbols" || !views.words;
   return <div class={asked.busy ? "busy panel" : "panel"}>
-    <div class="whole"><Status answer={asked} said={`${counted(outputs.length, "output")}; the best: ${outputs[0].text}`} warnings={output.warnings} /></div>
-    <div><Figure title="Outputs" name={facts.name} data={outputs.map(({ views: _, ...rest }) => rest)}>
-      <Outputs outputs={outputs} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name={`pick-${facts.name}`} /></Figure>
+    <div class="whole"><Status answer={asked} said={`${counted(outputs.length, "output")}; the best: ${texts[0].text}`} warnings={output.warnings} /></div>
+    <div><Figure title="Outputs" name={facts.name} data={texts}>
+      <Outputs outputs={texts} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name={`pick-${facts.name}`} /></Figure>
     {tree ? <Figure title="The search" name={facts.name} data={tree}><BeamTree tree={tree} steer={steer} /></Figure> : data!.note && <p class="faint">{data!.note}</p>}</div>
-    <div>{output.views?.symbols && <Figure title="Alignment" name={facts.name} data={output.views}>
-      <Alignment views={output.views} notes={unsplit ? notes : undefined} choose={unsplit && path.length === output.tokens.length ? step => setOpen(open === step ? null : step) : undefined} />
+    <div>{views.symbols && <Figure title="Alignment" name={facts.name} data={views}>
+      <Alignment views={views} notes={unsplit ? notes : undefined} choose={unsplit && path.length === output.tokens.length ? step => setOpen(open === step ? null : step) : undefined} />
       {open !== null && tree && path[open] && <NodeCard tree={tree} id={path[open].id} steer={steer} close={() => setOpen(null)} />}</Figure>}
-    {kept && <Figure title="What changed" name={facts.name} data={{ before: kept, after: output }}><Difference before={kept} after={output} /></Figure>}
+    {kept && <Figure title="What changed" name={facts.name} data={{ before: kept, after: seen }}><Difference before={kept} after={seen} /></Figure>}
     <Nearest facts={facts} values={values} output={output} /></div>
   </div>;
 }

@@ -113,6 +113,8 @@ class AnyEvaluation(Protocol):
 ConfigT = TypeVar("ConfigT", bound=Config)
 STATED = Stated()
 """Outputs without confidences."""
+MOST_WEIGHTS = 500_000
+"""The most weights of a prediction that a page draws by layer and head."""
 
 
 @dataclass(eq=False, repr=False)
@@ -448,6 +450,17 @@ class AbstractModel(ABC, Generic[ConfigT]):
         `regard.viz.alignment_record`. The view `symbols` has all symbols; `words` has words, where symbols are parts of
         them. None without alignments."""
         return {}
+
+    def details(self, prediction: Any) -> dict[str, Any]:
+        """What a page draws of a prediction beyond its record: arrays by name; of texts their `views`, best first.
+
+        Empty for predictions without alignments, and for alignments of more than `MOST_WEIGHTS` weights.
+        """
+        every = (prediction, *getattr(prediction, "alternatives", ()))
+        if sum(each.numel() for one in every for each in getattr(one, "alignments", {}).values()) > MOST_WEIGHTS:
+            return {}
+        views = [self.views(each) for each in every]
+        return {"views": views} if any(views) else {}
 
     def nearest(self, *arguments: Any, **options: Any) -> Sequence[Any]:
         """The training items with the nearest decoder states, for models of texts, as `TextToText.nearest`.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeVar
 
+import numpy as np
+
 PredictionT = TypeVar("PredictionT")
 SHOWN = 5
 """The most predictions of a list that a notebook shows."""
@@ -23,6 +25,15 @@ class Predictions(list[PredictionT]):
         if len(self) > SHOWN:
             parts.append(f"<p>{len(self) - SHOWN:,} more</p>")
         return "\n".join(parts)
+
+
+def rounded(values: Any, decimals: int = 6) -> Any:
+    """Numbers of an array or a tensor as nested lists.
+
+    >>> rounded(np.array([[1 / 3, 2]]), 2)
+    [[0.33, 2.0]]
+    """
+    return np.asarray(values, np.float64).round(decimals).tolist()
 
 
 @dataclass(frozen=True, slots=True)

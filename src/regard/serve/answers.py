@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import Request
@@ -24,6 +25,8 @@ from regard.serve.requests import (
     MOST_HYPOTHESES,
     MOST_OUTPUTS,
     Align,
+    Explore,
+    Nearest,
     Pair,
     Predict,
     Refusal,
@@ -36,6 +39,8 @@ JSON = "application/json"
 LOG = logging.getLogger("regard.serve")
 CLIENT_GONE = 499
 """The status in the figures of a request whose client has closed the connection."""
+MOST_NODES = 50_000
+"""The most nodes of a tree that is sent."""
 WIDE = 16
 """The hypotheses of an input with which a request is computed by itself."""
 
@@ -52,9 +57,10 @@ def predicting(served: Served, body: Predict) -> Job:
     decoding: Any = model.config.decoding
     items = _items(model, body)
     outputs = len(items) * getattr(decoding, "num_best", 1)
-    most = MOST_ALIGNED if body.alignment else MOST_OUTPUTS
+    is_aligned = body.alignment or body.details
+    most = MOST_ALIGNED if is_aligned else MOST_OUTPUTS
     if outputs > most:
-        with_ = " with alignments" if body.alignment else ""
+        with_ = " with alignments" if is_aligned else ""
         raise Refusal(413, f"{outputs:,} outputs are asked for; a request may have {most:,}{with_}.", "inputs")
     stated = _stated(model, body)
     options = _accepted(model, body)
@@ -64,12 +70,13 @@ def predicting(served: Served, body: Predict) -> Job:
         raise Refusal(413, text, "inputs")
     # equal inputs of a call have different samples
     is_alone = getattr(decoding, "method", "beam") != "beam" or width > WIDE
-    key = json.dumps([body.search, body.alignment, options, body.constraints is None, stated.shown, stated.at_least])
+    asked = [body.search, body.alignment, body.details, body.constraints is None, stated.shown, stated.at_least]
+    key = json.dumps([*asked, options])
 
     def compute(inputs: Sequence[Any]) -> list[dict[str, Any]]:
         values, given = _given(inputs, body)
-        predictions = model.predict(values, alignment=body.alignment, **options, **given)
-        return [_record(model, prediction, stated, sound=body.sound) for prediction in predictions]
+        predictions = model.predict(values, alignment=is_aligned, **options, **given)
+        return [_record(model, each, stated, sound=body.sound, details=body.details) for each in predictions]
 
     return job_of(served, items, _reader(model), compute, "predictions", key=None if is_alone else ("predict", key))
 
@@ -113,8 +120,12 @@ def _accepted(model: AbstractModel[Any], body: Predict) -> dict[str, Any]:
     return {"sound": body.sound} if "sound" in options_of(model) else {}
 
 
-def _record(model: AbstractModel[Any], prediction: Any, stated: Stated, *, sound: bool) -> dict[str, Any]:
+def _record(
+    model: AbstractModel[Any], prediction: Any, stated: Stated, *, sound: bool = False, details: bool = False
+) -> dict[str, Any]:
     record = model.stated_record(prediction, stated)
+    if details:
+        record["details"] = model.details(prediction)
     if sound:
         content = model.sound(prediction)
         record["sound"] = None if content is None else base64.b64encode(content).decode("ascii")
@@ -144,6 +155,59 @@ def scoring(served: Served, body: Score) -> Job:
         return [each.record() for each in model.score_pairs(pairs)]
 
     return job_of(served, _pairs(model, body.pairs), _pair_reader(model), compute, "scores", key="score")
+
+
+def exploring(served: Served, body: Explore) -> Job:
+    """The job of a request for the tree of a search."""
+    task = served.model.config.task
+    if type(served.model).search_tree is AbstractModel.search_tree:
+        raise Refusal(422, f"Models of {task} do not search for their outputs, so there is no tree.", "model")
+    constraints = None if body.constraints is None else [body.constraints]
+    states = not served.model.no_confidence
+    whole = Predict(inputs=[body.input], search=body.search, constraints=constraints, confidence=states, details=True)
+    job, model, stated = predicting(served, whole), with_settings(served.model, body.search), Stated(shown=states)
+
+    def compute(inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        (value,), given = _given(inputs, whole)
+        tree, note = None, ""
+        try:
+            own = {name: each[0] for name, each in given.items()}
+            found = model.search_tree(value, runners_up=body.runners_up, **own)
+        except ConfigError as error:  # samples and the like, which have no tree
+            note, (prediction,) = str(error), model.predict([value], alignment=True, **given)
+        else:
+            prediction = found.prediction
+            if len(found.nodes) <= MOST_NODES:
+                tree = found.record()
+            else:
+                note = f"The tree has {len(found.nodes):,} nodes, more than {MOST_NODES:,}; take a smaller beam."
+        return [{"tree": tree, "note": note, "prediction": _record(model, prediction, stated, details=True)}]
+
+    return _single(served, job.items, job.read, compute)
+
+
+def nearing(served: Served, body: Nearest) -> Job:
+    """The job of a request for the nearest training items; of their files only the names are told."""
+    model = served.model
+    _check_length(model, body.input, "input")
+    _check_length(model, body.output or "", "output")
+
+    def compute(inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        near = model.nearest(inputs[0], body.output, step=body.step, count=body.count)
+        return [{"nearest": [{**each.record(), "place": Path(each.place).name} for each in near]}]
+
+    return _single(served, [body.input], lambda _, value: _read(model, value, "input"), compute)
+
+
+def _single(
+    served: Served,
+    items: Sequence[Any],
+    read: Callable[[int, Any], Any],
+    compute: Callable[[Sequence[Any]], Sequence[dict[str, Any]]],
+) -> Job:
+    """A job of one input, computed by itself, whose result is the body of the answer."""
+    facts = {"model": served.name, "version": served.version}
+    return Job(items, read, compute, lambda results: _json({**facts, **results[0]}))
 
 
 def _pairs(model: AbstractModel[Any], pairs: Sequence[Pair]) -> Sequence[Pair]:
@@ -283,10 +347,10 @@ def _streaming(served: Served, body: Predict, send: Callable[[str], object]) -> 
 
     def compute(inputs: Sequence[Any]) -> list[None]:
         values, given = _given(inputs, body)
-        for piece in model.stream(values, alignment=body.alignment, **given):  # type: ignore[attr-defined]
+        for piece in model.stream(values, alignment=body.alignment or body.details, **given):  # type: ignore[attr-defined]
             lines = _event("token", {"index": piece.index, "text": piece.text}) if piece.text else ""
             if piece.prediction is not None:
-                record = _record(model, piece.prediction, stated, sound=False)
+                record = _record(model, piece.prediction, stated, details=body.details)
                 lines += _event("prediction", {"index": piece.index, "prediction": record})
             if lines:
                 send(lines)

@@ -18,11 +18,34 @@ from regard import __version__
 from regard.errors import RegardError
 from regard.files import plain
 from regard.runs.contract import AbstractModel
-from regard.serve.answers import aligning, answered, options_of, predicting, refusal_of, scoring, streamed
+from regard.serve.answers import (
+    aligning,
+    answered,
+    exploring,
+    nearing,
+    options_of,
+    predicting,
+    refusal_of,
+    scoring,
+    streamed,
+)
 from regard.serve.limits import LOOPBACK, Gate, Traffic
 from regard.serve.models import Models, Served
 from regard.serve.reference import page_of
-from regard.serve.requests import Align, Alignments, ErrorBody, Predict, Predictions, Refusal, Score, Scores
+from regard.serve.requests import (
+    Align,
+    Alignments,
+    ErrorBody,
+    Explore,
+    Explored,
+    Nearest,
+    NearestItems,
+    Predict,
+    Predictions,
+    Refusal,
+    Score,
+    Scores,
+)
 
 PAGE = Path(__file__).parent / "page" / "index.html"
 SAFE = {
@@ -86,6 +109,16 @@ def application(
     async def score(body: Score, request: Request) -> Response:
         """The probabilities of given outputs."""
         return await answered(models, request, body.model, lambda served: scoring(served, body))
+
+    @app.post("/v1/explore/search", response_model=Explored)
+    async def explore(body: Explore, request: Request) -> Response:
+        """The search for the output of an input as a tree: what was kept, pruned and returned, and why."""
+        return await answered(models, request, body.model, lambda served: exploring(served, body))
+
+    @app.post("/v1/explore/nearest", response_model=NearestItems)
+    async def nearest(body: Nearest, request: Request) -> Response:
+        """The training items whose decoder states are nearest to that of a step of an output."""
+        return await answered(models, request, body.model, lambda served: nearing(served, body))
 
     @app.get("/v1/info")
     async def info(model: str | None = None) -> dict[str, Any]:
@@ -174,6 +207,8 @@ def facts_of(served: Served) -> dict[str, Any]:
             "sound": bool(model.sounds),
             "confidence": not model.no_confidence,
             "constraints": "constraints" in options_of(model),
+            "tree": own.search_tree is not AbstractModel.search_tree,
+            "nearest": own.nearest is not AbstractModel.nearest,
         },
         "calibrated": model.is_calibrated,
     }

@@ -136,6 +136,9 @@ class Predict(Body):
         description="for each input null or an object with `prefix`, `include` and `exclude`: how its output begins, "
         "and which texts it contains and does not contain",
     )
+    details: bool = Field(
+        default=False, description="whether predictions have what the page draws, such as alignments by layer and head"
+    )
     sound: bool = Field(default=False, description="of speech: whether predictions have a WAV file in base64")
     stream: bool = Field(default=False, description="send the symbols of outputs as soon as they are certain, by SSE")
 
@@ -169,12 +172,48 @@ class Score(Body):
     pairs: Pairs
 
 
+class Explore(Body):
+    """An input whose search is looked at."""
+
+    input: Input
+    search: Search = Field(default={})
+    constraints: dict[str, JsonValue] | None = Field(default=None, description="as in `/v1/predict`, of this input")
+    runners_up: int = Field(default=3, ge=0, le=20, description="the most pruned tokens after each kept one")
+
+
+class Nearest(Body):
+    """A step of an output whose nearest training items are looked for."""
+
+    input: Input
+    output: str | None = Field(default=None, description="null: the prediction")
+    step: int = Field(default=1, ge=1, description="the number of the symbol that the decoder's state predicts")
+    count: int = Field(default=10, ge=1, le=100, description="the most items")
+
+
 class Predictions(BaseModel):
     """The predictions of inputs, in order."""
 
     model: str
     version: str = Field(description="the digest of the weights")
     predictions: list[dict[str, Any]] = Field(description="as `regard predict --format jsonl` prints them")
+
+
+class Explored(BaseModel):
+    """The search for an output."""
+
+    model: str
+    version: str
+    tree: dict[str, Any] | None = Field(description="nodes, steps and returned nodes; null of searches without a tree")
+    note: str = Field(description="why there is no tree")
+    prediction: dict[str, Any] = Field(description="as of `/v1/predict`, with `details`")
+
+
+class NearestItems(BaseModel):
+    """Training items, nearest first."""
+
+    model: str
+    version: str
+    nearest: list[dict[str, Any]] = Field(description="distance, place, input, tokens and step of each")
 
 
 class Alignments(BaseModel):

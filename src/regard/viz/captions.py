@@ -148,7 +148,7 @@ def _item(caption: CaptionedImage) -> dict[str, Any]:
         "cell": list(caption.cell_size),  # type: ignore[arg-type]
         "shift": caption.shift,
         "grid": list(caption.maps.shape[1:]),
-        "image": _png(caption.image),
+        "image": png_uri(caption.image),
         "paper": bool(np.median(caption.image) >= PAPER),
         "largest": [float(f"{weight:.6g}") if np.isfinite(weight) else None for weight in caption.largest],
         "hard": np.flatnonzero(caption.is_hard).tolist(),
@@ -157,7 +157,7 @@ def _item(caption: CaptionedImage) -> dict[str, Any]:
     }
 
 
-def _png(image: NDArray[np.uint8]) -> str:
+def png_uri(image: NDArray[np.uint8]) -> str:
     """A PNG as a data URI, scaled down if it has more than `MOST_PIXELS` pixels."""
     from PIL import Image
 

@@ -34,7 +34,7 @@ from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.given import of_data, of_inputs
 from regard.runs.observation import observed
-from regard.runs.predictions import ScoredPair
+from regard.runs.predictions import ScoredPair, rounded
 from regard.runs.trained_items import DataItem
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.config import DocumentsConfig
@@ -333,6 +333,10 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
 
     def can_plot(self, prediction: DocumentPrediction) -> bool:
         return prediction.word_weights is not None and bool(prediction.sentences)
+
+    def details(self, prediction: DocumentPrediction) -> dict[str, Any]:
+        """The weights of every head: `word` (H, S, W) and `sentence` (H, S)."""
+        return {name: rounded(weights) for name, weights in prediction.alignments.items()}
 
     def plot(
         self,

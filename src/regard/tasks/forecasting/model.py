@@ -38,10 +38,11 @@ from regard.layers.values import QUANTILES
 from regard.metrics import ForecastTally, ItemTerms
 from regard.runs.automatic_settings import replaced
 from regard.runs.calibration import Stated
-from regard.runs.contract import STATED, AbstractModel, shown_json
+from regard.runs.contract import MOST_WEIGHTS, STATED, AbstractModel, shown_json
 from regard.runs.fingerprints import fingerprint
 from regard.runs.given import of_data, of_inputs, temporary_file
 from regard.runs.observation import observed
+from regard.runs.predictions import rounded
 from regard.tasks.forecasting.baselines import Baselines, BaselineTally
 from regard.tasks.forecasting.config import ForecastingConfig
 from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries, terms_of
@@ -411,6 +412,30 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
     def can_plot(self, prediction: FileForecasts) -> bool:
         return bool(prediction.forecasts)
+
+    def details(self, prediction: FileForecasts) -> dict[str, Any]:
+        """Past, forecast, quantiles and weights of each series, as in `Forecast`; of many the first."""
+        series, left = [], MOST_WEIGHTS
+        for each in prediction.forecasts:
+            arrays = (each.history, each.values, each.quantiles, each.alignment)
+            left -= sum(array.size for array in arrays if array is not None)
+            if series and left < 0:
+                break
+            history, values, quantiles, alignment = (None if array is None else rounded(array) for array in arrays)
+            series.append(
+                {
+                    "series": each.series,
+                    "targets": list(each.target_names),
+                    "history_times": each.history_stamps,
+                    "history": history,
+                    "times": each.stamps,
+                    "values": values,
+                    "levels": list(each.levels),
+                    "quantiles": quantiles,
+                    "alignment": alignment,
+                }
+            )
+        return {"series": series}
 
     def plot(self, predictions: Sequence[FileForecasts], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws history, forecast, truth if there is any, and weights; a numbered file for each of several series."""

@@ -57,6 +57,7 @@ from regard.tasks.text_generation.evaluation import Evaluation, Scored
 from regard.tasks.text_generation.model import AbstractWriter, size_of_field
 from regard.tasks.text_generation.source import EncodedSources, InputSource, Spelling
 from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
+from regard.viz.captions import png_uri
 from regard.viz.files import PICTURES, numbered_files, suffix_of
 
 KEPT_BYTES = 1 << 30
@@ -399,6 +400,21 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         count = 2 if scores or self._search_settings(None).num_best > 1 else 1
         names = ["image", *self.column_names[:count], *["confidence"] * stated.shown]
         return [csv_line(names)] if format == "csv" else ()
+
+    def views(self, prediction: ImagePrediction) -> Mapping[str, Mapping[str, Any]]:  # type: ignore[override]
+        """The alignments, whose columns are named by row and column of their cells, from 1."""
+        height, width = prediction.grid
+        cells = [f"{row}, {column}" for row in range(1, height + 1) for column in range(1, width + 1)]
+        return super().views(replace(prediction, source_tokens=cells))
+
+    def details(self, prediction: ImagePrediction) -> dict[str, Any]:
+        """The views, and the picture as the encoder reads it with its rows and columns of cells."""
+        details = super().details(prediction)
+        if prediction.alignment is None or prediction.image is None:
+            return details
+        height, width = prediction.image.shape[:2]
+        facts = {"height": height, "width": width, "grid": list(prediction.grid), "cell": prediction.cell_size}
+        return {**details, "picture": {"image": png_uri(prediction.image), **facts, "shift": prediction.shift}}
 
     def plot(
         self,

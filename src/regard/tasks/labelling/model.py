@@ -26,10 +26,10 @@ from regard.metrics.calibration import (
     softmax_temperature,
 )
 from regard.runs.calibration import OUTPUT, Calibration, Stated
-from regard.runs.contract import STATED, AbstractModel, shown_json
+from regard.runs.contract import MOST_WEIGHTS, STATED, AbstractModel, shown_json
 from regard.runs.given import of_data, of_inputs
 from regard.runs.observation import observed
-from regard.runs.predictions import ScoredPair
+from regard.runs.predictions import ScoredPair, rounded
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import batches_within, pad
 from regard.tasks.labelling import tables
@@ -317,6 +317,11 @@ class Tagger(AbstractModel[LabellingConfig]):
             weights = prediction.alignment.mean(0).tolist()
             record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in weights]
         return record
+
+    def details(self, prediction: Labelling) -> dict[str, Any]:
+        """The weights of every head, `heads` (H, T, T)."""
+        weights = prediction.alignment
+        return {} if weights is None or weights.numel() > MOST_WEIGHTS else {"heads": rounded(weights)}
 
     def plot(
         self,

@@ -35,6 +35,7 @@ from regard.models.tacotron import STOP
 from regard.runs.contract import AbstractModel, check_strict, check_texts
 from regard.runs.fingerprints import DAMAGED
 from regard.runs.given import of_data, of_inputs
+from regard.runs.predictions import rounded
 from regard.runs.trained_items import DataItem
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
@@ -446,6 +447,19 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     def sound(self, prediction: Speech) -> bytes | None:
         return None if prediction.samples is None else encode_wave(prediction.samples, prediction.sample_rate)
+
+    def details(self, prediction: Speech) -> dict[str, Any]:
+        """Spectrogram from 0 to 1, times of frames and steps in seconds, stop probabilities, symbols that are read."""
+        if prediction.alignment is None or not len(prediction.mel):
+            return {}
+        drawn = as_picture(prediction)
+        return {
+            "levels": rounded(drawn.levels, 3),
+            "frame_edges": rounded(drawn.frame_edges),
+            "step_edges": rounded(drawn.step_edges),
+            "stop": None if drawn.stop is None else rounded(drawn.stop, 4),
+            "read": drawn.read.tolist(),
+        }
 
     def plot(self, predictions: Sequence[Speech], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws spectrograms, alignments and stop probabilities; a page (.html) plays the sounds.
