@@ -22,9 +22,9 @@ export function Changed({ before, after, label }: { before: string[]; after: str
   const pairs = common(before, after), out: preact.JSX.Element[] = [];
   let i = 0, j = 0;
   for (const [p, q] of [...pairs, [before.length, after.length]]) {
-    for (; i < p; i++) out.push(<del><span class="said">removed: </span>{visible(before[i])}</del>);
-    for (; j < q; j++) out.push(<ins><span class="said">added: </span>{visible(after[j])}</ins>);
-    if (i < before.length) out.push(<span>{visible(before[i])}</span>);
+    for (; i < p; i++) out.push(<del><span class="said">removed: </span><bdi>{visible(before[i])}</bdi></del>);
+    for (; j < q; j++) out.push(<ins><span class="said">added: </span><bdi>{visible(after[j])}</bdi></ins>);
+    if (i < before.length) out.push(<bdi>{visible(before[i])}</bdi>);
     i++; j++;
   }
   return <p class="changed" role="group" aria-label={label} dir="auto">{out.map(each => <>{each}{" "}</>)}</p>;

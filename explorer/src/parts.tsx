@@ -144,7 +144,7 @@ export function Chips({ label, chips, here, point, choose, popup, table, plain }
     {chips.map((chip, i) => <Button tabIndex={i === Math.min(focus, chips.length - 1) ? 0 : -1} aria-haspopup={popup ? "true" : undefined} aria-pressed={choose && !popup ? !!chip.struck : undefined}
       class={[here === i && "here", chip.struck && "struck", chip.faint && "faint"].filter(Boolean).join(" ")} title={chip.note}
       style={chip.weight === undefined ? undefined : behind(table ?? palette.weights, chip.weight)}
-      onPointerEnter={() => point?.(i)} onFocus={() => { setFocus(i); point?.(i); }} onBlur={() => point?.(null)} onClick={() => choose?.(i)}>{visible(chip.text)}{chip.note && <span class="said"> {chip.note}</span>}</Button>)}
+      onPointerEnter={() => point?.(i)} onFocus={() => { setFocus(i); point?.(i); }} onBlur={() => point?.(null)} onClick={() => choose?.(i)}><span dir="auto">{visible(chip.text)}</span>{chip.note && <span class="said"> {chip.note}</span>}</Button>)}
   </div>;
 }
 

@@ -1,7 +1,7 @@
 // Pictures to text: upload or draw, and see which part of the picture each word looked at, and which words a part gave.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type ViewProps, Button, Chips, counted, Figure, Scale, searchOf, Settings, Status, useAnswer } from "../parts";
-import { css, painted, shade, usePalette } from "../colours";
+import { css, painted, usePalette } from "../colours";
 import { Heads, largest, useParts } from "../heatmap";
 import { change, packed, unpacked, useLink } from "../link";
 import { BeamTree } from "../tree";
@@ -106,8 +106,8 @@ function Maps({ picture, seen }: { picture: Picture; seen: Seen }) {
   const url = useMemo(() => {
     if (t === null || !matrix[t]) return "";
     const most = Math.max(1e-9, ...matrix[t]);
-    return painted(Array.from({ length: rows }, (_, y) => matrix[t].slice(y * columns, (y + 1) * columns)), value => shade(palette.weights, value / most));
-  }, [matrix, t, palette]);
+    return painted(Array.from({ length: rows }, (_, y) => matrix[t].slice(y * columns, (y + 1) * columns)), value => { const grey = 70 + 185 * Math.min(1, Math.max(0, value / most)); return [grey, grey, grey]; });
+  }, [matrix, t]);
   if (!view) return null;
   const highest = Math.max(1e-9, largest(matrix)), side = picture.cell, scale = Math.max(1, Math.min(12, 480 / picture.width, 360 / picture.height)), width = columns * side, height = rows * side;
   const over = (event: PointerEvent) => {
@@ -127,11 +127,11 @@ function Maps({ picture, seen }: { picture: Picture; seen: Seen }) {
     <Chips label="words; pointing at one shows where it looked" here={t} point={setWord} choose={hold} chips={view.tokens.map((text, i) => ({ text, weight: cell === null ? undefined : (matrix[i]?.[cell] ?? 0) / highest }))} />
     <div class="scroll"><svg class="seen chart" width={picture.width * scale} viewBox={`0 0 ${picture.width} ${picture.height}`} height={picture.height * scale} tabIndex={0} role="application" aria-label="the picture; the arrow keys move over its cells, Escape leaves them" onPointerMove={over} onPointerLeave={() => setCell(null)} onKeyDown={key} onBlur={() => setCell(null)}>
       <image href={picture.image} width={picture.width} height={picture.height} preserveAspectRatio="none" style={scale > 3 ? "image-rendering: pixelated" : ""} />
-      {url && <image href={url} x={picture.shift} y={picture.shift} width={width} height={height} preserveAspectRatio="none" opacity="0.62" style={`image-rendering: pixelated; mix-blend-mode: ${palette.dark ? "screen" : "multiply"}`} />}
+      {url && <image href={url} x={picture.shift} y={picture.shift} width={width} height={height} preserveAspectRatio="none" style="image-rendering: pixelated; mix-blend-mode: multiply" />}
       {cell !== null && <rect x={cell % columns * side + picture.shift} y={Math.floor(cell / columns) * side + picture.shift} width={side} height={side} fill="none" stroke={css([216, 90, 0])} stroke-width={2 / scale} />}
     </svg></div>
     <output class="reading" aria-live="polite">{cell !== null ? `row ${Math.floor(cell / columns) + 1}, column ${cell % columns + 1}: ${view.tokens.map((token, i) => [token, matrix[i][cell]] as const).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([token, weight]) => `${token} ${weight.toFixed(3)}`).join(", ")}` : t !== null && view.tokens[t] ? `${view.tokens[t]} looks here` : " "}</output>
-    <p class="foot"><Scale highest={highest} palette={palette} /> <span>point at a word or at the picture</span></p>
+    <p class="foot"><Scale highest={highest} palette={palette} /> <span>point at a word: bright is where it looked; or at the picture: which words looked there</span></p>
     <Heads view={view} palette={palette} />
   </>;
 }

@@ -69,7 +69,7 @@ function Charts({ forecast }: { forecast: Forecast }) {
         <path d={line(history.map(row => row[f]), 0)} fill="none" stroke="var(--ink)" stroke-width="1.5" />
         <path d={line(values.map(row => row[f]), S)} fill="none" stroke="var(--accent)" stroke-width="2" />
         {values[at][f] !== null && <><line x1={x(S + at)} x2={x(S + at)} y1="4" y2={TALL - 4} stroke="var(--mark)" /><circle cx={x(S + at)} cy={y(values[at][f]!)} r="4" fill="var(--mark)" /></>}
-        {stamps.map((stamp, i) => i % every ? null : <text x={Math.max(left, x(i))} y={TALL + 30} text-anchor={i ? "middle" : "start"} fill="var(--faint)">{stamp}</text>)}
+        {stamps.map((stamp, i) => i % every || x(i) + widthOf(stamp) > left + wide + 8 ? null : <text x={x(i)} y={TALL + 30} fill="var(--faint)">{stamp}</text>)}
       </svg></div>;
     })}
     <output class="reading" aria-live="polite">{`${forecast.times[at] || `step ${at + 1}`}: ${drawn.map(f => `${targets[f]} ${shown(values[at][f])}${quantiles ? ` (${shown(quantiles[at][f][0])} to ${shown(quantiles[at][f][levels.length - 1])})` : ""}`).join(", ")}${weights ? `; most weight on ${forecast.history_times[weights.indexOf(most)] ?? ""}` : ""}`}</output>
