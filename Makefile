@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install demo test test-all test-versions check docs bench bench-peers gpu clean
+.PHONY: install demo test test-all test-versions check docs explorer bench bench-peers gpu clean
 
 install: $(VENV)/.installed
 
@@ -80,6 +80,10 @@ check: install
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+# The page of `regard serve`, from explorer/ into src/regard/serve/page/; needs node 20 or newer. The result is committed.
+explorer:
+	cd explorer && npm ci --no-audit --no-fund && npm run --silent build
 
 bench: install
 	$(BIN)/python benchmarks/bench.py --threads 1,2 --output $(BENCH)
