@@ -105,7 +105,7 @@ def test_links_within_the_project_lead_somewhere(page):
 def test_every_fenced_block_says_what_it_is(page):
     fences = re.findall(r"^(?:> )?```(\S*)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     opening = fences[::2]
-    known = {"python", "console", "yaml", "sh", "text", "{toctree}", "{eval-rst}"}
+    known = {"python", "console", "yaml", "sh", "text", "{toctree}", "{eval-rst}", "ini", "dockerfile", "nginx", "py"}
     assert not [language for language in opening if language not in known]
     assert not any(fences[1::2])
 

@@ -107,7 +107,7 @@ class _Loser:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _RecordedStep:
     """What a search has decided at a step.
 
     Args:
@@ -143,7 +143,7 @@ class TreeRecorder:
         self._num_groups = options.num_groups
         self._is_greedy = options.beam == 1 and not options.keep_finished
         self._width = options.beam // options.num_groups
-        self._steps: list[_Step] = []
+        self._steps: list[_RecordedStep] = []
         self._history = History()
         self._eos = ROOT
         self._last: AbstractSearch[Any] | None = None
@@ -200,7 +200,7 @@ class TreeRecorder:
             places = slice(g * self._width, (g + 1) * self._width) if self._num_groups > 1 else slice(None)
             rows = self._diverse(processed, following, live.inputs, g)[places]
             losers += self._losers(search, state, after, rows, places, ends, end_scores, scores[g], ended[g])
-        self._steps.append(_Step(before, kept, finished, ends.tolist(), losers, unfinished))
+        self._steps.append(_RecordedStep(before, kept, finished, ends.tolist(), losers, unfinished))
 
     def _diverse(self, processed: Tensor, totals: Tensor, tokens: Tensor, group: int) -> Tensor:
         """(K, N) log-probabilities as a group sees them, after the choices of the groups before it."""
@@ -360,7 +360,7 @@ class TreeRecorder:
         return tuple(nodes)
 
     def _pruned(
-        self, step: _Step, number: int, first: int, ids: dict[int, int], taken: set[tuple[int, int]]
+        self, step: _RecordedStep, number: int, first: int, ids: dict[int, int], taken: set[tuple[int, int]]
     ) -> list[SearchNode]:
         """The runners-up of a step."""
         counts = dict.fromkeys(range(len(step.before)), 0)

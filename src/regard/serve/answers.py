@@ -26,8 +26,8 @@ from regard.serve.requests import (
     MOST_OUTPUTS,
     Align,
     Explore,
+    GivenPair,
     Nearest,
-    Pair,
     Predict,
     Refusal,
     Score,
@@ -162,7 +162,7 @@ def exploring(served: Served, body: Explore) -> Job:
     task = served.model.config.task
     if type(served.model).search_tree is AbstractModel.search_tree:
         raise Refusal(422, f"Models of {task} do not search for their outputs, so there is no tree.", "model")
-    constraints = None if body.constraints is None else [body.constraints]
+    constraints: list[dict[str, Any] | None] | None = None if body.constraints is None else [body.constraints]
     states = not served.model.no_confidence
     whole = Predict(inputs=[body.input], search=body.search, constraints=constraints, confidence=states, details=True)
     job, model, stated = predicting(served, whole), with_settings(served.model, body.search), Stated(shown=states)
@@ -210,7 +210,7 @@ def _single(
     return Job(items, read, compute, lambda results: _json({**facts, **results[0]}))
 
 
-def _pairs(model: AbstractModel[Any], pairs: Sequence[Pair]) -> Sequence[Pair]:
+def _pairs(model: AbstractModel[Any], pairs: Sequence[GivenPair]) -> Sequence[GivenPair]:
     for number, pair in enumerate(pairs):
         _check_length(model, pair.input, f"pairs[{number}].input")
         _check_length(model, pair.output, f"pairs[{number}].output")
@@ -232,8 +232,8 @@ def _reader(model: AbstractModel[Any]) -> Callable[[int, Any], Any]:
     return read
 
 
-def _pair_reader(model: AbstractModel[Any]) -> Callable[[int, Pair], tuple[Any, Any]]:
-    def read(number: int, pair: Pair) -> tuple[Any, Any]:
+def _pair_reader(model: AbstractModel[Any]) -> Callable[[int, GivenPair], tuple[Any, Any]]:
+    def read(number: int, pair: GivenPair) -> tuple[Any, Any]:
         return _read(model, pair.input, f"pairs[{number}].input"), pair.output
 
     return read
@@ -360,6 +360,7 @@ def _streaming(served: Served, body: Predict, send: Callable[[str], object]) -> 
 
 
 def over_time(models: Models) -> Refusal:
+    """The answer to a request that took too long."""
     text = (
         f"The answer took longer than {models.limits.seconds:g} seconds; send fewer or shorter inputs, or again later."
     )

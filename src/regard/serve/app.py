@@ -41,7 +41,7 @@ from regard.serve.requests import (
     Nearest,
     NearestItems,
     Predict,
-    Predictions,
+    Predicted,
     Refusal,
     Score,
     Scores,
@@ -92,7 +92,7 @@ def application(
     )
     app.state.models, app.state.traffic = models, Traffic()
 
-    @app.post("/v1/predict", response_model=Predictions)
+    @app.post("/v1/predict", response_model=Predicted)
     async def predict(body: Predict, request: Request) -> Response:
         """The outputs of inputs. With `stream`, an event `token` for each new piece of a text, `prediction` for each
         whole output, and `done` or `error`."""

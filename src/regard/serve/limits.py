@@ -14,6 +14,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.errors import Option
 from regard.serve.metrics import Metrics
 from regard.serve.requests import Refusal
 
@@ -120,9 +121,8 @@ class Gate:
             )
         host = re.sub(r":\d*$", "", headers.get("host", ""))
         if self.hosts is not None and host.lower() not in self.hosts:
-            raise Refusal(
-                403, f"The server is not reached by the name {host!r:.60}; start it with --allow-host {host:.60}."
-            )
+            option = Option(f"--allow-host {host:.60}", f"hosts=[{host!r:.60}]")
+            raise Refusal(403, f"The server is not reached by the name {host!r:.60}; start it with {option}.")
         if self.token is not None and path.startswith(("/v1/", "/metrics")) and scope["method"] != "OPTIONS":
             given = headers.get("authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
@@ -163,9 +163,8 @@ class Gate:
                     connection="close",
                 ) from None
         if is_too_large:
-            text = (
-                f"The body has more than {most:,} bytes; send less, or start the server with a larger --longest-body."
-            )
+            option = Option("--longest-body", "Limits.body")
+            text = f"The body has more than {most:,} bytes; send less, or start the server with a larger {option}."
             raise Refusal(413, text, connection="close")
         return b"".join(parts)
 

@@ -143,7 +143,7 @@ class Predict(Body):
     stream: bool = Field(default=False, description="send the symbols of outputs as soon as they are certain, by SSE")
 
 
-class Pair(BaseModel):
+class GivenPair(BaseModel):
     """An input with a given output."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -152,7 +152,7 @@ class Pair(BaseModel):
     output: Output = Field(description="a text, or a list of labels")
 
 
-Pairs = Annotated[list[Pair], Field(min_length=1, max_length=MOST_INPUTS)]
+Pairs = Annotated[list[GivenPair], Field(min_length=1, max_length=MOST_INPUTS)]
 
 
 class Align(Body):
@@ -190,7 +190,7 @@ class Nearest(Body):
     count: int = Field(default=10, ge=1, le=100, description="the most items")
 
 
-class Predictions(BaseModel):
+class Predicted(BaseModel):
     """The predictions of inputs, in order."""
 
     model: str

@@ -10,7 +10,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from regard.errors import RegardError
+from regard.errors import Option, RegardError
 from regard.serve.limits import Traffic
 from regard.serve.models import Models
 
@@ -30,7 +30,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        hint = " Another program listens there: choose another --port." if "in use" in str(error.strerror) else ""
+        is_used = "in use" in str(error.strerror)
+        hint = f" Another program listens there: choose another {Option('--port', 'port')}." if is_used else ""
         raise RegardError(f"{host}:{port}: {error.strerror}.{hint}") from None
 
 

@@ -415,7 +415,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
 
     def details(self, prediction: FileForecasts) -> dict[str, Any]:
         """Past, forecast, quantiles and weights of each series, as in `Forecast`; of many the first."""
-        series, left = [], MOST_WEIGHTS
+        series, left = list[dict[str, Any]](), MOST_WEIGHTS
         for each in prediction.forecasts:
             arrays = (each.history, each.values, each.quantiles, each.alignment)
             left -= sum(array.size for array in arrays if array is not None)
