@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,11 @@ WIDE = 16
 """The hypotheses of an input with which a request is computed by itself."""
 
 
-def options_of(model: AbstractModel[Any]) -> set[str]:
-    """The names of the keyword-only arguments of `predict`."""
-    parameters = inspect.signature(model.predict).parameters.values()
-    return {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+@cache
+def options_of(kind: type[AbstractModel[Any]]) -> frozenset[str]:
+    """The names of the keyword-only arguments of `predict` of a kind of models."""
+    parameters = inspect.signature(kind.predict).parameters.values()
+    return frozenset(each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 def predicting(served: Served, body: Predict) -> Job:
@@ -96,7 +98,7 @@ def _items(model: AbstractModel[Any], body: Predict) -> list[tuple[Any, Any]]:
     if len(body.constraints) != len(body.inputs):
         counts = f"{len(body.constraints):,} for {len(body.inputs):,} inputs"
         raise Refusal(422, f"Give constraints or null for every input; there are {counts}.", "constraints")
-    if "constraints" not in options_of(model):
+    if "constraints" not in options_of(type(model)):
         raise Refusal(422, f"constraints are not for models of {model.config.task}; leave them out.", "constraints")
     for number, own in enumerate(body.constraints):
         for value in (own or {}).values():
@@ -117,7 +119,7 @@ def _accepted(model: AbstractModel[Any], body: Predict) -> dict[str, Any]:
     """The arguments of `predict` beside the alignment and constraints: no sound is made that is not asked for."""
     if body.sound and not model.sounds:
         raise Refusal(422, f"sound is not for models of {model.config.task}; leave it out.", "sound")
-    return {"sound": body.sound} if "sound" in options_of(model) else {}
+    return {"sound": body.sound} if "sound" in options_of(type(model)) else {}
 
 
 def _record(

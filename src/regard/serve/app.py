@@ -206,7 +206,7 @@ def facts_of(served: Served) -> dict[str, Any]:
             "score": own.score_pairs is not AbstractModel.score_pairs,
             "sound": bool(model.sounds),
             "confidence": not model.no_confidence,
-            "constraints": "constraints" in options_of(model),
+            "constraints": "constraints" in options_of(own),
             "tree": own.search_tree is not AbstractModel.search_tree,
             "nearest": own.nearest is not AbstractModel.nearest,
         },

@@ -51,7 +51,7 @@ class Traffic:
     """The requests of a server.
 
     Args:
-        active: those without an answer.
+        active: those without an answer, of those that came before draining.
         is_draining: whether new ones are refused.
     """
 
@@ -93,7 +93,8 @@ class Gate:
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        self.traffic.active += 1
+        is_accepted = not self.traffic.is_draining
+        self.traffic.active += is_accepted
         self.metrics.active.set(self.traffic.active)
         try:
             try:
@@ -103,7 +104,7 @@ class Gate:
             else:
                 await self.app(scope, _replayed(body, receive), observed)
         finally:
-            self.traffic.active -= 1
+            self.traffic.active -= is_accepted
             self.metrics.active.set(self.traffic.active)
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(answered)).inc()

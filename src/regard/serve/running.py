@@ -16,7 +16,7 @@ from regard.serve.models import Models
 
 BACKLOG = 2048
 LAST_REQUESTS = 0.5
-"""Seconds between the last answer and the end, in which those who still send requests are told that it ends."""
+"""Seconds between the last answer and the end of connections that may still send a request, which is refused."""
 PAUSE = 0.02
 
 
@@ -78,7 +78,6 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, traffic: Traffic) -> None:
         super().__init__(config)
         self._traffic = traffic
-        self._ending: asyncio.Future[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins the end; a second signal ends at once."""
@@ -94,8 +93,16 @@ class Server(uvicorn.Server):
         await super().serve(sockets)
 
     async def _end(self) -> None:
-        quiet = 0.0
-        while quiet < LAST_REQUESTS:
-            await asyncio.sleep(PAUSE)
-            quiet = 0.0 if self._traffic.active else quiet + PAUSE
+        """Answers what has come, stops listening, and refuses what still comes on open connections."""
+        await self._quiet(0)
+        for listener in self.servers:
+            listener.close()
+        await self._quiet(LAST_REQUESTS)
         self.should_exit = True
+
+    async def _quiet(self, seconds: float) -> None:
+        """Waits until no request has been open for some seconds, or no connection is."""
+        since = self._loop.time()
+        while self._traffic.active or (self.server_state.connections and self._loop.time() - since < seconds):
+            await asyncio.sleep(PAUSE)
+            since = self._loop.time() if self._traffic.active else since

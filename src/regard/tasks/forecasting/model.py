@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.csv_fields import csv_line
+from regard.data.csv_fields import DELIMITERS, csv_line
 from regard.data.series import (
     Forecast,
     LinearForecast,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from regard.runs.report import ReportFacts
 
 FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
-MOST_SENT = 100_000
-"""The most rows of the series that a server gets."""
+MOST_ROWS, MOST_COLUMNS = 100_000, 1_000
+"""The most rows and columns of the series that a server gets."""
 LARGEST = 1e6
 """The limit at which scaled values are clipped, so that no input overflows in the network."""
 
@@ -161,11 +161,12 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             columns = value["columns"]
             if not isinstance(columns, dict) or not all(isinstance(each, list) for each in columns.values()):
                 raise DataError(f"columns: expected lists of values by name; got {shown_json(columns)}.")
-            _check_rows("columns", max(map(len, columns.values()), default=0))
+            _check_size("columns", max(map(len, columns.values()), default=0), len(columns))
             return replace(self._read_objects(columns), name="columns")
         if not isinstance(text := value["csv"], str):
             raise DataError(f"csv: expected the content of a CSV file as a text; got {shown_json(text)}.")
-        _check_rows("csv", text.count("\n"))
+        lines = text.splitlines()
+        _check_size("csv", len(lines), max((max(map(line.count, DELIMITERS)) for line in lines), default=0))
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             path = Path(folder) / "sent.csv"
             path.write_text(text, encoding="utf-8", newline="")
@@ -575,10 +576,11 @@ def _values(text: str, shape: tuple[int, int]) -> Values:
         ) from None
 
 
-def _check_rows(name: str, count: int) -> None:
-    """Raises DataError for more rows than a server reads."""
-    if count > MOST_SENT:
-        raise DataError(f"{name}: {count:,} rows; at most {MOST_SENT:,} are read. Send the last ones.")
+def _check_size(name: str, rows: int, columns: int) -> None:
+    """Raises DataError for more rows or columns than a server reads."""
+    for count, most, what in ((rows, MOST_ROWS, "rows"), (columns, MOST_COLUMNS, "columns")):
+        if count > most:
+            raise DataError(f"{name}: {count:,} {what}; at most {most:,} are read. Send the last ones, or fewer.")
 
 
 def _is_whole(data: Any) -> bool:
