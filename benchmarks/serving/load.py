@@ -93,6 +93,8 @@ async def client(
         if "connection: close" in answer.lower():
             writer.close()
             writer = None
+        if status == 503:  # as the answer says: later
+            await asyncio.sleep(0.5)
 
 
 async def clients(
