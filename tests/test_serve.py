@@ -126,6 +126,19 @@ def test_what_a_task_cannot_do_is_refused_by_name(untrained: tuple[str, Path]) -
     )
 
 
+def test_the_symbols_of_a_node_are_a_prefix_of_any_length(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    if task != "text_to_text":
+        return
+    with client(folder / "run") as server:
+        symbols = ["1"] * 40
+        answer = server.post("/v1/predict", json={"inputs": ["0 1"], "constraints": [{"prefix": symbols}]})
+        assert answer.json()["predictions"][0]["tokens"][:40] == symbols
+        answer = server.post("/v1/predict", json={"inputs": ["0 1"], "constraints": [{"prefix": ["1"] * 1001}]})
+        assert answer.status_code == 413
+        assert answer.json()["error"]["message"] == "prefix may have at most 1,000 symbols."
+
+
 def test_a_file_of_the_server_is_never_read(untrained: tuple[str, Path]) -> None:
     task, folder = untrained
     name = str(folder / TASK_CASES[task].inputs[0])

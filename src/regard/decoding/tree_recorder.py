@@ -107,7 +107,7 @@ class _Loser:
 
 
 @dataclass(frozen=True, slots=True)
-class _RecordedStep:
+class _StepRecord:
     """What a search has decided at a step.
 
     Args:
@@ -143,10 +143,9 @@ class TreeRecorder:
         self._num_groups = options.num_groups
         self._is_greedy = options.beam == 1 and not options.keep_finished
         self._width = options.beam // options.num_groups
-        self._steps: list[_RecordedStep] = []
+        self._steps: list[_StepRecord] = []
         self._history = History()
         self._eos = ROOT
-        self._last: AbstractSearch[Any] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -175,13 +174,12 @@ class TreeRecorder:
         self._limit = int(search.live_beam.remaining[0])
         return _Watched(search, self)
 
-    def add(self, search: AbstractSearch[Any], state: Any, before: list[int], after: Any) -> None:
+    def add(self, search: Any, state: Any, before: list[int], after: Any) -> None:
         """Records a step of the search from a state to the next one; `before` has the nodes of its hypotheses."""
-        live, seen, eos = search.live_beam, self._seen, self._eos
+        live, eos = search.live_beam, self._eos
         processed = self._processed.clone()
-        processed[:, eos] = processed[:, eos].masked_fill(~seen.may_end, -inf)
-        totals, following = state.totals[0], after.totals[0]
-        ends = totals + processed[:, eos]
+        processed[:, eos] = processed[:, eos].masked_fill(~self._seen.may_end, -inf)
+        following = after.totals[0]
         scores, nodes, ended = (x[0] for x in search.results(after))
         exists = scores > -inf
         finished, unfinished = (
@@ -190,17 +188,14 @@ class TreeRecorder:
         )
         alive = live.nodes[0][following > -inf].tolist(), following[following > -inf].tolist()
         kept = {node: total for node, total in zip(*alive, strict=True) if node not in finished}
-        end_scores = ends
-        if not self._is_greedy:
-            weights = None if seen.weights is None else seen.weights[None]
-            mask = None if weights is None else live.mask
-            end_scores = search.penalty.score(Candidates(ends[None], live.step, True, weights, mask))[0]  # type: ignore[attr-defined]
         losers: list[_Loser] = []
         for g in range(self._num_groups):
             places = slice(g * self._width, (g + 1) * self._width) if self._num_groups > 1 else slice(None)
-            rows = self._diverse(processed, following, live.inputs, g)[places]
-            losers += self._losers(search, state, after, rows, places, ends, end_scores, scores[g], ended[g])
-        self._steps.append(_RecordedStep(before, kept, finished, ends.tolist(), losers, unfinished))
+            log_probabilities = self._diverse(processed, following, live.inputs, g)[places]
+            last_end = float(scores[g][ended[g]].min()) if bool(ended[g].any()) else -inf
+            losers += self._losers(search, state, after, log_probabilities, places, last_end)
+        ends = state.totals[0] + processed[:, eos]
+        self._steps.append(_StepRecord(before, kept, finished, ends.tolist(), losers, unfinished))
 
     def _diverse(self, processed: Tensor, totals: Tensor, tokens: Tensor, group: int) -> Tensor:
         """(K, N) log-probabilities as a group sees them, after the choices of the groups before it."""
@@ -212,77 +207,61 @@ class TreeRecorder:
         return processed.scatter_add(1, chosen, losses)
 
     def _losers(
-        self,
-        search: Any,
-        state: Any,
-        after: Any,
-        processed: Tensor,
-        places: slice,
-        ends: Tensor,
-        end_scores: Tensor,
-        scores: Tensor,
-        ended: Tensor,
+        self, search: Any, state: Any, after: Any, processed: Tensor, places: slice, last_end: float
     ) -> list[_Loser]:
         """The most probable tokens of the hypotheses of a group, with the reasons for which they are not kept.
 
         Args:
             processed: (K, N), of the next tokens.
             places: those of the group among all hypotheses.
-            ends, end_scores: (beam,), totals and scores of the ends of all hypotheses.
-            scores, ended: the results of the group.
+            last_end: the lowest score of the ends that the group keeps; -inf if there is room for more.
         """
-        eos, seen = self._eos, self._seen
-        totals = state.totals[0][places]
-        sums = totals[:, None] + processed
-        least = after.totals[0][places]
-        if self._options.keep_finished:
-            weights = None if seen.weights is None else seen.weights[None]
-            values = all_scores(
-                processed[None],
-                state.totals,
-                state.finished,
-                state.lengths,
-                search.penalty,
-                eos=eos,
-                weights=weights,
-                mask=None if weights is None else search.live_beam.mask,
-            )[0]
-            least = after.scores[0]
-        elif self._is_greedy:
-            values = sums
-        else:
-            values = sums.clone()
-            values[:, eos] = -inf
-        lowest = float(least[least > -inf].min()) if bool((least > -inf).any()) else -inf
-        kept_ends = scores[ended]
-        last_end = float(kept_ends.min()) if len(kept_ends) else -inf
-        log_probabilities, tokens = largest(seen.log_probabilities[places], self._runners_up + self._width + 1)
-        chosen = values.gather(1, tokens)
-        ascending = values.flatten().sort().values
-        ranks = (len(ascending) - torch.searchsorted(ascending, chosen, right=True) + 1).tolist()
+        sums = state.totals[0][places][:, None] + processed
+        values, end_scores = self._ranked(search, state, sums, processed, places)
+        least = (after.scores if self._options.keep_finished else after.totals)[0][places]
+        least = least[least > -inf]
+        lowest = float(least.min()) if len(least) else -inf
+        log_probabilities, tokens = largest(self._seen.log_probabilities[places], self._runners_up + self._width + 1)
+        chosen, ascending = values.gather(1, tokens), values.flatten().sort().values
+        ranks = len(ascending) + 1 - torch.searchsorted(ascending, chosen, right=True)
         columns = zip(
-            tokens.tolist(), log_probabilities.tolist(), sums.gather(1, tokens).tolist(), chosen.tolist(), ranks
+            *(x.tolist() for x in (tokens, log_probabilities, sums.gather(1, tokens), chosen, ranks)), strict=True
         )
-        first, dead = places.start or 0, seen.ended[places].tolist()
-        losers = []
+        losers, dead = list[_Loser](), self._seen.ended[places].tolist()
         for row, each in enumerate(columns):
-            if dead[row]:
-                continue
-            place = first + row
+            place = row + (places.start or 0)
             for token, own, total, value, rank in zip(*each, strict=True):
-                if own == -inf:
+                if dead[row] or own == -inf:
                     continue
-                score, is_end = None, token == eos and not self._is_greedy
-                if is_end:
-                    score = float(end_scores[place])
+                is_end = token == self._eos and end_scores is not None
+                score = float(end_scores[row]) if is_end and end_scores is not None else None
+                if self._options.keep_finished:
+                    score = value
                 if total == -inf:
                     why = self._forbidden_by(place, token, state)
-                elif is_end and not self._options.keep_finished:
-                    why = self._why_not_ended(float(end_scores[place]), last_end)
+                elif is_end and score is not None:
+                    why = self._why_not_ended(score, last_end)
                 else:
                     why = self._why_not_kept(value, rank, lowest)
                 losers.append(_Loser(place, token, own, total, score, why))
         return losers
+
+    def _ranked(
+        self, search: Any, state: Any, sums: Tensor, processed: Tensor, places: slice
+    ) -> tuple[Tensor, Tensor | None]:
+        """The values (K, N) by which the tokens of a group compete for its places; and the scores (K,) of ends, where
+        these do not compete with them."""
+        weights = None if self._seen.weights is None else self._seen.weights[places][None]
+        mask = None if weights is None else search.live_beam.mask
+        if self._options.keep_finished:
+            options = {"eos": self._eos, "weights": weights, "mask": mask}
+            at = state.totals, state.finished, state.lengths
+            return all_scores(processed[None], *at, search.penalty, **options)[0], None
+        if self._is_greedy:
+            return sums, None
+        values, ends = sums.clone(), sums[None, :, self._eos]
+        values[:, self._eos] = -inf
+        return values, search.penalty.score(Candidates(ends, search.live_beam.step, True, weights, mask))[0]
 
     def _forbidden_by(self, place: int, token: int, state: Any) -> str:
         """Why a token is impossible."""
@@ -360,7 +339,7 @@ class TreeRecorder:
         return tuple(nodes)
 
     def _pruned(
-        self, step: _RecordedStep, number: int, first: int, ids: dict[int, int], taken: set[tuple[int, int]]
+        self, step: _StepRecord, number: int, first: int, ids: dict[int, int], taken: set[tuple[int, int]]
     ) -> list[SearchNode]:
         """The runners-up of a step."""
         counts = dict.fromkeys(range(len(step.before)), 0)

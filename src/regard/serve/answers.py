@@ -32,7 +32,7 @@ from regard.serve.requests import (
     Predict,
     Refusal,
     Score,
-    check_setting,
+    check_constraints,
     length_of,
 )
 
@@ -101,8 +101,7 @@ def _items(model: AbstractModel[Any], body: Predict) -> list[tuple[Any, Any]]:
     if "constraints" not in options_of(type(model)):
         raise Refusal(422, f"constraints are not for models of {model.config.task}; leave them out.", "constraints")
     for number, own in enumerate(body.constraints):
-        for value in (own or {}).values():
-            check_setting(f"constraints[{number}]", value)
+        check_constraints(own or {}, f"constraints[{number}]")
     return list(zip(body.inputs, body.constraints, strict=True))
 
 

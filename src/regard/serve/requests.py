@@ -251,6 +251,19 @@ def check_setting(name: str, value: JsonValue) -> None:
         raise Refusal(413, f"{name} may have {most}.", name)
 
 
+def check_constraints(constraints: Mapping[str, JsonValue], field: str) -> None:
+    """Refuses the constraints of an input that are too long; a prefix may be a list of symbols.
+
+    Raises:
+        Refusal: with the bound.
+    """
+    for name, value in constraints.items():
+        if name != "prefix" or not isinstance(value, list):
+            check_setting(field, value)
+        elif len(value) > LARGEST["max_length"] or length_of(value) > MOST_TEXTS * LONGEST_TEXT:
+            raise Refusal(413, f"prefix may have at most {LARGEST['max_length']:,} symbols.", field)
+
+
 def length_of(value: JsonValue) -> int:
     """The characters of a text, or of a list of texts; 0 of other inputs, which the size of the body limits."""
     texts: Sequence[JsonValue] = value if isinstance(value, list) else [value]

@@ -193,7 +193,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             strict: raises an error for an input with a warning.
             constraints: for each input None, or an object like `{"prefix": "Das", "include": ["Haus"], "exclude": []}`:
                 the text with which its output begins, in place of the configuration's, and texts that it contains and
-                that it does not contain, in addition. They are normalised and split as outputs in training.
+                that it does not contain, in addition. They are normalised and split as outputs in training. A list of
+                symbols is a prefix, too, and stays as it is.
 
         Raises:
             ConfigError: for a search that contradicts the limits of the configuration.
@@ -349,7 +350,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """The training items whose decoder states are nearest to that of an output, nearest first.
 
         A state is what the decoder's head reads before it predicts a symbol. Those of at most 2,000 training items are
-        computed at the first call, within 30 seconds and 64 MiB, and kept.
+        computed at the first call, within 10 seconds and 64 MiB, and kept.
 
         Args:
             given: an input, as in `predict`.

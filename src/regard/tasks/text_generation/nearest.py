@@ -26,7 +26,7 @@ MOST_ITEMS = 2_000
 """The most training items whose states are kept."""
 MOST_BYTES = 64 << 20
 """The most bytes of states."""
-SECONDS = 30.0
+SECONDS = 10.0
 """After this time no further items are read."""
 BATCH = 64
 """Items of a batch."""
