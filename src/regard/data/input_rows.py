@@ -156,8 +156,8 @@ def _checked(numbered: Iterable[tuple[str, str]], note: Callable[[str], object])
         if index == 0 and line.startswith("{") and line.rstrip().endswith("}"):
             note(f"{place}: read as plain text, although it looks like JSON; use {NAMED_FIELD} to read a field.")
         elif index == 0 and TAB in line:
-            first = Option("--source-field 0", "source_field=0")
-            note(f"{place}: read as plain text, although it has a tab; use {first} to read the first column.")
+            column = Option("--source-field 0", "source_field=0")
+            note(f"{place}: read as plain text, although it has a tab; use {column} to read the first column.")
         yield place, line
 
 
