@@ -166,7 +166,7 @@ def _finite(value: Any) -> Any:
 
 
 def _page(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts, data: str) -> str:
-    figures = [(name.replace("_", " "), value) for name, value in evaluation.metrics.items()]
+    figures = [(name.replace("_", " "), value) for name, value in evaluation.metrics.items() if value == value]
     records = [(entry, entry.record()) for entry in evaluation.scored]
     sections: list[Section] = [Table("Figures", ["figure", "value"], figures)]
     sections += _reliability(model, evaluation)
@@ -321,8 +321,13 @@ def _items(evaluation: Any, records: Sequence[tuple[Any, Mapping[str, Any]]], da
         note = f"The {MOST_ITEMS:,} worst of {len(rows):,} items; a report in CSV has all."
         rows = [cells(entry.record()) for entry in evaluation.worst[:MOST_ITEMS]]
     rows = [{**row, "place": without_folder(row["place"], data)} for row in rows]
-    columns = [name for name in (rows[0] if rows else {}) if any(row.get(name) not in (None, "") for row in rows)]
+    columns = [name for name in (rows[0] if rows else {}) if any(_is_shown(row.get(name)) for row in rows)]
     texts = [
         {name: cut(cell, LONGEST) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
     ]
     return ItemTable(title, columns, [[row.get(name) for name in columns] for row in texts], note=note)
+
+
+def _is_shown(value: Any) -> bool:
+    """Whether a cell has a text or a number."""
+    return value not in (None, "") and value == value
