@@ -21,6 +21,7 @@ from regard.errors import Option, RegardError
 from regard.files import replace_file
 from regard.lazy import optional
 from regard.runs.calibration import reliability_of
+from regard.viz.labels import visible
 from regard.viz.report import Curve, ItemTable, Pages, Section, Table, report_page
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _reliability(model: AbstractModel[Any], evaluation: Any) -> Iterator[Section
 
 def _confusions(facts: ReportFacts) -> Iterator[Section]:
     pairs = sorted(facts.confused.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CONFUSED]
-    rows = [(right or "(none)", output or "(none)", count) for (right, output), count in pairs]
+    rows = [(*(visible(text) if text.isspace() else text or "(none)" for text in pair), count) for pair, count in pairs]
     yield Table(f"Confused {facts.noun}", ["right", "output", "times"], rows)
 
 
@@ -301,7 +302,8 @@ def _drawn(model: AbstractModel[Any], evaluation: Any, facts: ReportFacts, data:
         predictions = model.predict(inputs) if inputs else []
         for entry, prediction in zip(worst, predictions, strict=True):
             if model.can_plot(prediction):
-                title = cut(without_folder(" ".join(str(entry).split()), data), LONGEST_TITLE)
+                lines = " · ".join(" ".join(line.split()) for line in str(entry).splitlines())
+                title = cut(without_folder(lines, data), LONGEST_TITLE)
                 writers[title] = partial(model.plot, [prediction])
     pages = {}
     with TemporaryDirectory() as folder:
