@@ -66,6 +66,7 @@ class Prediction:
         generate: (T,), for a pointer the probability that a symbol was generated rather than copied; else None.
         confidence: the probability, from 0 to 1, that the text is right; None of models without confidences.
         least_log_probability: that of the least probable token; 0 without tokens.
+        sides: the names of columns and rows in pictures; source and target if None.
     """
 
     source_tokens: list[str]
@@ -81,6 +82,7 @@ class Prediction:
     generate: Any = None
     confidence: float | None = None
     least_log_probability: float = 0.0
+    sides: tuple[str, str] | None = None
 
     def record(self) -> dict[str, Any]:
         """The prediction as a JSON object, with its alternatives; weights of alignments have six decimals."""

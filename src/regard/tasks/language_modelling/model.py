@@ -60,6 +60,7 @@ MOST_SYMBOLS = 20
 """The most symbols in a table of a report."""
 
 LINE_END = "⏎"
+TEXT_SIDES = ("text before", "next token")
 DRAWN = 16
 """The most tokens of a continuation in a picture."""
 MOST_LOGITS = 1 << 22
@@ -359,7 +360,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             tuple(tokens[1:]),
             {name: weights.numpy() for name, weights in alignments.items()},
             prediction.text,
-            sides=("text before", "next token"),
+            sides=TEXT_SIDES,
             prompt=(columns, columns - 1),
         )
 
@@ -416,6 +417,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             main_alignment(alignments, self.module),
             alignments,
             warnings,
+            sides=TEXT_SIDES,
         )
 
     @torch.inference_mode()
