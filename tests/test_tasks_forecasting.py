@@ -21,6 +21,7 @@ from regard.tasks.forecasting.defaults import resolve
 from regard.tasks.forecasting.model import LARGEST, Forecaster, SeriesFile
 from regard.tasks.forecasting.reading import SeriesData, read_material
 from regard.tasks.forecasting.trainee import ForecastTrainee, training_batch
+from regard.viz.report import Table
 
 HOURS = np.datetime64("2024-01-01", "us") + np.arange(400) * np.timedelta64(3_600_000_000, "us")
 TINY = [
@@ -345,6 +346,20 @@ def test_steps_and_rows_that_are_held_back(series: Path) -> None:
         told(model, steps=5).predict([series])
     free, _ = untrained(series, "model.adds_to=previous")
     assert len(told(free, steps=9).predict([series])[0].forecasts[0].values) == 9
+
+
+def test_a_report_has_errors_of_each_target_and_windows_that_do_not_overlap(series: Path) -> None:
+    model, _ = untrained(series)
+    evaluation = model.evaluate(series)
+    tables = {each.title: each for each in model.report_facts(evaluation).sections if isinstance(each, Table)}
+    worst = tables["The worst windows"].rows
+    begun = [[stamp(i) for i in range(120)].index(row[0]) for row in worst]  # times are in the form of the file
+    assert len(begun) > 2
+    assert np.diff(sorted(begun)).min() >= 4
+    assert [row[1] for row in worst] == sorted((row[1] for row in worst), reverse=True)
+    errors = {row[0]: row[3] for row in tables["Errors of each target"].rows}
+    assert errors == {name: each.original_mean_absolute_error for name, each in evaluation.by_target.items()}
+    assert list(errors) == ["a", "b"]
 
 
 def test_wide_files_are_series_of_one_target(series: Path) -> None:

@@ -116,7 +116,7 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
         raise RegardError(f"{path}: a part of its folder is a file.")
     for source in inputs:
         if source is not None and target.is_file() and source.is_file() and target.samefile(source):
-            raise RegardError(f"{path}: --output would overwrite {source}, which is read.")
+            raise RegardError(f"{path} would overwrite {source}, which is read.")
     if target.is_file() and not overwrite:
         raise RegardError(f"{path}: the file exists; choose another name or add --overwrite.")
     if target.exists() and not os.access(target, os.W_OK):

@@ -68,6 +68,10 @@ class Series:
         """The time of a row in messages."""
         return self.clock.shown(self.times[row])
 
+    def stamp(self, row: int) -> str:
+        """The time of a row in the form of the file."""
+        return self.clock.texts(self.times[row, None], among=self.times)[0]
+
 
 @dataclass(frozen=True, eq=False)
 class SeriesTable:

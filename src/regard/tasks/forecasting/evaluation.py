@@ -170,7 +170,7 @@ def terms_of(
 
     def show(index: int) -> ShownItem:
         i, start = places[index]
-        return ShownItem(f"{series[i].name} {series[i].shown(start)}".strip(), read=(windows, index))
+        return ShownItem(f"{series[i].name} {series[i].stamp(start)}".strip(), read=(windows, index))
 
     return ItemTerms(
         [(series[i].name, str(start), horizon) for (i, _), start in zip(places, starts)],

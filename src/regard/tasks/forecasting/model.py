@@ -595,8 +595,8 @@ def check_steps(config: ForecastingConfig) -> None:
     steps, horizon = config.decoding.steps, config.data.horizon
     if steps is not None and steps > horizon and config.model.adds_to == "linear":
         raise ConfigError(
-            f"the linear path has {horizon:,} steps (data.horizon), fewer than {steps:,}; train with a longer horizon, "
-            "or with model.adds_to previous or nothing",
+            f"the linear path has {horizon:,} steps (data.horizon), fewer than {steps:,}; train with "
+            f"data.horizon={steps}, or with model.adds_to=previous or null, which go on beyond the horizon",
             ("decoding", "steps"),
         )
 

@@ -35,13 +35,19 @@ def forecast_facts(model: Forecaster, evaluation: ForecastEvaluation) -> ReportF
             for name, sums in (("model", model_sums), ("last value repeated", repeated_sums))
         }
         errors = model_sums.sum(1) / numbers.sum(1)
-    order = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")[:MOST_WINDOWS].tolist()
+    order = _apart(windows, np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable"))[:MOST_WINDOWS]
     rows = [(_origin(windows, i), float(errors[i]), int(numbers[i].sum())) for i in order]
     sections: list[Section] = [
         Curve(
             "Error by step", "step ahead", "mean squared error, standardised", by_step, dots=len(by_step["model"]) < 30
         ),
-        Table("The worst windows", ["begins", "mean squared error, standardised", "values"], rows),
+        *_by_target(evaluation),
+        Table(
+            "The worst windows",
+            ["begins", "mean squared error, standardised", "values"],
+            rows,
+            note="Of windows that overlap only the worst is listed.",
+        ),
         *_coverage(evaluation),
     ]
     drawn = [i for i in order[:MOST_DRAWN] if np.isfinite(errors[i])]
@@ -91,7 +97,40 @@ def _errors(model: Forecaster, batch: SeriesBatch) -> tuple[NDArray[Any], NDArra
 def _origin(windows: SeriesWindows, index: int) -> str:
     """The series and the first time of the forecast of a window."""
     series, start = windows.places[index]
-    return " ".join(filter(None, (windows.table.series[series].name, windows.table.series[series].shown(int(start)))))
+    return " ".join(filter(None, (windows.table.series[series].name, windows.table.series[series].stamp(int(start)))))
+
+
+def _apart(windows: SeriesWindows, order: NDArray[np.int64]) -> list[int]:
+    """The windows in this order, without those that overlap an earlier one of the same series."""
+    kept: list[int] = []
+    taken: dict[int, NDArray[np.bool_]] = {}
+    for index in order.tolist():
+        series, start = (int(number) for number in windows.places[index])
+        rows = taken.setdefault(series, np.zeros(len(windows.table.series[series]) + windows.horizon, dtype=bool))
+        rows_of_window = slice(start, start + windows.horizon)
+        if not rows[rows_of_window].any():
+            rows[rows_of_window] = True
+            kept.append(index)
+    return kept
+
+
+def _by_target(evaluation: ForecastEvaluation) -> Iterator[Section]:
+    """The errors of each of several targets, standardised and in its unit."""
+    if len(evaluation.by_target) > 1:
+        rows = [
+            (
+                name,
+                each.mean_squared_error,
+                each.mean_absolute_error,
+                each.original_mean_absolute_error,
+                each.num_values,
+            )
+            for name, each in evaluation.by_target.items()
+            if each.num_values
+        ]
+        columns = ["target", "mean squared error", "mean absolute error", "mean absolute error in its unit", "values"]
+        note = "The first two errors are standardised: divided by the deviation of the training rows."
+        yield Table("Errors of each target", columns, rows, note=note)
 
 
 def _coverage(evaluation: ForecastEvaluation) -> Iterator[Section]:
