@@ -69,6 +69,7 @@ def test_a_model_of_every_task_is_adapted_resumed_evaluated_and_adapted_again(
     task, folder = base
     assert adapted(base, tmp_path / "whole").stop_reason == "max_steps"
     shown = capsys.readouterr().err
+    assert "too few to learn" not in shown
     assert "held-out data" in shown
     assert "new: " in shown
     assert "former: " in shown

@@ -230,7 +230,7 @@ def test_the_mean_of_the_last_validations_is_saved_only_where_it_is_better_than_
     assert line["rate"] == mean
     of_mean = f"the mean of 3 models, steps 14 to 28 (rate {mean})"
     of_best = "the best single one, of step 21 (rate 0.2)"
-    text = f"{of_mean}; {of_best}, is worse" if len(steps) == 3 else f"{of_best}; {of_mean}, is no better"
+    text = f"{of_mean}, rather than {of_best}" if len(steps) == 3 else f"{of_best}; {of_mean}, is no better"
     assert f"The saved model is {text}." in shown.getvalue()
     names = {path.name for path in (tmp_path / "checkpoints/weights").iterdir()}
     assert names == {"step-00000021.safetensors", *(["mean.safetensors"] if len(steps) == 3 else [])}

@@ -165,8 +165,8 @@ def stated(model: AbstractModel[Any], *, shown: bool, at_least: float | None) ->
             raise ConfigError(f"{flag} is not for models of {model.config.task}: {model.no_confidence}.")
         if not model.is_calibrated:
             say(
-                f"warning: {model.name} is not calibrated: `regard evaluate FILE --calibrate`, with data that the "
-                "training did not have, makes its confidences agree with how often outputs are right."
+                f"warning: {model.name} is not calibrated: `regard evaluate -m MODEL FILE --calibrate`, with data that "
+                "the training did not have, makes its confidences agree with how often outputs are right."
             )
     return result
 

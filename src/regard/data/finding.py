@@ -24,6 +24,7 @@ class Finding:
         count: the number of pairs or symbols concerned.
         examples: the first of these, as `file:line`.
         details: further lines, shown below the text.
+        of_few: whether it says that there are few training items, which matters less where a model is adapted.
     """
 
     severity: Severity
@@ -31,6 +32,7 @@ class Finding:
     count: int
     examples: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    of_few: bool = False
 
     @classmethod
     def of_message(cls, severity: Severity, message: str) -> Finding:
@@ -90,7 +92,8 @@ def too_few(num_train: int, num_held_out: int, noun: str, *, least: tuple[int, i
     ['1 held-out pair is too few for reliable metrics']
     """
     if 0 < num_train < least[0]:
-        yield Finding("warning", counted(num_train, f"training {noun} is|are too few to learn much from"), num_train)
+        text = counted(num_train, f"training {noun} is|are too few to learn much from")
+        yield Finding("warning", text, num_train, of_few=True)
     if 0 < num_held_out < least[1]:
         text = counted(num_held_out, f"held-out {noun} is|are too few for reliable metrics")
         yield Finding("warning", text, num_held_out)

@@ -78,9 +78,9 @@ class ComparedSystem:
             facts["training"] = f"{outcome.seconds / 60:,.1f} min"
             facts["steps"] = f"{outcome.steps:,}"
             facts["epochs"] = f"{outcome.epochs:,}"
-            facts["saved step"] = ", ".join(f"{step:,}" for step in outcome.weights[:1]) + (
-                f" (mean of {len(outcome.weights)})" if len(outcome.weights) > 1 else ""
-            )
+            steps = outcome.weights
+            span = [f"{step:,}" for step in (*steps[:1], *steps[1:][-1:])]
+            facts["saved step"] = " to ".join(span) + (f" (mean of {len(steps)})" if len(steps) > 1 else "")
         if self.seconds is not None:
             facts["evaluation"] = f"{self.seconds:,.1f} s"
         return facts
@@ -227,6 +227,7 @@ def compare_runs(
     arguments = dict(options or {})
     if data is None:
         data, arguments = _common_held_out([(name, model) for name, _, model in models], notes)
+        data = data.relative_to(Path.cwd()) if data.is_relative_to(Path.cwd()) else data
     names = told_apart([*(name for name, _, _ in models), *(other.name for other in outputs)])
     sides, seen, first = [], set[str](), None
     for (path, folder, model), name in zip(models, names):
@@ -236,6 +237,9 @@ def compare_runs(
             evaluation, seconds = _evaluated(model, data, arguments)
         sides.append(ComparedSystem(name, model.item_terms(evaluation), model, folder, seconds, path))
         first = evaluation if first is None else first
+        if baselines and not sides[0].items.baselines:
+            option = Option("--baselines", "baselines")
+            raise RegardError(f"Evaluations of {model.config.task} have no baselines here; leave out {option}.")
         notes += [f"{name}: {warning}" for warning in evaluation.warnings]
         known = model.seen(evaluation, data)
         if known is not None and known.items:
@@ -247,11 +251,6 @@ def compare_runs(
         )
         sides.append(ComparedSystem(name, terms, path=other.name))
     if baselines:
-        if not items.baselines:
-            baselines_option = Option("--baselines", "baselines")
-            raise RegardError(
-                f"Evaluations of {model.config.task} have no baselines here; leave out {baselines_option}."
-            )
         for name, metrics in items.baselines.items():
             sides.append(ComparedSystem(name, ItemTerms(items.keys, metrics, lambda i: ShownItem(items.show(i).place))))
     if len(sides) < 2:

@@ -55,7 +55,7 @@ def read_and_check(task: AbstractTask[ConfigT], config: ConfigT, base: Any = Non
     if config.data.on_error == "skip":
         return check_all(task, config, base)
     material, adapted = _material(task, config, base)
-    return CheckedData(material, task.checked(config, material), 0, adapted)
+    return CheckedData(material, _checked(task, config, material, adapted), 0, adapted)
 
 
 def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) -> CheckedData[ConfigT]:
@@ -75,8 +75,16 @@ def check_all(task: AbstractTask[ConfigT], config: ConfigT, base: Any = None) ->
     findings = defects.findings(left_out=config.data.on_error == "skip")
     if fatal is not None:
         return CheckedData(None, Findings((*findings, Finding.of_message("error", str(fatal)))), len(defects))
-    report = task.checked(config, material)
+    report = _checked(task, config, material, adapted)
     return CheckedData(material, replace(report, findings=(*findings, *report.findings)), len(defects), adapted)
+
+
+def _checked(task: AbstractTask[ConfigT], config: ConfigT, material: Any, adapted: AdaptedData | None) -> Findings:
+    """The findings about the data; that new data are few is no fault of an adaptation."""
+    report = task.checked(config, material)
+    if adapted is None:
+        return report
+    return replace(report, findings=tuple(finding for finding in report.findings if not finding.of_few))
 
 
 def _material(task: AbstractTask[ConfigT], config: ConfigT, base: Any) -> tuple[Any, AdaptedData | None]:

@@ -187,7 +187,7 @@ def _reliability(model: AbstractModel[Any], evaluation: Any) -> Iterator[Section
     curve = reliability_of(evaluation.scored)
     if curve is None:
         return
-    state = "calibrated" if model.is_calibrated else "not calibrated; `regard evaluate FILE --calibrate` does it"
+    state = "calibrated" if model.is_calibrated else "not calibrated; `regard evaluate --calibrate` does it"
     points = list(zip(curve.confidences.tolist(), curve.accuracies.tolist(), strict=True))
     yield Curve(
         "Reliability",

@@ -277,7 +277,7 @@ class Run:
         value, span = self.selection.value(validation.metrics), f"steps {steps[0]:,} to {steps[-1]:,}"
         mean = f"the mean of {len(steps)} models, {span} ({metric} {value:.4g})"
         best = f"the best single one, of step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
-        text = f"{mean}; {best}, is worse" if better else f"{best}; {mean}, is no better"
+        text = f"{mean}, rather than {best}" if better else f"{best}; {mean}, is no better"
         self.report.say(f"The saved model is {text}.")
         return validation if better else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data import Finding, Findings
 from regard.data.defects import item_or_defect
-from regard.data.finding import NUM_EXAMPLES
+from regard.data.finding import NUM_EXAMPLES, too_few
 from regard.data.lines import Lines
 from regard.data.split import held_out_indices
 from regard.data.text import Vocabulary
@@ -134,8 +134,7 @@ def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]
         yield _about("sentence|sentences of dev has|have labels that the training lacks", unknown, names)
     if labels.symbols and not any(label in labels for each in material.dev for label in each.labels):
         yield Finding("error", "no held-out token has a label of the training", len(material.dev))
-    if count < FEW_SENTENCES:
-        yield Finding("warning", counted(count, "training sentence|sentences is|are too few to learn much from"), count)
+    yield from too_few(count, 0, "sentence|sentences", least=(FEW_SENTENCES, 0))
     if long := [each for each in material.train if len(each.tokens) > max_length]:
         yield _about(f"sentence|sentences of more than {max_length} tokens is|are left out of the training", long)
     if hidden := [each for each in material.train if not {*INVISIBLE}.isdisjoint("".join(each.tokens))]:
