@@ -17,6 +17,7 @@ from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.metrics import corpus_score
 from regard.runs.fingerprints import fingerprint
+from regard.runs.report import write_report
 from regard.runs.store import save
 from regard.runs.training import selected
 from regard.tasks import TextToText
@@ -71,6 +72,16 @@ def test_chrf_and_letter_case_and_numbers_of_references_that_differ() -> None:
     lower = corpus_score("bleu", ["THE CAT SAT ON"], [["the cat sat on"]], lowercase=True)
     assert lower.value == pytest.approx(100)
     assert "case:lc" in lower.signature
+
+
+@pytest.mark.parametrize("word", ["cat", "\N{LOWER ONE EIGHTH BLOCK}cat"])
+def test_a_report_says_what_marks_the_beginning_of_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    given = says(monkeypatch, model(target={"units": "whitespace"}), [f"a {word}"])
+    file = written(tmp_path, "test.tsv", ["ab\ta dog"])
+    page = write_report(given, given.evaluate(file), tmp_path / "r.html").read_text(encoding="utf-8")
+    assert ("begins a word." in page) == (word != "cat")
 
 
 def test_what_cannot_be_computed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from regard.config.place import cut, without_folder
 from regard.data.csv_fields import csv_line
 from regard.data.text import UNKNOWN, Vocabulary
+from regard.data.text.pieces import BLANK
 from regard.errors import Option, RegardError
 from regard.files import replace_file
 from regard.lazy import optional
@@ -211,7 +212,9 @@ def _reliability(model: AbstractModel[Any], evaluation: Any) -> Iterator[Section
 def _confusions(facts: ReportFacts) -> Iterator[Section]:
     pairs = sorted(facts.confused.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_CONFUSED]
     rows = [(*(visible(text) if text.isspace() else text or "(none)" for text in pair), count) for pair, count in pairs]
-    yield Table(f"Confused {facts.noun}", ["right", "output", "times"], rows)
+    has_pieces = any(BLANK in symbol for pair in facts.confused for symbol in pair)
+    note = f"Symbols are pieces of words; {BLANK} begins a word." if has_pieces else ""
+    yield Table(f"Confused {facts.noun}", ["right", "output", "times"], rows, note=note)
 
 
 def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts) -> Iterator[Section]:
