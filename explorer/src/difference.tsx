@@ -4,7 +4,7 @@ import type { Matrix, Seen } from "./api";
 import { usePalette } from "./colours";
 import { Heat, largest, type Place, chosen } from "./heatmap";
 import { useValue } from "./link";
-import { decimals, Scale, visible } from "./parts";
+import { decimals, direction, Scale, visible } from "./parts";
 
 /** The pairs of places of a longest common subsequence. */
 export function common(a: string[], b: string[]): [number, number][] {
@@ -27,7 +27,7 @@ export function Changed({ before, after, label }: { before: string[]; after: str
     if (i < before.length) out.push(<bdi>{visible(before[i])}</bdi>);
     i++; j++;
   }
-  return <p class="changed" role="group" aria-label={label} dir="auto">{out.map(each => <>{each}{" "}</>)}</p>;
+  return <p class="changed" role="group" aria-label={label} dir={direction(after.join(" "))}>{out.map(each => <>{each}{" "}</>)}</p>;
 }
 
 export function Difference({ before, after }: { before: Seen; after: Seen }) {

@@ -37,7 +37,7 @@ function words(node: Text, style: CSSStyleDeclaration, x: number, y: number): st
 }
 
 function walk(element: Element, x: number, y: number): string {
-  if (element instanceof HTMLElement && (element.dataset.unseen !== undefined || element.hidden)) return "";
+  if (element instanceof HTMLElement && (element.dataset.unseen !== undefined || element.hidden || element.classList.contains("said"))) return "";
   const style = getComputedStyle(element), rect = element.getBoundingClientRect();
   if (style.display === "none" || style.visibility === "hidden" || (!rect.width && !rect.height)) return "";
   if (element instanceof SVGSVGElement) {
