@@ -22,7 +22,7 @@ from regard.runs.contract import TASKS
 from regard.runs.store import save
 from regard.serve import Limits, Models, application
 from regard.serve.models import sources_of
-from task_cases import TASK_CASES, configured
+from task_cases import TASK_CASES, configured, near
 
 fastapi = pytest.importorskip("fastapi.testclient")
 NAMES = sorted(TASK_CASES)
@@ -215,3 +215,63 @@ def test_uploads_that_are_not_what_they_seem_are_refused_with_a_sentence(untrain
                 assert answer.json()["error"]["field"] == "inputs[0]"
                 assert name not in READ
                 assert not re.search(r"/tmp|sent\.csv|Traceback", answer.text), answer.text
+
+
+def test_details_are_what_a_page_draws_of_a_prediction(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    sent, inputs = sent_inputs(task, folder)
+    model = regard.load(folder / "run", device="cpu")
+    (prediction,) = model.predict(inputs[:1], alignment=True)
+    expected = json.loads(json.dumps(plain(model.details(prediction))))
+    assert expected
+    with client(folder / "run") as server:
+        answer = server.post("/v1/predict", json={"inputs": sent[:1], "details": True})
+        assert answer.status_code == 200, answer.text
+        (record,) = answer.json()["predictions"]
+        assert near(record["details"], expected)
+        assert "details" not in server.post("/v1/predict", json={"inputs": sent[:1]}).json()["predictions"][0]
+    without = model.predict(inputs[:1], alignment=False)[0]
+    assert not model.details(without) or task == "forecasting"
+
+
+def test_the_search_for_an_output_is_a_tree_or_refused_by_name(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    sent, inputs = sent_inputs(task, folder)
+    model: Any = regard.load(folder / "run", device="cpu")
+    with client(folder / "run") as server:
+        body = {"input": sent[0], "search": {"method": "beam", "beam": 3, "num_best": 2}}
+        searches = task in ("text_to_text", "image_to_text", "language_modelling")
+        assert server.get("/v1/info").json()["models"][0]["can"]["tree"] == searches
+        answer = server.post("/v1/explore/search", json=body if searches else {"input": sent[0]})
+        if not searches:
+            assert answer.status_code == 422
+            assert f"Models of {task} do not search" in answer.json()["error"]["message"]
+            return
+        found = answer.json()
+        search = model.config.decoding.replace(**body["search"])
+        (prediction,) = model.predict(inputs[:1], search=search)
+        expected = [prediction.text, *(each.text for each in prediction.alternatives)]
+        assert [each["text"] for each in (found["prediction"], *found["prediction"]["alternatives"])] == expected
+        assert (len(found["tree"]["returned"]), len(found["prediction"]["details"]["views"])) == (2, 2)
+        sampled = server.post("/v1/explore/search", json={"input": sent[0], "search": {"method": "sampling"}}).json()
+        assert sampled["tree"] is None
+        assert "samples do not compete" in sampled["note"]
+        assert sampled["prediction"]["tokens"]
+        if task == "text_to_text":
+            forced = server.post("/v1/explore/search", json={"input": sent[0], "constraints": {"prefix": ["1"]}}).json()
+            assert forced["prediction"]["tokens"][0] == "1"
+            wrong = server.post("/v1/explore/search", json={"input": sent[0], "constraints": {"prefix": 1}})
+            assert wrong.status_code == 422
+
+
+def test_the_nearest_training_items_are_refused_by_name_without_data(untrained: tuple[str, Path]) -> None:
+    task, folder = untrained
+    sent, _ = sent_inputs(task, folder)
+    with client(folder / "run") as server:
+        can = server.get("/v1/info").json()["models"][0]["can"]["nearest"]
+        assert can == (task in ("text_to_text", "image_to_text"))
+        answer = server.post("/v1/explore/nearest", json={"input": sent[0]})
+        assert answer.status_code == 422
+        message = answer.json()["error"]["message"]
+        assert ("training data" in message) if can else (f"Models of {task} have no states" in message)
+        assert str(folder) not in message, message

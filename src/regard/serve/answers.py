@@ -7,6 +7,7 @@ import base64
 import inspect
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from regard.errors import ConfigError, DataError, InputError, RegardError
+from regard.errors import ConfigError, DataError, InputError, RegardError, UnsupportedError
 from regard.files import plain
 from regard.runs.calibration import Stated
 from regard.runs.contract import AbstractModel
@@ -40,6 +41,8 @@ JSON = "application/json"
 LOG = logging.getLogger("regard.serve")
 CLIENT_GONE = 499
 """The status in the figures of a request whose client has closed the connection."""
+FOLDERS = re.compile(r"(?<!\S)/\S*/")
+"""The folders of paths, which are not for clients."""
 MOST_NODES = 50_000
 """The most nodes of a tree that is sent."""
 WIDE = 16
@@ -194,7 +197,10 @@ def nearing(served: Served, body: Nearest) -> Job:
     _check_length(model, body.output or "", "output")
 
     def compute(inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        near = model.nearest(inputs[0], body.output, step=body.step, count=body.count)
+        try:
+            near = model.nearest(inputs[0], body.output, step=body.step, count=body.count)
+        except UnsupportedError as error:
+            raise Refusal(422, FOLDERS.sub("", str(error)), "model") from None
         return [{"nearest": [{**each.record(), "place": Path(each.place).name} for each in near]}]
 
     return _single(served, [body.input], lambda _, value: _read(model, value, "input"), compute)
