@@ -254,7 +254,7 @@ class TreeRecorder:
         weights = None if self._seen.weights is None else self._seen.weights[places][None]
         mask = None if weights is None else search.live_beam.mask
         if self._options.keep_finished:
-            options = {"eos": self._eos, "weights": weights, "mask": mask}
+            options: dict[str, Any] = {"eos": self._eos, "weights": weights, "mask": mask}
             at = state.totals, state.finished, state.lengths
             return all_scores(processed[None], *at, search.penalty, **options)[0], None
         if self._is_greedy:
