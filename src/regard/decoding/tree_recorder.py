@@ -63,7 +63,6 @@ def search_tree(
     >>> found, _ = search_tree(decoder, memory, Search(beam=1), bos=0, eos=2, max_length=5)
     >>> for node in found.nodes[2:4]:
     ...     print(node.step, node.token, node.state, node.why)
-    1 1 kept
     1 2 pruned 2nd most probable, 1.25 nats below the token that was taken
     1 0 pruned 3rd most probable, 1.95 nats below the token that was taken
     """
@@ -254,9 +253,9 @@ class TreeRecorder:
         weights = None if self._seen.weights is None else self._seen.weights[places][None]
         mask = None if weights is None else search.live_beam.mask
         if self._options.keep_finished:
-            options: dict[str, Any] = {"eos": self._eos, "weights": weights, "mask": mask}
             at = state.totals, state.finished, state.lengths
-            return all_scores(processed[None], *at, search.penalty, **options)[0], None
+            penalty = search.penalty
+            return all_scores(processed[None], *at, penalty, eos=self._eos, weights=weights, mask=mask)[0], None
         if self._is_greedy:
             return sums, None
         values, ends = sums.clone(), sums[None, :, self._eos]

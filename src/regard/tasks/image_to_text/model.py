@@ -352,6 +352,10 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                     else prediction
                 )
 
+    def training_data(self, material: Any) -> Pictures:
+        pictures: Pictures = material.train.pictures
+        return pictures
+
     def items(self, pictures: Pictures) -> list[PictureItem]:
         """The pictures of a table with their references."""
         return items_of(pictures, self.target.normalisation)

@@ -138,6 +138,11 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     def items(self, data: Any) -> Sequence[WrittenItem]:
         """The items of opened data, each input with its references."""
 
+    def training_data(self, material: Any) -> Sequence[Any]:
+        """The opened training data of a material, which `items` reads."""
+        data: Sequence[Any] = material.train
+        return data
+
     def completed(self, prediction: Prediction, source: SourceT) -> Prediction:
         """The prediction with the fields that the task adds."""
         return prediction
@@ -344,7 +349,10 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         return ScoredPair([*tokens, END], costs, confidence, warnings)
 
     def views(self, prediction: Prediction) -> Mapping[str, Mapping[str, Any]]:
-        return {} if prediction.alignment is None else {"symbols": alignment_record(prediction, heads=True)}
+        if prediction.alignment is None:
+            return {}
+        columns = prediction.source_tokens or [str(number) for number in range(prediction.alignment.shape[-1])]
+        return {"symbols": alignment_record(replace(prediction, source_tokens=columns), heads=True)}
 
     def nearest(self, given: Any, output: str | None = None, *, step: int = 1, count: int = 10) -> list[NearState]:
         """The training items whose decoder states are nearest to that of an output, nearest first.

@@ -84,7 +84,7 @@ class TrainingStates:
         if model.folder is None:
             raise UnsupportedError(f"{model.name} was not loaded from a run folder, so its training data are unknown.")
         located = FormerData.locate(model.folder)
-        parts = [each.read().train for each in located if each.has_train]
+        parts = [model.training_data(each.read()) for each in located if each.has_train]
         if not parts:
             notes = "; ".join(note for each in located for note in each.notes)
             raise UnsupportedError(f"The training data of {model.name} are not found: {notes}.")
