@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -162,11 +162,11 @@ def _forced(
 
     sources = model.sources(inputs)
     most = max_symbols(model.module.decoder)
-    for i, symbols in enumerate(outputs):
-        if len(symbols) > most:
-            sources[i] = replace(sources[i], size=0)
     decoder: Any = model.module.decoder
-    for batch in model.batches(sources, model.config.decoding):
+    for rows in model.batches(sources, model.config.decoding):
+        batch = [i for i in rows.tolist() if len(outputs[i]) <= most]
+        if not batch:
+            continue
         written = [list(outputs[i])[::-1] if model.is_reversed else list(outputs[i]) for i in batch]
         ids = [sources[i].spelling.ids(symbols).tolist() for i, symbols in zip(batch, written, strict=True)]
         fed = torch.full((len(ids), max(map(len, ids)) + 1), EOS)
@@ -179,5 +179,5 @@ def _forced(
             else:
                 features = features_of(decoder)(fed, memory).values
             features = features.float().cpu()
-        for i, symbols, states in zip(batch.tolist(), written, features, strict=True):
+        for i, symbols, states in zip(batch, written, features, strict=True):
             yield i, (*symbols, END), states[: len(symbols) + 1].clone()
