@@ -166,6 +166,7 @@ def test_former_data_that_are_not_there_are_named_and_can_be_given(
     assert "the model may forget" in shown
     assert "former: dev.tsv (6)" in shown, "the held-out file is still there"
     assert "new training items and 0 former ones" in shown
+    assert "held out, which says little about the new data: dev names others; a larger data.dev_fraction" in shown
     adapt(folder / "run", folder / "test.tsv", tmp_path / "given", former=moved, overrides=overrides)
     assert "and 32 former ones" in capsys.readouterr().err
     other = words(tmp_path / "other.tsv", *[(f"{i % 5} {i % 3}", f"{i % 3} {i % 5}") for i in range(20)])

@@ -143,7 +143,8 @@ def _row(place: str, values: list[str], columns: Sequence[int]) -> InputRow:
 
 def _description(kind: str, fields: Sequence[str | int], first: Sequence[str]) -> str:
     total = f" of {len(first)}" if first else ""
-    return f"{kind}; the input is column {', '.join(map(str, fields))}{total}"
+    noun = "column" if len(fields) == 1 else "columns"
+    return f"{kind}; the input is {noun} {', '.join(map(str, fields))}{total}"
 
 
 def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:

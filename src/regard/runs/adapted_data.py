@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config import Config
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, Option, counted
 from regard.runs.contract import AbstractTask
 from regard.runs.fingerprints import fingerprints, training_files
 from regard.runs.former_data import START, FormerData
 from regard.runs.store import find_named, load_of_task
+
+FEW_HELD_OUT = 20
+"""Fewer held-out new items say little about an adaptation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +86,14 @@ class AdaptedData:
         Args:
             material: the result of `joined`.
         """
-        new, (every, _) = task.sizes(self.material)[0], task.sizes(material)
+        (new, held_out), (every, _) = task.sizes(self.material), task.sizes(material)
         lines = [f"adapt: {new:,} new training items and {every - new:,} former ones"]
+        if held_out < FEW_HELD_OUT:
+            shares = hasattr(self.base.config.data, "dev_fraction")
+            lines.append(
+                f"  only {counted(held_out, 'new item|items is|are')} held out, which says little about the new data: "
+                f"{Option('--dev FILE', 'dev')} names others" + "; a larger data.dev_fraction holds out more" * shares
+            )
         lines += [f"  former data: {note}" for former, _ in self.former for note in former.notes]
         return "\n".join(lines)
 

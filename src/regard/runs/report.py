@@ -273,9 +273,12 @@ def _grouped(
     loss: str,
     note: str = "",
 ) -> Table:
-    """A row for each group of items: their number, the share that is right, and errors over length."""
+    """A row for each group of items: their number, the share that is right, and errors over length.
+
+    Where all lengths are 1, as of single labels, errors over length are only the rest of the share.
+    """
     judged = any(getattr(entry, "is_right", None) is not None for _, entry, _ in measured)
-    counted = any(record["errors"] is not None for _, _, record in measured)
+    counted = any(record["errors"] is not None and (not judged or record["length"] != 1) for _, _, record in measured)
     rows = []
     for low, high, name in groups:
         inside = [(entry, record) for value, entry, record in measured if low <= value <= high]
