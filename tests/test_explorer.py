@@ -208,6 +208,8 @@ def test_a_view_has_no_findings_and_fits_every_width(
         assert page.locator("li.card" if view == "gallery" else "section.figure").count() > 0
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.wait_for_timeout(300)
+        figures = "[...document.querySelectorAll('[role=application], [role=slider]')]"
+        assert page.evaluate(f"{figures}.filter(each => each.tabIndex < 0).map(each => each.outerHTML)") == []
         page.evaluate(AXE.read_text(encoding="utf-8"))
         findings = page.evaluate("axe.run()")["violations"]
         assert [each for each in findings if each["impact"] in ("serious", "critical")] == []
@@ -271,8 +273,12 @@ def test_the_keyboard_moves_over_tree_and_weights(browser: Any, address: str) ->
         page.keyboard.press("Escape")
         assert page.get_by_role("dialog").count() == 0
         page.locator("svg.heat").focus()
+        assert page.evaluate("document.activeElement.tagName") == "svg"
         page.keyboard.press("ArrowDown")
         assert page.locator("output.reading").inner_text().startswith("AH ← A 0.99")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        assert page.locator("output.reading").inner_text().startswith("T ← T 0.98")
 
 
 def test_what_is_seen_is_saved(browser: Any, address: str) -> None:

@@ -55,7 +55,7 @@ export function Heat({ matrix, rows, columns, highest, palette, table, here, poi
   const at = here && here.t < T && here.s < S ? here : null;
   return <>
     <div ref={ref} class="scroll">
-      <svg class="heat" width={width} height={height} viewBox={`0 0 ${width} ${height}`} tabIndex={0} role="application" aria-label={`${label}; the arrow keys move`}
+      <svg class="heat" width={width} height={height} viewBox={`0 0 ${width} ${height}`} tabindex={0} role="application" aria-label={`${label}; the arrow keys move`}
         onKeyDown={move} onPointerMove={over} onPointerLeave={() => point(null)} onBlur={() => point(null)} font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif" font-size="12">
         <image href={url} x={left} y={top} width={S * w} height={T * h} preserveAspectRatio="none" style="image-rendering: pixelated" />
         <rect x={left - 0.5} y={top - 0.5} width={S * w + 1} height={T * h + 1} fill="none" stroke="var(--line)" />

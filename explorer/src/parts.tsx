@@ -29,14 +29,14 @@ export function useAnswer<T>(path: string, body: unknown, rest = 350): Answer<T>
 }
 
 /** The width of an element in pixels, followed while it changes. */
-export function useWidth<T extends HTMLElement>(): [preact.RefObject<T | null>, number] {
-  const ref = useRef<T>(null), [width, set] = useState(600);
+export function useWidth<T extends Element>(): [(element: T | null) => void, number] {
+  const [element, ref] = useState<T | null>(null), [width, set] = useState(600);
   useEffect(() => {
-    if (!ref.current) return;
+    if (!element) return;
     const observer = new ResizeObserver(([entry]) => set(Math.floor(entry.contentRect.width)));
-    observer.observe(ref.current);
+    observer.observe(element);
     return () => observer.disconnect();
-  }, []);
+  }, [element]);
   return [ref, width];
 }
 

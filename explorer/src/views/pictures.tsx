@@ -125,7 +125,7 @@ function Maps({ picture, seen }: { picture: Picture; seen: Seen }) {
   return <>
     <div class="fields">{controls}</div>
     <Chips label="words; pointing at one shows where it looked" here={t} point={setWord} choose={hold} chips={view.tokens.map((text, i) => ({ text, weight: cell === null ? undefined : (matrix[i]?.[cell] ?? 0) / highest }))} />
-    <div class="scroll"><svg class="seen chart" width={picture.width * scale} viewBox={`0 0 ${picture.width} ${picture.height}`} height={picture.height * scale} tabIndex={0} role="application" aria-label="the picture; the arrow keys move over its cells, Escape leaves them" onPointerMove={over} onPointerLeave={() => setCell(null)} onKeyDown={key} onBlur={() => setCell(null)}>
+    <div class="scroll"><svg class="seen chart" width={picture.width * scale} viewBox={`0 0 ${picture.width} ${picture.height}`} height={picture.height * scale} tabindex={0} role="application" aria-label="the picture; the arrow keys move over its cells, Escape leaves them" onPointerMove={over} onPointerLeave={() => setCell(null)} onKeyDown={key} onBlur={() => setCell(null)}>
       <image href={picture.image} width={picture.width} height={picture.height} preserveAspectRatio="none" style={scale > 3 ? "image-rendering: pixelated" : ""} />
       {url && <image href={url} x={picture.shift} y={picture.shift} width={width} height={height} preserveAspectRatio="none" style="image-rendering: pixelated; mix-blend-mode: multiply" />}
       {cell !== null && <rect x={cell % columns * side + picture.shift} y={Math.floor(cell / columns) * side + picture.shift} width={side} height={side} fill="none" stroke={css([216, 90, 0])} stroke-width={2 / scale} />}

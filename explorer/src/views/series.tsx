@@ -59,7 +59,7 @@ function Charts({ forecast }: { forecast: Forecast }) {
       const low = Math.min(...numbers), high = Math.max(...numbers), span = high - low || 1, y = (value: number) => 10 + (TALL - 20) * (1 - (value - low) / span);
       const line = (column: (number | null)[], first: number) => { let pen = false; return column.map((value, i) => { if (value === null) { pen = false; return ""; } const to = `${pen ? "L" : "M"}${x(first + i).toFixed(1)} ${y(value).toFixed(1)}`; pen = true; return to; }).join(""); };
       const Q = levels.length, bands = quantiles ? Array.from({ length: Math.floor(Q / 2) }, (_, q) => { const edge = (k: number) => values.map((_, t) => quantiles[t][f][k] ?? 0); const up = edge(Q - 1 - q), down = edge(q); return "M" + [...up.map((value, t) => `${x(S + t).toFixed(1)} ${y(value).toFixed(1)}`), ...down.map((value, t) => `${x(S + t).toFixed(1)} ${y(value).toFixed(1)}`).reverse()].join("L") + "Z"; }) : [];
-      return <div class="scroll"><h3>{targets[f]}</h3><svg class="chart" width={left + wide + 8} height={TALL + 46} viewBox={`0 0 ${left + wide + 8} ${TALL + 46}`} tabIndex={0} role="application" aria-label={`${targets[f]}: past and forecast; the arrow keys choose a step of the forecast`} onKeyDown={key} onPointerMove={over} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
+      return <div class="scroll"><h3>{targets[f]}</h3><svg class="chart" width={left + wide + 8} height={TALL + 46} viewBox={`0 0 ${left + wide + 8} ${TALL + 46}`} tabindex={0} role="application" aria-label={`${targets[f]}: past and forecast; the arrow keys choose a step of the forecast`} onKeyDown={key} onPointerMove={over} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
         <rect x={left} y="4" width={wide} height={TALL - 8} fill="none" stroke="var(--line)" />
         {weights?.map((weight, s) => <rect x={left + s / (S + T) * wide} y={TALL} width={wide / (S + T) + 0.3} height="12" fill={css(shade(palette.weights, weight / most))} />)}
         {alignment && <rect x={left} y={TALL} width={S / (S + T) * wide} height="12" fill="none" stroke="var(--line)" />}
@@ -80,7 +80,7 @@ function Charts({ forecast }: { forecast: Forecast }) {
 
 /** Inputs of the future that are known: rows without targets at the end of the table, whose numbers may be dragged. */
 function Known({ csv, set, known, targets }: { csv: string; set: (csv: string) => void; known: string[]; targets: string[] }) {
-  const [ref, room] = useWidth<HTMLDivElement>(), [held, hold] = useState<number | null>(null), [column, setColumn] = useState("");
+  const [ref, room] = useWidth<HTMLElement>(), [held, hold] = useState<number | null>(null), [column, setColumn] = useState("");
   const table = useMemo(() => {
     const lines = csv.replace(/\r/g, "").split("\n"), mark = [",", ";", "\t"].find(each => lines[0]?.includes(each)) ?? ",", rows = lines.map(line => line.split(mark)), head = rows[0] ?? [];
     const at = targets.map(name => head.indexOf(name)).filter(i => i >= 0), names = known.filter(name => head.includes(name));
@@ -96,12 +96,12 @@ function Known({ csv, set, known, targets }: { csv: string; set: (csv: string) =
   const x = (i: number) => 64 + (i + 0.5) / numbers.length * wide, y = (value: number) => 8 + (tall - 16) * (1 - (value - low) / span);
   const put = (i: number, value: number) => { const rows = table.rows.map(row => [...row]); rows[table.future[i]][k] = String(Number(value.toPrecision(4))); set(rows.map(row => row.join(table.mark)).join("\n")); };
   const drag = (event: PointerEvent) => { if (held !== null) { const rect = (event.currentTarget as Element).getBoundingClientRect(); put(held, low + span * Math.min(1.2, Math.max(-0.2, 1 - (event.clientY - rect.top - 8) / (tall - 16)))); } };
-  return <section class="figure" ref={ref as never} data-unseen aria-label="known inputs of the future"><div class="fields"><Choice label="known input, to drag" value={name} options={table.names} set={setColumn} /></div>
+  return <section class="figure" ref={ref} data-unseen aria-label="known inputs of the future"><div class="fields"><Choice label="known input, to drag" value={name} options={table.names} set={setColumn} /></div>
     <div class="scroll"><svg class="chart" width={wide + 72} height={tall} onPointerMove={drag} onPointerUp={() => hold(null)} onPointerLeave={() => hold(null)} font-size="12">
       <rect x="64" y="4" width={wide} height={tall - 8} fill="none" stroke="var(--line)" />
       {[low, high].map(value => <text x="58" y={y(value) + 4} text-anchor="end" fill="var(--faint)">{shown(value)}</text>)}
       <path d={numbers.map((value, i) => `${i ? "L" : "M"}${x(i)} ${y(value)}`).join("")} fill="none" stroke="var(--accent)" />
-      {numbers.map((value, i) => <circle cx={x(i)} cy={y(value)} r="6" fill={held === i ? "var(--mark)" : "var(--accent)"} tabIndex={0} role="slider" aria-label={`${name}, future row ${i + 1}`} aria-valuenow={value} aria-valuemin={low} aria-valuemax={high} onPointerDown={event => { event.preventDefault(); hold(i); }}
+      {numbers.map((value, i) => <circle cx={x(i)} cy={y(value)} r="6" fill={held === i ? "var(--mark)" : "var(--accent)"} tabindex={0} role="slider" aria-label={`${name}, future row ${i + 1}`} aria-valuenow={value} aria-valuemin={low} aria-valuemax={high} onPointerDown={event => { event.preventDefault(); hold(i); }}
         onKeyDown={event => { const step = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 }[event.key]; if (step) { event.preventDefault(); put(i, value + step * span / 50); } }} />)}
     </svg></div></section>;
 }

@@ -65,7 +65,7 @@ function Heard({ spoken }: { spoken: Spoken }) {
     {url && <div class="actions" data-unseen><audio ref={audio} controls src={url} aria-label={`the sound of ${spoken.text}`} />
       <Choice label="speed" value={speed} options={["0.25", "0.5", "0.75", "1", "1.5"].map(value => [value, value + " ×"] as [string, string])} set={setSpeed} /></div>}
     <Chips label="symbols; a click jumps to when it is read" here={here} chips={symbols.map((text, s) => ({ text, faint: !read.includes(s) }))} choose={s => jump(steps[firsts[s]] + 1e-4)} popup />
-    <div ref={ref} class="scroll"><svg class="chart" width={left + wide + 8} height={height} viewBox={`0 0 ${left + wide + 8} ${height}`} tabIndex={0} role="application" aria-label="spectrogram, alignment of symbols and stop probability over time; space plays, the arrow keys move" onKeyDown={key} onPointerDown={click} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
+    <div ref={ref} class="scroll"><svg class="chart" width={left + wide + 8} height={height} viewBox={`0 0 ${left + wide + 8} ${height}`} tabindex={0} role="application" aria-label="spectrogram, alignment of symbols and stop probability over time; space plays, the arrow keys move" onKeyDown={key} onPointerDown={click} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
       <clipPath id="heard"><rect x={left} y="0" width={wide} height={height} /></clipPath>
       <g clip-path="url(#heard)">
         <image href={mel} y={melTop} height="130" preserveAspectRatio="none" style="image-rendering: pixelated" {...placed(frames)} />
