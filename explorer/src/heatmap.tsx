@@ -81,18 +81,19 @@ export function chosen(view: View, layer: string, head: string): Matrix {
 
 export const largest = (matrix: Matrix) => matrix.reduce((most, row) => row.reduce((x, y) => y > x ? y : x, most), 0);
 
-/** Choices of layer, head and unit, kept in the link. */
-export function useParts(views: Views): { view: View | null; matrix: Matrix; controls: preact.ComponentChildren; layer: string; head: string } {
-  const [unit, setUnit] = useValue("unit", "symbols"), [layer, setLayer] = useValue("layer"), [head, setHead] = useValue("head");
-  const view = views[unit] ?? views["symbols"] ?? null;
-  const layers = Object.keys(view?.alignments ?? {}), heads = view?.alignments?.[layer]?.length ?? 0;
-  const matrix = useMemo(() => view ? chosen(view, layer, head) : [], [view, layer, head]);
+/** Choices of layer, head, unit and the weight of the darkest colour, kept in the link. */
+export function useParts(views: Views, scaled = true): { view: View | null; matrix: Matrix; highest: number; controls: preact.ComponentChildren } {
+  const [unit, setUnit] = useValue("unit", "symbols"), [of, setLayer] = useValue("layer"), [head, setHead] = useValue("head"), [scale, setScale] = useValue("scale", "1");
+  const view = views[unit] ?? views["symbols"] ?? null, layers = Object.keys(view?.alignments ?? {});
+  const layer = layers.length === 1 ? layers[0] : of, heads = view?.alignments?.[layer]?.length ?? 0;
+  const matrix = useMemo(() => view ? chosen(view, layer, head) : [], [view, layer, head]), most = useMemo(() => largest(matrix), [matrix]);
   const controls = <>
     {"words" in views && <Choice label="unit" value={unit} options={["symbols", "words"]} set={setUnit} />}
-    {layers.length > 0 && <Choice label="layer" value={layer} options={[["", "as the model says"], ...layers.map(name => [name, name] as [string, string])]} set={value => { setLayer(value); setHead(""); }} />}
+    {layers.length > 1 && <Choice label="layer" value={layer} options={[["", "the model's choice"], ...layers.map(name => [name, name] as [string, string])]} set={value => { setLayer(value); setHead(""); }} />}
     {heads > 1 && <Choice label="head" value={head} options={[["", "mean"], ...Array.from({ length: heads }, (_, i) => [String(i), String(i + 1)] as [string, string])]} set={setHead} />}
+    {scaled && <Choice label="full colour at" value={scale} options={[["1", "weight 1"], ["largest", "the largest weight"]]} set={setScale} />}
   </>;
-  return { view, matrix, controls, layer, head };
+  return { view, matrix, highest: scale === "1" ? 1 : Math.max(most, 1e-9), controls };
 }
 
 /** All heads of all layers, small; a click shows one. */
@@ -107,11 +108,10 @@ export function Heads({ view, palette }: { view: View; palette: Palette }) {
 
 /** The whole: tokens of both sides, the matrix, and the heads. */
 export function Alignment({ views, sides = ["source", "output"], notes, choose, from = 0 }: { views: Views; sides?: [string, string]; notes?: string[]; choose?: (step: number) => void; from?: number }) {
-  const palette = usePalette(), { view, matrix, controls } = useParts(views);
+  const palette = usePalette(), { view, matrix, highest, controls } = useParts(views);
   const [here, point] = useState<Place>(null), [row, setRow] = useState<number | null>(null), [column, setColumn] = useState<number | null>(null);
-  const most = useMemo(() => largest(matrix), [matrix]);
   if (!view) return null;
-  const highest = Math.max(most, 1e-9), t = here?.t ?? row, s = here?.s ?? column;
+  const t = here?.t ?? row, s = here?.s ?? column;
   return <>
     <div class="fields">{controls}</div>
     <div class="line"><h3>{sides[1]}</h3><Chips label={sides[1]} popup={!!choose} here={t} point={setRow} choose={choose && (i => choose(i + from))}

@@ -34,13 +34,13 @@ function layout(tree: Tree, show: string): { placed: Placed[]; width: number; he
     widths[node.step] = Math.max(widths[node.step] ?? 0, width);
     const here = { node, x: 0, y: 0, width };
     placed.push(here);
-    const below = children.get(node.id) ?? [];
+    const below = (children.get(node.id) ?? []).filter(each => best.has(each.id) || placed.length < MOST);
     if (!below.length) { here.y = row++ * ROW; return here.y; }
     const rows = below.map(place);
     here.y = rows[0];
     return here.y;
   };
-  for (const node of children.get(0) ?? []) { if (placed.length < MOST) place(node); }
+  for (const node of children.get(0) ?? []) if (best.has(node.id) || placed.length < MOST) place(node);
   const starts = [0, 24];
   for (let step = 1; step < widths.length; step++) starts[step + 1] = starts[step] + (widths[step] ?? 0) + GAP;
   for (const each of placed) each.x = starts[each.node.step];

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { type Seen, seenOf } from "../api";
 import { usePalette } from "../colours";
-import { Heads, Heat, largest, type Place, useParts } from "../heatmap";
+import { Heads, Heat, type Place, useParts } from "../heatmap";
 import { change, useLink } from "../link";
 import { type ViewProps, Button, Chips, counted, decimals, Figure, Scale, searchOf, Settings, Status, Text, useAnswer } from "../parts";
 import { BeamTree } from "../tree";
@@ -41,10 +41,10 @@ export function LanguageView({ facts }: ViewProps) {
 
 /** Rows predict the tokens after the first; columns are the tokens before them. */
 function Back({ seen: { output, views }, take }: { seen: Seen; take: (tokens: string) => void }) {
-  const palette = usePalette(), { view, matrix, controls } = useParts(views), [row, setRow] = useState<number | null>(null), [here, point] = useState<Place>(null), [held, hold] = useState<number | null>(null);
+  const palette = usePalette(), { view, matrix, highest, controls } = useParts(views), [row, setRow] = useState<number | null>(null), [here, point] = useState<Place>(null), [held, hold] = useState<number | null>(null);
   if (!view || !matrix.length) return null;
   const S = view.source_tokens.length, T = view.tokens.length, before = S - T + 1, given = view.prompt?.[0] ?? before;
-  const tokens = [...view.source_tokens, view.tokens[T - 1]], t = here?.t ?? row ?? (held !== null && held < T ? held : null), highest = Math.max(1e-9, largest(matrix));
+  const tokens = [...view.source_tokens, view.tokens[T - 1]], t = here?.t ?? row ?? (held !== null && held < T ? held : null);
   const weights = t === null ? null : matrix[t], most = weights ? Math.max(1e-9, ...weights) : 1;
   const piece = held === null ? "" : tokens.slice(given, held + before + 1).join("");
   return <>

@@ -101,7 +101,7 @@ export function PicturesView({ facts }: ViewProps) {
 
 /** The picture under the weights of a word; a cell of the picture colours the words that looked at it. */
 function Maps({ picture, seen }: { picture: Picture; seen: Seen }) {
-  const palette = usePalette(), { view, matrix, controls } = useParts(seen.views), [word, setWord] = useState<number | null>(null), [held, hold] = useState(0), [cell, setCell] = useState<number | null>(null);
+  const palette = usePalette(), { view, matrix, controls } = useParts(seen.views, false), [word, setWord] = useState<number | null>(null), [held, hold] = useState(0), [cell, setCell] = useState<number | null>(null);
   const [rows, columns] = picture.grid, t = cell !== null ? null : word ?? Math.min(held, matrix.length - 1);
   const url = useMemo(() => {
     if (t === null || !matrix[t]) return "";
