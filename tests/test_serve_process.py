@@ -286,11 +286,11 @@ def test_a_computation_that_takes_too_long_is_given_up(monkeypatch: pytest.Monke
         finally:
             ended.set()
 
-    with client("g2p-en", limits=Limits(seconds=0.1, wait=0)) as server:
+    with client("g2p-en", limits=Limits(seconds=2, wait=0)) as server:
         model = server.models.loaded["g2p-en"].model
         monkeypatch.setattr(model, "predict", slow)
         answer = server.post("/v1/predict", json={"inputs": ["a"]})
-        assert ended.wait(2)
+        assert ended.wait(5)
         monkeypatch.undo()
         assert server.post("/v1/predict", json={"inputs": ["a"]}).status_code == 200
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "over_time")

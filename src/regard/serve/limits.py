@@ -117,9 +117,7 @@ class Gate:
         }
         path = scope["path"]
         if self.traffic.is_draining and path != "/health":
-            raise Refusal(
-                503, "The server is shutting down; send the request to another one, or again later.", retry_after="5"
-            )
+            raise ending()
         host = re.sub(r":\d*$", "", headers.get("host", ""))
         if self.hosts is not None and host.lower() not in self.hosts:
             option = Option(f"--allow-host {host:.60}", f"hosts=[{host!r:.60}]")
@@ -168,6 +166,12 @@ class Gate:
             text = f"The body has more than {most:,} bytes; send less, or start the server with a larger {option}."
             raise Refusal(413, text, connection="close")
         return b"".join(parts)
+
+
+def ending() -> Refusal:
+    """The answer of a server that ends."""
+    text = "The server is shutting down; send the request to another one, or again later."
+    return Refusal(503, text, retry_after="5")
 
 
 def _is_utf8(value: Any) -> bool:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from regard.errors import Option, RegardError
-from regard.serve.limits import Traffic
+from regard.serve.limits import Traffic, ending
 from regard.serve.models import Models
 
 BACKLOG = 2048
-LAST_REQUESTS = 0.5
+LAST_REQUESTS = 1.0
 """Seconds between the last answer and the end of connections that may still send a request, which is refused."""
 PAUSE = 0.02
 
@@ -90,13 +92,20 @@ class Server(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves until a signal."""
         self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
+        self._listening = [each.dup() for each in sockets or ()]  # stays open when the server stops to listen
+        try:
+            await super().serve(sockets)
+        finally:
+            for each in self._listening:
+                each.close()
 
     async def _end(self) -> None:
         """Answers what has come, stops listening, and refuses what still comes on open connections."""
         await self._quiet(0)
-        for listener in self.servers:
-            listener.close()
+        for server in self.servers:
+            server.close()
+        waiting = [connection for each in self._listening for connection in _accepted(each)]
+        await asyncio.gather(*map(_refuse, waiting))
         await self._quiet(LAST_REQUESTS)
         self.should_exit = True
 
@@ -106,3 +115,25 @@ class Server(uvicorn.Server):
         while self._traffic.active or (self.server_state.connections and self._loop.time() - since < seconds):
             await asyncio.sleep(PAUSE)
             since = self._loop.time() if self._traffic.active else since
+
+
+def _accepted(listening: socket.socket) -> list[socket.socket]:
+    """The connections that wait for a server that has stopped to listen, which would be reset."""
+    connections = []
+    with listening, suppress(BlockingIOError):
+        listening.setblocking(False)
+        while True:
+            connections.append(listening.accept()[0])
+    return connections
+
+
+async def _refuse(connection: socket.socket) -> None:
+    """Answers the request of a connection with 503."""
+    with suppress(OSError, TimeoutError):
+        reader, writer = await asyncio.open_connection(sock=connection)
+        body = json.dumps({"error": ending().error}).encode()
+        head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nRetry-After: 5\r\nConnection: close"
+        writer.write(f"HTTP/1.1 503 Service Unavailable\r\n{head}\r\n\r\n".encode() + body)
+        writer.write_eof()
+        await asyncio.wait_for(reader.read(), LAST_REQUESTS)  # so that the client is not reset while it sends
+        writer.close()
