@@ -189,7 +189,6 @@ def test_scores_of_outputs_are_those_of_predictions(untrained: tuple[str, Path])
 READ = {
     "a header of more rows than there are": "",
     "a picture cut in the middle": "truncated",
-    "text comments of 40 MB": "",
     "an animation of 300 pictures": "the first is read",
     "strokes as wide as 1e38": "",
     "200,000 strokes": "",
