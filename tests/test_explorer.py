@@ -268,10 +268,14 @@ def test_the_keyboard_moves_over_tree_and_weights(browser: Any, address: str) ->
         for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
             page.keyboard.press(key)
         assert "step 3" in page.evaluate("document.activeElement.getAttribute('aria-label')")
+        node = page.evaluate("document.activeElement.dataset.node")
         page.keyboard.press("Enter")
         assert page.get_by_role("dialog").is_visible()
+        assert page.evaluate("document.activeElement.innerText") == "Go on from here"
         page.keyboard.press("Escape")
+        page.wait_for_timeout(100)
         assert page.get_by_role("dialog").count() == 0
+        assert page.evaluate("document.activeElement.dataset.node") == node
         page.locator("svg.heat").focus()
         assert page.evaluate("document.activeElement.tagName") == "svg"
         page.keyboard.press("ArrowDown")

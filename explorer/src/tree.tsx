@@ -1,5 +1,5 @@
 // The beam as a tree: what the search kept, what it pruned and why. A click shows a node and goes on from there.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Tree, TreeNode } from "./api";
 import { widthOf } from "./heatmap";
 import { Button, Choice, decimals, percent, Values, visible } from "./parts";
@@ -68,7 +68,6 @@ export function BeamTree({ tree, steer }: { tree: Tree; steer: Steering }) {
     if (!here) return;
     const column = placed.filter(each => each.node.step === here.node.step).sort((a, b) => a.y - b.y), at = column.indexOf(here);
     const next = { ArrowLeft: here.node.parent ? by.get(here.node.parent) : undefined, ArrowRight: placed.find(each => each.node.parent === here.node.id), ArrowUp: column[at - 1], ArrowDown: column[at + 1] }[event.key];
-    if (event.key === "Escape") setOpen(null);
     if (!next) return;
     event.preventDefault();
     setFocus(next.node.id);
@@ -102,8 +101,15 @@ export function BeamTree({ tree, steer }: { tree: Tree; steer: Steering }) {
 export function NodeCard({ tree, id, steer, close }: { tree: Tree; id: number; steer: Steering; close: () => void }) {
   const node = tree.nodes[id], path = pathOf(tree, id), symbols = path.map(each => each.text);
   const others = tree.nodes.filter(each => each.parent === node.parent && each.id !== id).sort((a, b) => (b.log_probability ?? -1e9) - (a.log_probability ?? -1e9));
-  const place = tree.returned.indexOf(id);
-  return <div class="card" role="dialog" aria-label={`token ${visible(node.text)} of step ${node.step}`}>
+  const place = tree.returned.indexOf(id), ref = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    ref.current!.querySelector("button")!.focus();
+    return () => { setTimeout(() => {  // when the card is gone, focus is where it was, or at the output
+      if (document.activeElement === document.body) (before?.isConnected ? before : document.querySelector<HTMLElement>(".outputs input:checked"))?.focus();
+    }); };
+  }, [id]);
+  return <div ref={ref} class="card" role="dialog" onKeyDown={event => { if (event.key === "Escape") close(); }} aria-label={`token ${visible(node.text)} of step ${node.step}`}>
     <p class="path" dir="auto">{symbols.slice(0, -1).map(visible).join(" ")} <b>{visible(node.text)}</b></p>
     <dl><div><dt>probability</dt><dd>{probability(node)}</dd></div><div><dt>total</dt><dd>{decimals(node.total)} nats</dd></div>{node.score !== null && <div><dt>score</dt><dd>{decimals(node.score)}</dd></div>}
       <div><dt>state</dt><dd>{node.state === "returned" ? `output ${place + 1}` : node.state}{node.why && `: ${node.why}`}</dd></div></dl>

@@ -86,7 +86,7 @@ def serve(
         for name in named:
             show(_described(loaded.load(name)))
         if later := [name for name in sources if name not in named]:
-            show(f"{counted(len(later), 'model is|models are')} loaded when first asked for: {first_of(later, 5)}")
+            show(f"{counted(len(later), 'model|models is|are')} loaded when first asked for: {first_of(later, 5)}")
         is_local = host in (*LOOPBACK, "::1")
         if not is_local and token is None:
             say(f"warning: everyone who reaches {host} can use the models; --token-file FILE asks for a token.")
