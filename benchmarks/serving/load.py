@@ -21,7 +21,6 @@ import os
 import platform
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -203,7 +202,7 @@ async def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "g2p"
-        shutil.copytree(model.folder, folder)
+        model.save(folder)
         command = [
             sys.executable,
             "-m",

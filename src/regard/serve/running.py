@@ -102,6 +102,10 @@ class Server(uvicorn.Server):
     async def _end(self) -> None:
         """Answers what has come, stops listening, and refuses what still comes on open connections."""
         await self._quiet(0)
+        for number in [each.fileno() for server in self.servers for each in server.sockets]:
+            with suppress(NotImplementedError):  # of loops that accept otherwise
+                self._loop.remove_reader(number)
+        await asyncio.sleep(PAUSE)  # what has been accepted becomes a connection
         for server in self.servers:
             server.close()
         waiting = [connection for each in self._listening for connection in _accepted(each)]
