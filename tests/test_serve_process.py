@@ -25,6 +25,8 @@ from regard.cli import run
 from regard.decoding.stopping import check_stop
 from regard.serve import Limits
 from regard.serve.batching import Batcher, Closed, Full, Job
+from regard.serve.limits import Gate, Traffic
+from regard.serve.metrics import Metrics
 from regard.serve.models import sources_of
 from test_serve import client
 
@@ -294,6 +296,28 @@ def test_a_computation_that_takes_too_long_is_given_up(monkeypatch: pytest.Monke
         monkeypatch.undo()
         assert server.post("/v1/predict", json={"inputs": ["a"]}).status_code == 200
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "over_time")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def play() -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(5)
+            raise AssertionError
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        gate = Gate(None, Limits(reading=0.05), Metrics(), Traffic(), ["/v1/predict"], hosts=None)
+        head = [(b"content-type", b"application/json"), (b"content-length", b"50")]
+        scope = {"type": "http", "path": "/v1/predict", "method": "POST", "headers": head}
+        await gate(scope, receive, send)
+        return sent
+
+    start, body = asyncio.run(play())
+    assert start["status"] == 408
+    assert json.loads(body["body"])["error"]["code"] == "slow"
 
 
 def test_a_draining_server_answers_503_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,8 @@ def _invalid(error: RequestValidationError) -> Refusal:
     kind, places = str(first["type"]), [each for each in first["loc"][1:] if isinstance(each, int | str)]
     if kind == "json_invalid":
         return Refusal(400, f"The body is not JSON: {first['ctx']['error']} at character {places[0]}.")
-    field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in places).removeprefix(".")
+    names = places[:2]  # further ones are types of JSON
+    field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in names).removeprefix(".")
     if kind == "missing" and not field:
         return Refusal(422, "The body is empty; send a JSON object.")
     status = 413 if kind == "too_long" else 422
