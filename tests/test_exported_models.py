@@ -15,7 +15,7 @@ from regard import UnsupportedError
 from regard.cli import run
 from regard.config.texts import SideConfig
 from regard.data.text import Field
-from regard.errors import RegardError
+from regard.errors import RegardError, naming_flags
 from regard.interop import convert
 from regard.interop.export import export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
@@ -108,7 +108,7 @@ def test_a_folder_is_replaced_only_if_asked_for(exported, capsys):
 def test_a_refused_model_leaves_nothing(tmp_path):
     needs("onnx", "onnxscript", "onnxruntime")
     model = untrained(RECURRENT, coverage_penalty="gnmt")
-    with pytest.raises(UnsupportedError, match=r"decoding\.coverage_penalty is gnmt.*--coverage-penalty none"):
+    with pytest.raises(UnsupportedError, match=r"decoding\.coverage_penalty is gnmt.*decoding\.coverage_penalty=none"):
         export_model(model, tmp_path / "out", format="onnx")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("mine")
@@ -157,11 +157,16 @@ def test_a_setting_without_effect_is_refused(tmp_path, capsys, given, message):
 
 
 @pytest.mark.parametrize(
-    ("decoding", "flag"),
-    [({"keep_finished": True}, "--no-keep-finished"), ({"eos_threshold": 2.0}, "--eos-threshold null")],
+    ("decoding", "flag", "setting"),
+    [
+        ({"keep_finished": True}, "--no-keep-finished", "decoding.keep_finished=False"),
+        ({"eos_threshold": 2.0}, "--eos-threshold null", "decoding.eos_threshold=None"),
+    ],
 )
-def test_a_refused_setting_tells_the_flag_that_works(decoding, flag):
-    with pytest.raises(UnsupportedError, match=rf"Export with {flag}, or"):
+def test_a_refused_setting_tells_the_flag_that_works(decoding, flag, setting):
+    with naming_flags(), pytest.raises(UnsupportedError, match=rf"Export with {flag}, or"):
+        require_plain_search(DecodingConfig(**decoding))
+    with pytest.raises(UnsupportedError, match=rf"Export with {setting}, or"):
         require_plain_search(DecodingConfig(**decoding))
 
 

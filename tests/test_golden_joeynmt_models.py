@@ -66,7 +66,7 @@ def changed(tmp_path):
         ("model.encoder", "type", "cnn", "model.encoder.type .* is 'cnn'"),
         ("model.decoder", "init_hidden", "last", "init_hidden: last .* its hidden_size is 7"),
         ("data.src", "level", "byte", "option level .* is 'byte'"),
-        ("data.src", "normalize", True, "data.src .* has normalize.*--fact prepared=true"),
+        ("data.src", "normalize", True, "data.src .* has normalize.*facts={'prepared': True}"),
         ("data.trg", "tokenizer_cfg", {"pretokenizer": "moses"}, "data.trg .* has pretokenizer: moses"),
         ("data.special_symbols", "sep_token", "<sep>", "special_symbols.sep_token .* is '<sep>'"),
         ("data.special_symbols", "lang_tags", ["<de>"], r"special_symbols.lang_tags .* is \['<de>'\]"),

@@ -172,7 +172,7 @@ def test_the_command_evaluates_and_predicts_parallel_files(
     assert run([*command, "--source", "test.en", "--target", "test.de", "--metric", "blue"]) == 2
     assert "There is no metric 'blue'" in capsys.readouterr().err
     assert run([*command, "test.en"]) == 2
-    assert "--target of regard evaluate" in capsys.readouterr().err
+    assert "use --source FILE --target FILE\n  of other commands." in capsys.readouterr().err
     assert run(["predict", "-m", "model", "-i", "test.en", "--format", "text", "-o", "out.de"]) == 0
     texts = [one.text for one in load_model("model", device="cpu").predict(["ab", "c"])]
     assert (tmp_path / "out.de").read_text(encoding="utf-8").splitlines() == texts

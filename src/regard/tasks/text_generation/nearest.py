@@ -116,7 +116,7 @@ class TrainingStates:
         Args:
             state: (D,).
         """
-        distances = torch.cdist(state[None], self.states)[0]
+        distances = (self.states - state).norm(dim=1)
         found: dict[int, NearState] = {}
         for index in distances.argsort(stable=True).tolist():
             owner = int(self.owners[index])
