@@ -803,7 +803,7 @@ def test_pictures_of_pillow_are_read_like_their_files(untrained: Path, tmp_path:
     texts = [[each.text for each in model.predict(each)] for each in (paths, opened, arrays)]
     assert texts[0] == texts[1] == texts[2]
     assert not [each.warnings for each in model.predict(arrays) if each.warnings]
-    with pytest.raises(TypeError, match="paths, strokes, arrays or pictures of Pillow; got a int"):
+    with pytest.raises(TypeError, match="paths, contents of files, strokes, arrays or pictures of Pillow; got a int"):
         model.predict([3])
 
 

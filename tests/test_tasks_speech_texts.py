@@ -234,7 +234,7 @@ def test_loading_imports_no_function_and_prediction_says_what_is_missing(
     monkeypatch.syspath_prepend(str(folder))
     loaded = load(folder / "model", device="cpu")
     assert "normaliser spoken_texts:spoken" in loaded.information()["texts"]
-    with pytest.raises(UnsupportedError, match=r"by the function spoken_texts:spoken.*\n.*--normaliser spoken_texts:"):
+    with pytest.raises(UnsupportedError, match=r"by the function spoken_texts:spoken.*\n.*normaliser=function"):
         loaded.predict([TEXT])
     for command in ("predict", "evaluate", "plot"):
         argument = [str(folder / "test.csv")] if command == "evaluate" else [TEXT]

@@ -958,7 +958,7 @@ def test_sentences_too_few_to_be_joined_are_said(trained: Path, data: Path) -> N
     evaluation = load(trained, device="cpu").evaluate(data / "test.csv", sound=False, joined=4)
     assert evaluation.joined is None
     assert evaluation.details["notes"] == [
-        "No long sentences are measured: each joins 4 (--joined), and the file has 3."
+        "No long sentences are measured: each joins 4 (joined), and the file has 3."
     ]
 
 

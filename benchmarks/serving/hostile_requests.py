@@ -1,6 +1,6 @@
 """Hostile requests: whether each gets a status and a sentence, and whether the server lives and answers as before.
 
-    python benchmarks/serving/hostile.py [--bodies 2000] [--seed 0] > hostile.md
+    python benchmarks/serving/hostile_requests.py [--bodies 2000] [--seed 0] > hostile.md
 
 A server of `g2p-en`, of a model of pictures and of a model of series, which have learned nothing, gets bodies that are
 no JSON, nested too deeply, of wrong types, too large or not UTF-8; heads that are damaged; clients that send slowly or

@@ -1,6 +1,6 @@
 """Requests in words and the commands that they mean; most have words that no other request has.
 
-    python benchmarks/pointer/requests.py FOLDER [--train 4000] [--test 500] [--seed 1]
+    python benchmarks/pointer/page_requests.py FOLDER [--train 4000] [--test 500] [--seed 1]
 
 Writes `train.tsv`, `dev.tsv` and `test.tsv`: a request, a tab, its command. Names of people, places and things are
 drawn from syllables, and no two requests have the same; in a tenth of the requests they are a few that all files have.
