@@ -957,9 +957,7 @@ def test_the_recordings_of_tacotron_1_are_made_into_sound_as_its_speech_is(data:
 def test_sentences_too_few_to_be_joined_are_said(trained: Path, data: Path) -> None:
     evaluation = load(trained, device="cpu").evaluate(data / "test.csv", sound=False, joined=4)
     assert evaluation.joined is None
-    assert evaluation.details["notes"] == [
-        "No long sentences are measured: each joins 4 (joined), and the file has 3."
-    ]
+    assert evaluation.details["notes"] == ["No long sentences are measured: each joins 4 (joined), and the file has 3."]
 
 
 def test_a_metric_of_labels_needs_labels(copied: Path) -> None:
