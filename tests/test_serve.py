@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from serving.hostile import uploads
+from serving.hostile_requests import uploads
 
 import regard
 from regard.config import load as read_config
