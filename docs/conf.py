@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import regard
 import regard.config
 import regard.interop
+import regard.serve  # before autodoc, which imports modules with TYPE_CHECKING set
 import regard.training
 from regard import tasks
 from regard.attention import RECIPES

@@ -203,6 +203,8 @@ def test_alignments_are_those_of_align(g2p: Any) -> None:
     body = {"pairs": [{"input": given, "output": output} for given, output in pairs], "words": False}
     assert g2p.post("/v1/align", json=body).json()["alignments"] == expected
     assert g2p.post("/v1/align", json={**body, "layer": "none"}).status_code == 422
+    answer = g2p.post("/v1/align", json={"pairs": [{"input": "cat", "output": ["K", "AE", "T"]}]})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "pairs[0].output")
 
 
 def test_confidence_and_abstaining_are_those_of_predict(g2p: Any) -> None:

@@ -141,6 +141,9 @@ def aligning(served: Served, body: Align) -> Job:
     model = served.model
     names = ("words", "end_symbol", "normalise", "layer", "head")
     choices = {name: getattr(body, name) for name in names}
+    for number, pair in enumerate(body.pairs):
+        if not isinstance(pair.output, str):
+            raise Refusal(422, "The output of a pair that is aligned is a text, not a list.", f"pairs[{number}].output")
 
     def compute(pairs: Sequence[Any]) -> list[dict[str, Any]]:
         return [each.record() for each in model.align(pairs, **choices)]
