@@ -21,9 +21,7 @@ def adapt(
         Path | None,
         typer.Option("--source", metavar="FILE", help="Instead of FILE: inputs, one per line, of new text pairs."),
     ] = None,
-    target: Annotated[
-        Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
-    ] = None,
+    target: options.Target = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The run folder; default: runs/ and the names of model and file."),

@@ -30,9 +30,7 @@ def align(
     source_field: options.SourceField = None,
     target_field: options.TargetField = None,
     source: options.Source = None,
-    target: Annotated[
-        Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
-    ] = None,
+    target: options.Target = None,
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     format: Annotated[

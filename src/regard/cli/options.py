@@ -55,6 +55,9 @@ TargetField = Annotated[
 Source = Annotated[
     Path | None, typer.Option("--source", metavar="FILE", help="Instead of pairs: inputs, one per line.")
 ]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="FILE", help="The outputs of these inputs, one per line.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
 BeginAnew = Annotated[
     bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")

@@ -209,6 +209,11 @@ def nearing(served: Served, body: Nearest) -> Job:
     return _single(served, [body.input], lambda _, value: _read(model, value, "input"), compute)
 
 
+def _facts(served: Served) -> dict[str, Any]:
+    """What every answer says of its model."""
+    return {"model": served.name, "version": served.version}
+
+
 def _single(
     served: Served,
     items: Sequence[Any],
@@ -216,8 +221,7 @@ def _single(
     compute: Callable[[Sequence[Any]], Sequence[dict[str, Any]]],
 ) -> Job:
     """A job of one input, computed by itself, whose result is the body of the answer."""
-    facts = {"model": served.name, "version": served.version}
-    return Job(items, read, compute, lambda results: _json({**facts, **results[0]}))
+    return Job(items, read, compute, lambda results: _json(_facts(served) | results[0]))
 
 
 def _pairs(model: AbstractModel[Any], pairs: Sequence[GivenPair]) -> Sequence[GivenPair]:
@@ -266,8 +270,7 @@ def job_of(
     key: Hashable,
 ) -> Job:
     """A job whose result is the body of the answer."""
-    facts = {"model": served.name, "version": served.version}
-    return Job(items, read, compute, lambda records: _json({**facts, name: records}), key)
+    return Job(items, read, compute, lambda records: _json(_facts(served) | {name: records}), key)
 
 
 async def accepted(models: Models, name: str | None, make: Callable[[Served], Job]) -> tuple[Served, Job]:
@@ -336,8 +339,7 @@ async def streamed(models: Models, body: Predict) -> Response:
                     yield event
                     event = await events.get()
             error = job.future.exception()
-            done = {"model": served.name, "version": served.version}
-            yield _event("done", done) if error is None else _event("error", refusal_of(error).error)
+            yield _event("done", _facts(served)) if error is None else _event("error", refusal_of(error).error)
         except TimeoutError:
             yield _event("error", over_time(models).error)
         finally:
