@@ -6,7 +6,9 @@ repository is for those who read the page there; `python docs/conf.py` updates i
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -18,10 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
-import regard.config
-import regard.interop
 import regard.serve  # before autodoc, which imports modules with TYPE_CHECKING set
-import regard.training
 from regard import tasks
 from regard.attention import RECIPES
 from regard.attention.citation import bibliography, sources
@@ -231,13 +230,10 @@ def plain(app: Any, what: str, name: str, subject: Any, options: Any, lines: lis
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    for package in (
-        regard.config,
-        regard.interop,
-        regard.tasks,
-        regard.training,
-    ):  # autodoc finds members by `dir`, which lacks the lazy ones
-        vars(package).update({member: getattr(package, member) for member in package.__all__})
+    names = [f"regard.{module.name}" for module in pkgutil.iter_modules(regard.__path__) if module.ispkg]
+    for package in map(importlib.import_module, names):
+        # autodoc finds members by `dir`, which lacks those that are imported on first use
+        vars(package).update({name: getattr(package, name) for name in getattr(package, "__all__", ())})
     app.add_config_value("notebook_results", True, "env")  # without: notebooks are not executed
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", letters, priority=100)  # before napoleon reads the arguments
