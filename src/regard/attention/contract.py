@@ -59,6 +59,7 @@ class Memory:
         read: the result of the read's `prepare`: values (B, S, G, V). G divides H: adjacent heads share them.
         mask: True where a position may be attended to; None means everywhere.
         filled: the number of positions in use, the same for all rows, if there is room for further ones.
+        pace: how fast attention moves along the source, as `Mechanism.at_pace` sets it; None as trained.
     """
 
     score: Tree = None
@@ -67,6 +68,7 @@ class Memory:
     read: Float[Tensor, "B S _ _"]
     mask: Bool[Tensor, "B S"] | None = None
     filled: Int[Tensor, " B"] | None = None
+    pace: Float[Tensor, " B"] | None = None
 
     @property
     def num_sentences(self) -> int:
@@ -111,6 +113,12 @@ class StepInputs:
     position: Int[Tensor, " R"]
     inputs: Tensor | None = None
     generator: Generator | None = None
+
+    @property
+    def pace(self) -> Float[Tensor, " R"] | None:
+        """The memory's pace, for each row."""
+        pace = self.memory.pace
+        return None if pace is None else pace.repeat_interleave(len(self.query) // len(pace))
 
     def with_memory(self, **fields: Tree) -> StepInputs:
         """The same inputs with some fields of the memory replaced, for a part that contains other parts."""
@@ -194,6 +202,8 @@ class AbstractPart(nn.Module):
     """Whether the part can compute a few positions without the others. Its result then depends only on their keys or
     values (scores, reads) or on the energies of the support (alignments), not on the index or the neighbours of a
     position; neither its state nor its auxiliary holds positions; it prepares (B, S, G, …) with G a divisor of H."""
+    has_pace: bool = False
+    """Whether the part moves along the source at `memory.pace`."""
     ignores_context: bool = False
     """Whether the `observe` of this class does not read `attended.context`, so that all steps may be read together."""
     query_size: int | None = None

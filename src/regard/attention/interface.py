@@ -8,6 +8,7 @@ from typing import Any
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import AbstractPart, Attended, Tree
+from regard.errors import UnsupportedError
 from regard.shapes import Float
 
 
@@ -63,6 +64,14 @@ class AbstractAttention(nn.Module):
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
         """The memory with further positions."""
         raise NotImplementedError
+
+    def at_pace(self, memory: Tree, pace: Float[Tensor, " B"]) -> Tree:
+        """The memory through which attention moves `pace` times as fast as it was trained to.
+
+        Raises:
+            UnsupportedError: if it does not move at a pace of its own.
+        """
+        raise UnsupportedError(f"pace: {type(self).__name__} does not move along the source at a pace of its own.")
 
     def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
         """The state before the first step: R = B · num_hypotheses rows."""

@@ -207,6 +207,31 @@ class Mechanism(AbstractAttention):
             memory, added = with_mask(memory), with_mask(added)
         return tree.map(lambda *leaves: torch.cat(leaves, 1), memory, added)
 
+    def at_pace(self, memory: Memory, pace: Float[Tensor, " B"]) -> Memory:
+        """The memory through which attention moves faster or slower than it was trained to.
+
+        Of forward attention with a transition agent the odds of moving on are multiplied, of mixtures the steps.
+
+        Args:
+            pace: (B,) positive factors; 1 changes nothing.
+
+        Raises:
+            UnsupportedError: if no part of the mechanism moves at a pace of its own.
+
+        Source: the speed control of Zhang, Ling & Dai 2018 (arXiv 1807.06736), whose bias is log pace.
+        """
+        if not any(part.has_pace for part in self.parts):
+            raise UnsupportedError(
+                "pace: attention moves at a pace of its own with a transition agent (forward_attention) and with "
+                f"mixtures (gmm), not with {type(self.score).__name__} and {type(self.alignment).__name__}."
+            )
+        if pace.shape != (memory.num_sentences,):
+            raise ShapeError(
+                f"pace must be (B={memory.num_sentences},), a factor for each sentence.\n"
+                + describe({"pace": ("B", pace)})
+            )
+        return replace(memory, pace=pace.to(memory.read.device, torch.float32))
+
     def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> MechanismState:
         rows = memory.num_sentences * num_hypotheses
         return MechanismState(

@@ -50,9 +50,13 @@ class TransitionAgent(nn.Module):
         self.output = Linear(num_features if hidden_size is None else hidden_size, num_heads)
 
     def forward(
-        self, context: Float[Tensor, "R V"], query: Float[Tensor, "R Q"], inputs: Tensor | None
+        self,
+        context: Float[Tensor, "R V"],
+        query: Float[Tensor, "R Q"],
+        inputs: Tensor | None,
+        pace: Float[Tensor, " R"] | None = None,
     ) -> Float[Tensor, "R H"]:
-        """u (R, H)."""
+        """u (R, H); a pace p multiplies the odds u / (1 - u) by p."""
         parts = [context, query]
         if self.input_size is not None:
             if inputs is None or inputs.shape != (len(query), self.input_size):
@@ -63,7 +67,8 @@ class TransitionAgent(nn.Module):
                 )
             parts.insert(1, inputs)
         features = torch.cat(parts, -1)
-        return torch.sigmoid(self.output(features if self.hidden is None else torch.tanh(self.hidden(features))))
+        logits = self.output(features if self.hidden is None else torch.tanh(self.hidden(features)))
+        return torch.sigmoid(logits if pace is None else logits + pace.log()[:, None].to(logits.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class ForwardAlignment(AbstractAlignment):
             raise ValueError(f"num_heads={num_heads} must be that of the agent, {agent.num_heads}.")
         self.num_heads = num_heads
         self.agent = agent
-        self.uses_query = agent is not None
+        self.uses_query = self.has_pace = agent is not None
 
     def unsupported_reason(self, parts: Parts) -> str | None:
         if (reason := heads_reason(parts, self.num_heads, "ForwardAlignment follows")) is not None:
@@ -143,4 +148,4 @@ class ForwardAlignment(AbstractAlignment):
         """u for the next step."""
         if self.agent is None:
             return state
-        return ForwardState(state.alignment, self.agent(attended.context, inputs.query, inputs.inputs))
+        return ForwardState(state.alignment, self.agent(attended.context, inputs.query, inputs.inputs, inputs.pace))

@@ -31,7 +31,8 @@ class MixtureScore(AbstractScore):
     - V2: ω = softmax ω̂, Δ = softplus Δ̂, σ = softplus σ̂.
 
     Biases make Δ and σ start at `initial_step` and `initial_width` (versions V1b and V2b: 1 and 10).
-    Energies do not depend on the source, so there are no keys; positions j count from 0 and μ starts at 0.
+    Energies do not depend on the source, so there are no keys; positions j count from 0 and μ starts at 0. The
+    memory's pace is a factor of Δ.
 
     Args:
         query_size: Q.
@@ -51,6 +52,7 @@ class MixtureScore(AbstractScore):
 
     is_recurrent = True
     is_log_density = True
+    has_pace = True
 
     def __init__(
         self,
@@ -101,7 +103,8 @@ class MixtureScore(AbstractScore):
         """Log-densities (R, H, S) and the moved means."""
         raw = self.parameters_of_mixture(torch.tanh(self.hidden(inputs.query))).to(state.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        mean = state + (functional.softplus(step) if self.version == "V2" else step.clamp(max=_HIGHEST).exp())
+        step = functional.softplus(step) if self.version == "V2" else step.clamp(max=_HIGHEST).exp()
+        mean = state + (step if inputs.pace is None else step * inputs.pace[:, None, None].to(step.dtype))
         log_weight = weight.clamp(max=_HIGHEST) if self.version == "V0" else weight.log_softmax(-1)
         deviation = self._deviation(width)[..., None]
         positions = torch.arange(inputs.memory.num_positions, device=inputs.query.device, dtype=state.dtype)

@@ -154,13 +154,18 @@ class TacotronDecoder(nn.Module):
         """Why steps are computed one by one."""
         return "the last context is an input of the cells"
 
-    def prepare(self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None) -> TacotronMemory:
+    def prepare(
+        self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None, pace: Float[Tensor, " B"] | None = None
+    ) -> TacotronMemory:
         """The memory, which depends only on the source, B rows.
 
         Args:
             seeds: (B,) whole numbers from 0, for the draws of a prenet that drops in synthesis; 0 for all if None.
+            pace: (B,) factors, as `Mechanism.at_pace` takes them.
         """
         memory = prepare_memory(self.attention, encoded.memory, encoded.mask, encoded.grid)
+        if pace is not None:
+            memory = self.attention.at_pace(memory, pace)
         batch = tree.rows(encoded.memory)
         device = next(leaf for leaf in tree.leaves(encoded.memory) if leaf is not None).device
         if seeds is None:

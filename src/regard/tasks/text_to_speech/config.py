@@ -257,6 +257,13 @@ class SpeechDecodingConfig(Section):
         description="the most frames for each unit of the text; a sentence that reaches them is cut",
         json_schema_extra=COMMON,
     )
+    pace: Annotated[float, Field(ge=0.25, le=4.0)] = Field(
+        default=1.0,
+        description="how fast attention moves on: 2 is faster and 0.5 slower than the recordings. It multiplies the "
+        "odds of moving on (forward_attention with a transition agent) or the steps of mixtures (gmm), so the length "
+        "of the sound is not exactly divided by it",
+        json_schema_extra=COMMON | only_with("model.attention.recipe", "forward_attention", "gmm"),
+    )
     silence_threshold: Positive = Field(
         default=0.5,
         description="without stop logits (`model.decoder.stops`): a sentence ends with a step whose frames are, in "

@@ -233,7 +233,8 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         decoding, device = self.config.decoding, self.device
         ids, mask = (tensor.to(device) for tensor in pad(sequences, end=self.end))
         seeds = torch.tensor([decoding.seed + _number(item) for item in sequences], device=device)
-        memory = tacotron.decoder.prepare(tacotron.encode(ids, mask), seeds=seeds)
+        pace = None if decoding.pace == 1.0 else torch.full((len(ids),), decoding.pace, device=device)
+        memory = tacotron.decoder.prepare(tacotron.encode(ids, mask), seeds=seeds, pace=pace)
         steps = (mask.sum(1) * decoding.max_frames_per_unit / reduction).ceil().long().clamp(min=1)
         runs = free_run(
             tacotron.decoder,
