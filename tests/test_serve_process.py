@@ -274,7 +274,8 @@ def test_pages_of_other_origins_are_let_in_only_if_they_are_named(g2p: Any) -> N
 def test_the_pages_load_nothing_from_elsewhere(g2p: Any) -> None:
     docs, description = g2p.get("/docs"), g2p.get("/openapi.json").json()
     assert re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", docs.text) == []
-    assert "default-src 'self'" in docs.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in docs.headers["content-security-policy"]
+    assert "content=\"default-src 'none'; style-src 'unsafe-inline'\"" in docs.text
     for path in description["paths"]:
         assert path in docs.text
 

@@ -15,7 +15,7 @@ pre { overflow: auto; padding: .6rem; border: 1px solid #8886; border-radius: .3
 table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-top: 1px solid #8886; }
 """
-EXAMPLE = {"inputs": ["attention"]}
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page_of(description: Mapping[str, Any]) -> str:
@@ -23,6 +23,7 @@ def page_of(description: Mapping[str, Any]) -> str:
     title = f"{escape(description['info']['title'])} {escape(description['info']['version'])}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>{title}</title><style>{STYLE}</style><main><h1>{title}</h1>"
         f"<p>{escape(description['info']['description'])} The same as <a href=openapi.json>OpenAPI</a>.</p>"
         + "".join(_addresses(description))
@@ -41,7 +42,7 @@ def _addresses(description: Mapping[str, Any]) -> Iterator[str]:
                 continue
             body = schemas[content["schema"]["$ref"].rsplit("/", 1)[1]]
             yield _table(body, "field")
-            example = json.dumps(EXAMPLE if "inputs" in body["properties"] else _PAIRS)
+            example = json.dumps({name: body["properties"][name]["examples"][0] for name in body["required"]})
             yield (
                 f"<pre>curl http://127.0.0.1:8000{escape(path)} -H 'Content-Type: application/json' \\\n"
                 f"  -d '{escape(example)}'</pre>"
@@ -49,9 +50,6 @@ def _addresses(description: Mapping[str, Any]) -> Iterator[str]:
             answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
             yield _table(schemas[answer["$ref"].rsplit("/", 1)[1]], "answer")
     yield "<h2>Errors</h2>" + _table(schemas["ErrorDetail"], '<code>"error"</code>')
-
-
-_PAIRS = {"pairs": [{"input": "attention", "output": "AH T EH N SH AH N"}]}
 
 
 def _table(schema: Mapping[str, Any], heading: str) -> str:

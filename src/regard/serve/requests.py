@@ -112,7 +112,8 @@ INPUT = {
             "properties": {"columns": {"type": "object", "additionalProperties": {"type": "array"}}},
             "required": ["columns"],
         },
-    ]
+    ],
+    "examples": ["attention"],
 }
 """The forms of inputs; `/v1/info` says which of them a model reads."""
 Input = Annotated[JsonValue, Field(json_schema_extra=lambda schema: schema.update(INPUT))]
@@ -152,7 +153,8 @@ class GivenPair(BaseModel):
     output: Output = Field(description="a text, or a list of labels")
 
 
-Pairs = Annotated[list[GivenPair], Field(min_length=1, max_length=MOST_INPUTS)]
+PAIR = {"input": "attention", "output": "AH T EH N SH AH N"}
+Pairs = Annotated[list[GivenPair], Field(min_length=1, max_length=MOST_INPUTS, examples=[[PAIR]])]
 
 
 class Align(Body):
