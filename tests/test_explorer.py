@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -32,6 +33,11 @@ SOURCES = ROOT / "explorer"
 PAGE = ROOT / "src/regard/serve/page/index.html"
 AXE = SOURCES / "node_modules/axe-core/axe.min.js"
 WIDTHS = (390, 1280, 2560)
+FURTHER = {
+    "known": ("forecasting", {"data.known": ["b"]}),
+    "paced": ("text_to_speech", {"model.attention.transition_agent": True}),
+}
+"""Models beside one of each task, by name: the task, and what is different."""
 STEPS = {"text_to_text": 60, "documents": 60, "labelling": 60}
 """Training steps of the tasks whose outputs the tests look at; others have 4."""
 
@@ -85,6 +91,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         steps = STEPS.get(task, 4)
         path = configured(task, folder / task, max_steps=steps, epochs=steps, validate_every=steps)
         train(read_config(path), folder / "runs" / task)
+    for name, (task, overrides) in FURTHER.items():
+        train(read_config(folder / task / f"{task}.yaml", overrides), folder / "runs" / name)
     return folder
 
 
@@ -159,6 +167,13 @@ def link(model: str, **values: Any) -> str:
     return f"#{quote(model)}?{urlencode(values)}"
 
 
+def with_known_future(folder: Path) -> str:
+    """A table with four rows in which only `b` is known."""
+    lines = (folder / "forecasting/test.csv").read_text(encoding="utf-8").splitlines()
+    later = [f"2024-01-11 {hour:02}:00,,{0.1 * hour:.1f}" for hour in range(4)]
+    return "\n".join([lines[0], *lines[-len(lines) + 1 :], *later])
+
+
 def links(folder: Path) -> dict[str, str]:
     """A link of every view."""
     picture = base64.b64encode((folder / "image_to_text/train-1.png").read_bytes()).decode()
@@ -176,24 +191,18 @@ def links(folder: Path) -> dict[str, str]:
             "language_modelling", input="the quick", method="beam", num_best=2, layer="self.1", head=1
         ),
         "series": link("forecasting", csv=table),
+        "known": link("known", csv=packed(with_known_future(folder))),
         "speech": link("text_to_speech", input="see a bee"),
+        "pace": link("paced", input="see a bee", pace=2),
         "picture": link("image_to_text", by="image", image=picture),
         "handwriting": link("image_to_text", by="strokes", strokes=strokes),
     }
 
 
 VIEWS = (
-    "gallery",
-    "text",
-    "two models",
-    "documents",
-    "what words do",
-    "labelling",
-    "samples",
-    "continuations",
-    "series",
+    *("gallery", "text", "two models", "documents", "what words do", "labelling", "samples", "continuations"),
+    *("series", "known", "speech", "pace", "picture", "handwriting"),
 )
-VIEWS += ("speech", "picture", "handwriting")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -361,6 +370,76 @@ def test_speech_is_heard_and_a_line_moves(browser: Any, address: str) -> None:
         page.evaluate("document.querySelector('audio').play()")
         page.wait_for_timeout(300)
         assert page.locator("output.reading").inner_text() != before
+
+
+def test_a_voice_speaks_at_another_pace(browser: Any, address: str, folder: Path) -> None:
+    model = regard.load(folder / "runs/paced", device="cpu")
+    with opened(browser, address, link("paced", input="see a bee")) as page:
+        page.get_by_text("Settings").click()
+        page.get_by_label("pace", exact=True).fill("4")
+        settle(page)
+        shown = page.locator("section.figure").first
+        with page.expect_download() as download:
+            shown.get_by_role("button", name="save Speech as JSON").click()
+        weights = json.loads(Path(download.value.path()).read_text())["data"]["alignment"]
+        (fast,) = model.predict(["see a bee"], search={"pace": 4.0}, sound=False)
+        (plain,) = model.predict(["see a bee"], sound=False)
+        assert np.allclose(weights, fast.alignment, atol=1e-4)
+        assert not np.allclose(fast.alignment, plain.alignment, atol=1e-4)
+    with opened(browser, address, link("text_to_speech", input="see a bee")) as page:
+        page.get_by_text("Settings").click()
+        assert page.get_by_label("pace", exact=True).count() == 0
+
+
+def test_a_known_input_of_the_future_is_dragged(browser: Any, address: str, folder: Path) -> None:
+    with opened(browser, address, links(folder)["known"]) as page:
+        before = page.locator("output.reading").inner_text()
+        handle = page.get_by_role("slider", name="b, future row 1")
+        box = handle.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] - 40, steps=3)
+        page.mouse.up()
+        settle(page)
+        dragged = page.get_by_label("table (CSV)").input_value()
+        assert float(handle.get_attribute("aria-valuenow")) > 0.2
+        assert page.locator("output.reading").inner_text() != before
+        (folder / "dragged.csv").write_text(dragged)
+        (prediction,) = regard.load(folder / "runs/known", device="cpu").predict([str(folder / "dragged.csv")])
+        first = float(prediction.forecasts[0].values[0, 0])
+        assert f"a {first:.5g}"[:6].replace("-", "−") in page.locator("output.reading").inner_text()
+        after = page.locator("output.reading").inner_text()
+        handle.press("ArrowDown")
+        settle(page)
+        assert page.locator("output.reading").inner_text() != after
+
+
+def test_a_continuation_comes_token_by_token(browser: Any, address: str) -> None:
+    with opened(browser, address, link("language_modelling")) as page:
+        page.evaluate("""() => {
+            window.seen = new Set();
+            const look = () => document.querySelectorAll('.continued b').forEach(each => seen.add(each.textContent));
+            new MutationObserver(look).observe(document.body, {childList: true, subtree: true, characterData: true});
+        }""")
+        page.get_by_label("text", exact=True).fill("the quick")
+        settle(page)
+        whole = page.locator(".continued b").inner_text()
+        pieces = page.evaluate("[...seen]")
+        assert all(whole.startswith(piece) for piece in pieces)
+        page.get_by_role("button", name="Another sample").click()
+        settle(page)
+        assert "seed=" in page.url
+
+
+def test_the_trainings_of_models_are_compared(browser: Any, address: str, folder: Path) -> None:
+    with opened(browser, address, "#") as page:
+        for name in ("forecasting", "known"):
+            page.get_by_label(f"compare {name}").check()
+        page.wait_for_timeout(300)
+        assert page.locator("section.figure", has_text="Validations of the trainings").locator("path").count() == 2
+        table = page.locator("section.figure", has_text="Differences")
+        assert table.get_by_role("row", name="metrics.").count() > 0
+        assert "regard compare" in table.inner_text()
 
 
 def test_a_token_is_asked_for(browser: Any, tmp_path: Path) -> None:

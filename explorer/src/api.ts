@@ -7,8 +7,10 @@ export interface Facts {
   loaded: boolean;
   card?: string;
   parameters?: number;
+  /** The validations of the training: step, epoch, seconds and metrics. */
+  validations?: Record<string, number>[];
   input?: { schema: unknown; columns: (string | number)[] };
-  can?: { stream: boolean; align: boolean; score: boolean; sound: boolean; confidence: boolean; constraints: boolean; tree?: boolean; nearest?: boolean };
+  can?: { stream: boolean; align: boolean; score: boolean; sound: boolean; pace?: boolean; confidence: boolean; constraints: boolean; tree?: boolean; nearest?: boolean };
   decoding?: Record<string, unknown>;
   [key: string]: unknown;
 }
@@ -108,4 +110,22 @@ async function request(path: string, body: unknown, signal?: AbortSignal): Promi
 
 export async function call<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return (await request(path, body, signal)).json();
+}
+
+/** A prediction whose text is told piece by piece, as far as it has come. */
+export async function streamed<T>(path: string, body: unknown, signal: AbortSignal, tell: (text: string) => void): Promise<T> {
+  const reader = (await request(path, body, signal)).body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "", text = "", whole: T | null = null;
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const events = (rest + part.value).split("\n\n");
+    rest = events.pop()!;
+    for (const [, name, data] of events.map(event => /^event: (.*)\ndata: (.*)$/.exec(event)!)) {
+      const told = JSON.parse(data);
+      if (name === "token") tell(text += told.text);
+      if (name === "prediction") whole = told.prediction;
+      if (name === "error") throw new Refused(503, told.message, told.field);
+    }
+  }
+  if (!whole) throw new Refused(0, "The server has ended the answer early; ask again.");
+  return whole;
 }

@@ -1,17 +1,17 @@
 // The parts of which views are made.
 import type { ButtonHTMLAttributes, ComponentChildren, TargetedInputEvent } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { call, type Facts, Refused } from "./api";
+import { call, type Facts, Refused, streamed } from "./api";
 import { behind, css, type Palette, shade, usePalette } from "./colours";
 import { useValue } from "./link";
 import { save, savePicture } from "./picture";
 
 export interface ViewProps { facts: Facts; models: Facts[] }
 
-export interface Answer<T> { data: T | null; error: string; field: string | null; busy: boolean; /** The body that `data` answers. */ of: string }
+export interface Answer<T> { data: T | null; error: string; field: string | null; busy: boolean; /** The body that `data` answers. */ of: string; /** Of an answer that is streamed: what of its text has come. */ partial?: string }
 
-/** The answer to a body, asked for once it has rested for a moment; null asks for nothing. The last answer stays until the next one comes. */
-export function useAnswer<T>(path: string, body: unknown, rest = 350): Answer<T> {
+/** The answer to a body, asked for once it has rested for a moment; null asks for nothing. The last answer stays until the next one comes. A body with `stream` is answered by its prediction. */
+export function useAnswer<T>(path: string, body: { stream?: boolean; [field: string]: unknown } | null, rest = 350): Answer<T> {
   const key = body === null ? "" : JSON.stringify(body);
   const [state, set] = useState<Answer<T>>({ data: null, error: "", field: null, busy: key !== "", of: "" });
   useEffect(() => {
@@ -19,7 +19,8 @@ export function useAnswer<T>(path: string, body: unknown, rest = 350): Answer<T>
     const stop = new AbortController();
     set(last => ({ ...last, busy: true }));
     const timer = setTimeout(() => {
-      call<T>(path, JSON.parse(key), stop.signal).then(
+      const asked = JSON.parse(key), tell = (partial: string) => set(last => ({ ...last, partial }));
+      (asked.stream ? streamed<T>(path, asked, stop.signal, tell) : call<T>(path, asked, stop.signal)).then(
         data => set({ data, error: "", field: null, busy: false, of: key }),
         error => { if (!stop.signal.aborted) set(last => ({ ...last, error: String(error.message), field: error instanceof Refused ? error.field : null, busy: false })); });
     }, rest);

@@ -1,7 +1,7 @@
 // All models that are served, with their cards, and the facts in which they differ.
 import { useState } from "preact/hooks";
 import type { Facts } from "../api";
-import { Check, counted, Figure } from "../parts";
+import { Check, Choice, counted, Figure, useWidth, Values } from "../parts";
 import { hashOf } from "../link";
 
 const KINDS: Record<string, string> = {
@@ -31,10 +31,38 @@ export function Card({ text }: { text: string }) {
 }
 const plain = (text: string) => text.replaceAll("**", "").replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
 
+/** The facts of a model that are told in tables. */
+const told = ({ card: _, input: __, can: ___, validations: ____, ...rest }: Facts) => rest;
+
+const number = (value: number) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
+
+/** A metric of the validations of trainings, over their steps. */
+function Curves({ models }: { models: Facts[] }) {
+  const [ref, room] = useWidth<HTMLDivElement>(), [chosen, choose] = useState("");
+  const runs = models.filter(each => each.validations?.length), metrics = [...new Set(runs.flatMap(each => each.validations!.flatMap(Object.keys)))].filter(name => !["step", "epoch", "seconds"].includes(name));
+  const metric = metrics.includes(chosen) ? chosen : metrics[0];
+  const lines = runs.map(each => ({ name: each.name, points: each.validations!.filter(entry => Number.isFinite(entry[metric])).map(entry => [entry.step, entry[metric]]) })).filter(line => line.points.length);
+  if (!lines.length) return null;
+  const all = lines.flatMap(line => line.points), last = Math.max(...all.map(([step]) => step)), low = Math.min(...all.map(([, value]) => value)), high = Math.max(...all.map(([, value]) => value));
+  const left = 64, wide = Math.max(160, room - left - 16), tall = 220, x = (step: number) => left + step / (last || 1) * wide, y = (value: number) => tall - 10 - (tall - 20) * (value - low) / (high - low || 1);
+  const looks = [["var(--accent)", ""], ["var(--mark)", "7 3"], ["var(--right)", "2 3"], ["var(--wrong)", "9 3 2 3"], ["var(--ink)", "1 2"]];
+  return <Figure title="Validations of the trainings" name="models" data={lines}>
+    <div class="fields"><Choice label="metric" value={metric} options={metrics} set={choose} /></div>
+    <div ref={ref} class="scroll"><svg class="chart" width={left + wide + 16} height={tall + 22} role="img" aria-label={`${metric} over steps`} font-size="12" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif">
+      <rect x={left} y="4" width={wide} height={tall - 8} fill="none" stroke="var(--line)" />
+      {[low, high].map(value => <text x={left - 6} y={y(value) + 4} text-anchor="end" fill="var(--faint)">{number(value)}</text>)}
+      <text x={left} y={tall + 14} fill="var(--faint)">step 0</text><text x={left + wide} y={tall + 14} text-anchor="end" fill="var(--faint)">{last.toLocaleString("en")}</text>
+      {lines.map(({ points }, i) => <path d={points.map(([step, value], k) => `${k ? "L" : "M"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("")} fill="none" stroke={looks[i % 5][0]} stroke-dasharray={looks[i % 5][1]} stroke-width="2" />)}
+    </svg></div>
+    <p class="foot">{lines.map(({ name, points }, i) => <span><svg width="28" height="8" aria-hidden="true"><line x2="28" y1="4" y2="4" stroke={looks[i % 5][0]} stroke-dasharray={looks[i % 5][1]} stroke-width="2" /></svg> {name}: {number(points[points.length - 1][1])} at last</span>)}</p>
+    <Values title="Table of the validations" head={["model", "step", metric]} rows={lines.flatMap(({ name, points }) => points.map(([step, value]) => [name, step, number(value)]))} />
+  </Figure>;
+}
+
 export function Gallery({ models }: { models: Facts[] }) {
   const [chosen, set] = useState<string[]>([]);
   const shown = models.filter(each => chosen.includes(each.name) && each.loaded);
-  const facts = shown.map(({ card: _, input: __, ...rest }) => new Map(flat(rest)));
+  const facts = shown.map(model => new Map(flat(told(model))));
   const names = [...new Set(facts.flatMap(each => [...each.keys()]))].filter(name => name !== "name" && new Set(facts.map(each => each.get(name) ?? "–")).size > 1);
   return <>
     <h1>{counted(models.length, "model")}</h1>
@@ -44,12 +72,14 @@ export function Gallery({ models }: { models: Facts[] }) {
       {model.loaded ? <>
         <p class="faint">version {model.version} on {String(model.device)}</p>
         {model.card && <details><summary>Card</summary><Card text={model.card} /></details>}
-        <details><summary>Facts</summary><dl>{flat((({ card: _, input: __, can: ___, ...rest }) => rest)(model)).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>
+        <details><summary>Facts</summary><dl>{flat(told(model)).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>
         {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name))} />}
       </> : <p class="faint">It is loaded when it is opened.</p>}
     </li>)}</ul>
     {shown.length > 1 && <Figure title="Differences" name="models" data={Object.fromEntries(shown.map((each, i) => [each.name, Object.fromEntries(facts[i])]))}>
       <div class="scroll"><table><thead><tr><th scope="col">fact</th>{shown.map(each => <th scope="col">{each.name}</th>)}</tr></thead>
-        <tbody>{names.map(name => <tr><th scope="row">{name}</th>{facts.map(each => <td>{each.get(name) ?? "–"}</td>)}</tr>)}</tbody></table></div></Figure>}
+        <tbody>{names.map(name => <tr><th scope="row">{name}</th>{facts.map(each => <td>{each.get(name) ?? "–"}</td>)}</tr>)}</tbody></table></div>
+      <p class="foot">Figures are those of the training's own held-out data; <code>regard compare</code> evaluates models on the same items.</p></Figure>}
+    {shown.length > 1 && <Curves models={shown} />}
   </>;
 }

@@ -1,6 +1,6 @@
 // Language models: continuations of a text, samples or the most probable ones, and what each token looked back at.
 import { useMemo, useState } from "preact/hooks";
-import { type Seen, seenOf } from "../api";
+import { type Output, type Seen, seenOf } from "../api";
 import { usePalette } from "../colours";
 import { Heads, Heat, type Place, useParts } from "../heatmap";
 import { change, useLink } from "../link";
@@ -18,23 +18,27 @@ const OF = { sampling: ["temperature", "top_k", "top_p", "min_p", "seed"], beam:
 export function LanguageView({ facts }: ViewProps) {
   const { values } = useLink(), input = values.input ?? "", method = (values.method ?? String(facts.decoding?.method ?? "sampling")) as keyof typeof OF;
   const names = ["method", "max_length", ...OF[method] ?? []], asking = useMemo(() => Object.fromEntries(names.map(name => [name, CONTINUING[name as keyof typeof CONTINUING]])), [method]);
-  const asked = useAnswer<Searched>("v1/explore/search", input ? { model: facts.name, input, search: searchOf(facts, values, names) } : null, 500);
-  const outputs = useMemo(() => seenOf(asked.data?.prediction), [asked.data]), pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), seen = outputs[pick], output = seen?.output;
+  const common = { model: facts.name, search: searchOf(facts, values, names) }, live = method === "sampling";
+  const sampled = useAnswer<Output>("v1/predict", live && input ? { ...common, inputs: [input], details: true, stream: true } : null, 500);
+  const searched = useAnswer<Searched>("v1/explore/search", !live && input ? { ...common, input } : null, 500);
+  const asked = live ? sampled : searched, search = live ? null : searched.data, given = live ? sampled.data : search?.prediction, before: string = asked.of && (live ? JSON.parse(asked.of).inputs[0] : JSON.parse(asked.of).input);
+  const outputs = useMemo(() => seenOf(given ?? undefined), [given]), pick = Math.min(Number(values.pick ?? 0), Math.max(0, outputs.length - 1)), seen = outputs[pick], output = seen?.output;
   const draw = () => change({ seed: String(Math.floor(Math.random() * 1e6)), pick: "" }, true);
   return <>
     <form class="asking" data-unseen onSubmit={event => event.preventDefault()}>
       <Text rows={4} label="text" value={input} set={value => change({ input: value, pick: "" })} />
       <Settings facts={facts} names={asking} />
-      <div class="actions">{method === "sampling" && <Button class="main" onClick={draw}>Another sample</Button>}
+      <div class="actions">{live && <Button class="main" onClick={draw}>Another sample</Button>}
         {output && <Button onClick={() => change({ input: input + output.text, pick: "" }, true)}>Take it, and go on</Button>}</div>
     </form>
     <Status answer={asked} said={output ? `${counted(output.tokens.length, "token")}, log-probability ${decimals(output.log_probability)}` : "Type the beginning of a text."} warnings={output?.warnings} />
+    {sampled.busy && sampled.partial && <p class="continued" dir="auto"><span class="faint">{input}</span><b>{sampled.partial}</b></p>}
     {output && <div class={asked.busy ? "busy" : ""}>
       <Figure title="Continuation" name={facts.name} data={outputs.map(each => each.output)}>
-        {outputs.map((each, i) => <p class="continued" dir="auto">{outputs.length > 1 && <label><input type="radio" name="pick" checked={i === pick} onChange={() => change({ pick: i ? String(i) : "" })} aria-label={`output ${i + 1}`} /> </label>}<span class="faint">{JSON.parse(asked.of).input}</span><b>{each.output.text}</b></p>)}
+        {outputs.map((each, i) => <p class="continued" dir="auto">{outputs.length > 1 && <label><input type="radio" name="pick" checked={i === pick} onChange={() => change({ pick: i ? String(i) : "" })} aria-label={`output ${i + 1}`} /> </label>}<span class="faint">{before}</span><b>{each.output.text}</b></p>)}
       </Figure>
       {seen.views.symbols && <Figure title="What each token looked back at" name={facts.name} data={seen.views}><Back seen={seen} take={tokens => change({ input: input + tokens, pick: "" }, true)} /></Figure>}
-      {asked.data!.tree ? <Figure title="The search" name={facts.name} data={asked.data!.tree}><BeamTree tree={asked.data!.tree} steer={{ go: symbols => change({ input: input + symbols.join(""), pick: "" }, true) }} /></Figure> : asked.data!.note && <p class="faint">{asked.data!.note}</p>}
+      {search?.tree ? <Figure title="The search" name={facts.name} data={search.tree}><BeamTree tree={search.tree} steer={{ go: symbols => change({ input: input + symbols.join(""), pick: "" }, true) }} /></Figure> : search?.note && <p class="faint">{search.note}</p>}
     </div>}
   </>;
 }

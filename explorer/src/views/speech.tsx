@@ -11,19 +11,20 @@ interface Spoken {
   details?: { levels: Matrix; frame_edges: number[]; step_edges: number[]; stop: number[] | null; read: number[] };
 }
 const SPEAKING = {
+  pace: { label: "pace", min: 0.25, max: 4, step: 0.05 },
   stop_threshold: { label: "stops at", min: 0.01, max: 0.99, step: 0.01 }, max_frames_per_unit: { label: "most frames a symbol", min: 1, max: 100 },
   attention_stop: { label: "stops after steps on the end", min: 1, max: 100 }, seed: { label: "seed", min: 0, max: 1e6 },
 };
 
 export function SpeechView({ facts }: ViewProps) {
-  const { values } = useLink(), [text, setText] = useState(values.input ?? ""), said = values.input ?? "";
-  const asked = useAnswer<{ predictions: Spoken[] }>("v1/predict", said.trim() ? { model: facts.name, inputs: [said], sound: true, details: true, search: searchOf(facts, values, Object.keys(SPEAKING)) } : null, 50);
+  const { values } = useLink(), [text, setText] = useState(values.input ?? ""), said = values.input ?? "", { pace, ...others } = SPEAKING, own = facts.can?.pace ? { pace, ...others } : others;
+  const asked = useAnswer<{ predictions: Spoken[] }>("v1/predict", said.trim() ? { model: facts.name, inputs: [said], sound: true, details: true, search: searchOf(facts, values, Object.keys(own)) } : null, 50);
   const spoken = asked.data?.predictions[0];
   const speak = () => change({ input: text }, true);
   return <>
     <form class="asking" data-unseen onSubmit={event => { event.preventDefault(); speak(); }}>
       <Text rows={2} label="text" value={text} set={setText} onEnter={speak} />
-      <details><summary>Settings</summary><Settings facts={facts} names={SPEAKING} /></details>
+      <details><summary>Settings</summary><Settings facts={facts} names={own} /></details>
       <div class="actions"><button class="main">Speak</button></div>
     </form>
     <Status answer={asked} said={spoken ? `${decimals(spoken.seconds)} seconds; ended by ${spoken.stop_reason}` : "Type a text."} warnings={spoken?.warnings} />

@@ -44,17 +44,22 @@ class TrainingRun(Outcome):
 
         `pandas.DataFrame(run.history)` is a table of them.
         """
-        entries = [entry for entry in read_log(self.folder) if entry["kind"] == "validation"]
-        return [
-            {
-                "step": entry["step"],
-                "epoch": entry["epoch"],
-                **{name: value for name, value in entry.items() if name not in LINE_KEYS},
-                "seconds": entry["timing"]["total_seconds"],
-            }
-            for entry in entries
-        ]
+        return validations(self.folder)
 
     def __repr__(self) -> str:
         figures = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
         return f"TrainingRun({str(self.folder)!r}, {self.stop_reason} after {self.steps:,} steps{figures})"
+
+
+def validations(folder: Path) -> list[dict[str, Any]]:
+    """The validations of the training of a run folder, as in `TrainingRun.history`; none without its log."""
+    return [
+        {
+            "step": entry["step"],
+            "epoch": entry["epoch"],
+            **{name: value for name, value in entry.items() if name not in LINE_KEYS},
+            "seconds": entry["timing"]["total_seconds"],
+        }
+        for entry in read_log(folder)
+        if entry["kind"] == "validation"
+    ]

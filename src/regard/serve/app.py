@@ -49,12 +49,11 @@ from regard.serve.requests import (
 
 PAGE = Path(__file__).parent / "page" / "index.html"
 SAFE = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; object-src 'none'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": "frame-ancestors 'none'; object-src 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-"""The headers of pages, which load nothing from elsewhere."""
+"""The headers of pages, beside their own policies, by which they load nothing from elsewhere."""
 
 
 def application(
@@ -194,6 +193,7 @@ def facts_of(served: Served) -> dict[str, Any]:
     own = type(model)
     return {
         **model.information(),
+        **served.training,
         "name": served.name,
         "version": served.version,
         "loaded": True,
@@ -205,6 +205,7 @@ def facts_of(served: Served) -> dict[str, Any]:
             "align": own.align is not AbstractModel.align,
             "score": own.score_pairs is not AbstractModel.score_pairs,
             "sound": bool(model.sounds),
+            "pace": any(getattr(part, "has_pace", False) for part in model.module.modules()),
             "confidence": not model.no_confidence,
             "constraints": "constraints" in options_of(own),
             "tree": own.search_tree is not AbstractModel.search_tree,

@@ -7,19 +7,22 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.config.conditions import unread
 from regard.config.search import changed
 from regard.config.spelling import suggestion
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, DataError, RegardError
 from regard.runs.contract import AbstractModel
+from regard.runs.run import validations
 from regard.runs.store import WEIGHTS, find, shipped
 from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.requests import SERVERS, Refusal, check_setting
+from regard.training import Outcome
 
 Loader = Callable[[str], AbstractModel[Any]]
 Signature = tuple[int, ...] | None
@@ -37,6 +40,18 @@ class Served:
     def version(self) -> str:
         """The first digits of the digest of the weights."""
         return self.model.digest[:16]
+
+    @cached_property
+    def training(self) -> dict[str, Any]:
+        """The metrics of the model on its held-out data, and the validations of its training; empty without a log."""
+        folder = self.model.folder
+        if folder is None:
+            return {}
+        try:
+            outcome = Outcome.read(folder)
+            return {"metrics": {} if outcome is None else outcome.metrics, "validations": validations(folder)}
+        except DataError:  # of a damaged log, without which the model is served
+            return {}
 
 
 class Models:
