@@ -38,8 +38,8 @@ FURTHER = {
     "paced": ("text_to_speech", {"model.attention.transition_agent": True}),
 }
 """Models beside one of each task, by name: the task, and what is different."""
-STEPS = {"text_to_text": 60, "documents": 60, "labelling": 60}
-"""Training steps of the tasks whose outputs the tests look at; others have 4."""
+STEPS = {"text_to_text": 60, "documents": 60, "labelling": 60, "known": 60}
+"""Training steps of the models whose outputs the tests look at; others have 4."""
 
 
 def digest_of_sources() -> str:
@@ -92,7 +92,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = configured(task, folder / task, max_steps=steps, epochs=steps, validate_every=steps)
         train(read_config(path), folder / "runs" / task)
     for name, (task, overrides) in FURTHER.items():
-        train(read_config(folder / task / f"{task}.yaml", overrides), folder / "runs" / name)
+        steps = STEPS.get(name, 4)
+        path = configured(task, folder / task, max_steps=steps, epochs=steps, validate_every=steps)
+        train(read_config(path, overrides), folder / "runs" / name)
     return folder
 
 
@@ -193,7 +195,7 @@ def links(folder: Path) -> dict[str, str]:
         "series": link("forecasting", csv=table),
         "known": link("known", csv=packed(with_known_future(folder))),
         "speech": link("text_to_speech", input="see a bee"),
-        "pace": link("paced", input="see a bee", pace=2),
+        "pace": link("paced", input="see a bee", pace=2, stop_threshold=0.99),
         "picture": link("image_to_text", by="image", image=picture),
         "handwriting": link("image_to_text", by="strokes", strokes=strokes),
     }
@@ -374,20 +376,22 @@ def test_speech_is_heard_and_a_line_moves(browser: Any, address: str) -> None:
 
 def test_a_voice_speaks_at_another_pace(browser: Any, address: str, folder: Path) -> None:
     model = regard.load(folder / "runs/paced", device="cpu")
-    with opened(browser, address, link("paced", input="see a bee")) as page:
-        page.get_by_text("Settings").click()
+    with opened(browser, address, link("paced", input="see a bee", stop_threshold=0.99)) as page:
+        page.get_by_text("Settings", exact=True).click()
         page.get_by_label("pace", exact=True).fill("4")
         settle(page)
         shown = page.locator("section.figure").first
         with page.expect_download() as download:
             shown.get_by_role("button", name="save Speech as JSON").click()
         weights = json.loads(Path(download.value.path()).read_text())["data"]["alignment"]
-        (fast,) = model.predict(["see a bee"], search={"pace": 4.0}, sound=False)
-        (plain,) = model.predict(["see a bee"], sound=False)
+        plain, fast = (
+            model.with_decoding(pace=pace, stop_threshold=0.99).predict(["see a bee"], sound=False)[0]
+            for pace in (1.0, 4.0)
+        )
         assert np.allclose(weights, fast.alignment, atol=1e-4)
         assert not np.allclose(fast.alignment, plain.alignment, atol=1e-4)
     with opened(browser, address, link("text_to_speech", input="see a bee")) as page:
-        page.get_by_text("Settings").click()
+        page.get_by_text("Settings", exact=True).click()
         assert page.get_by_label("pace", exact=True).count() == 0
 
 
@@ -435,7 +439,8 @@ def test_the_trainings_of_models_are_compared(browser: Any, address: str, folder
     with opened(browser, address, "#") as page:
         for name in ("forecasting", "known"):
             page.get_by_label(f"compare {name}").check()
-        page.wait_for_timeout(300)
+        page.locator("section.figure", has_text="Validations of the trainings").wait_for()
+        assert page.locator("li.card summary", has_text="Card").count() == len(list((folder / "runs").iterdir())) + 1
         assert page.locator("section.figure", has_text="Validations of the trainings").locator("path").count() == 2
         table = page.locator("section.figure", has_text="Differences")
         assert table.get_by_role("row", name="metrics.").count() > 0

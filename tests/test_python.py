@@ -298,3 +298,20 @@ def test_a_table_of_history_has_a_row_for_each_validation(tmp_path):
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     losses = [line["teacher_forced_loss"] for line in lines if line["kind"] == "validation"]
     assert table["teacher_forced_loss"].tolist() == losses
+
+
+def test_a_model_predicts_with_other_settings_and_stays_as_it_was():
+    model = regard.load("g2p-en")
+    several = model.with_decoding(num_best=3, beam=4)
+    assert len(several.predict(["read"])[0].alternatives) == 2
+    assert model.config.decoding.num_best == 1
+    assert not model.predict(["read"])[0].alternatives
+    assert several.module is model.module
+    for values, text in (
+        ({"num_bets": 3}, "num_bets is not a setting of models of text_to_text; did you mean 'num_best'?"),
+        ({"beam": 0}, "decoding.beam"),
+        ({"temperature": 0.5}, "temperature"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            model.with_decoding(**values)
+        assert text in str(caught.value)

@@ -49,7 +49,7 @@ function Page() {
     <main>
       {error && <p class="error" role="alert">{error.message}</p>}
       {!models && !error && <p class="status" role="status">asking the server …</p>}
-      {models && !name && <Gallery models={models} />}
+      {models && !name && <Gallery models={models} load={load} />}
       {models && name && !facts && <><h1>{name}</h1><p class="error" role="alert">The server has no model of this name. <a href="#">All models</a></p></>}
       {facts && <><h1>{facts.name} <small>{kindOf(facts)}</small></h1>
         {!facts.loaded && !error && <p class="status" role="status">loading the model …</p>}

@@ -59,7 +59,7 @@ function Curves({ models }: { models: Facts[] }) {
   </Figure>;
 }
 
-export function Gallery({ models }: { models: Facts[] }) {
+export function Gallery({ models, load }: { models: Facts[]; load?: (name: string) => void }) {
   const [chosen, set] = useState<string[]>([]);
   const shown = models.filter(each => chosen.includes(each.name) && each.loaded);
   const facts = shown.map(model => new Map(flat(told(model))));
@@ -69,12 +69,10 @@ export function Gallery({ models }: { models: Facts[] }) {
     <ul class="gallery">{models.map(model => <li class="card" key={model.name}>
       <h2><a href={hashOf({ model: model.name, values: {} })}>{model.name}</a></h2>
       <p>{kindOf(model)}{model.parameters !== undefined && `, ${model.parameters.toLocaleString("en")} parameters`}</p>
-      {model.loaded ? <>
-        <p class="faint">version {model.version} on {String(model.device)}</p>
-        {model.card && <details><summary>Card</summary><Card text={model.card} /></details>}
-        <details><summary>Facts</summary><dl>{flat(told(model)).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>
-        {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name))} />}
-      </> : <p class="faint">It is loaded when it is opened.</p>}
+      <p class="faint">{model.loaded ? <>version {model.version} on {String(model.device)}</> : "It is loaded when it is opened or compared."}</p>
+      {model.card && <details><summary>Card</summary><Card text={model.card} /></details>}
+      {model.loaded && <details><summary>Facts</summary><dl>{flat(told(model)).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>}
+      {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => { set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name)); if (on && !model.loaded) load?.(model.name); }} />}
     </li>)}</ul>
     {shown.length > 1 && <Figure title="Differences" name="models" data={Object.fromEntries(shown.map((each, i) => [each.name, Object.fromEntries(facts[i])]))}>
       <div class="scroll"><table><thead><tr><th scope="col">fact</th>{shown.map(each => <th scope="col">{each.name}</th>)}</tr></thead>

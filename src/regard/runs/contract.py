@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from regard.config import Config
+from regard.config.conditions import unread
 from regard.config.schema import SCHEMAS
+from regard.config.search import changed
+from regard.config.spelling import suggestion
 from regard.data import Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.objects import WrittenData, table_of, text_at
 from regard.data.text import Vocabulary
-from regard.errors import DataError, UnsupportedError, counted
+from regard.errors import ConfigError, DataError, UnsupportedError, counted
 from regard.lazy import OnDemand
 from regard.runs.calibration import OUTPUT, Calibration, Stated
 from regard.runs.fingerprints import DataFile, fingerprint, training_files
@@ -211,6 +215,30 @@ class AbstractModel(ABC, Generic[ConfigT]):
             UnsupportedError: for models without confidences.
         """
         raise UnsupportedError(self.no_confidence)
+
+    def with_decoding(self, *, place: str = "decoding", **values: Any) -> Self:
+        """The model with other settings of its predictions, keys of `decoding`; both have the same weights.
+
+        Args:
+            place: how errors name the section.
+
+        Raises:
+            ConfigError: for a key that the task does not have, a wrong value, or a key that has no effect.
+
+        >>> import regard
+        >>> regard.load("g2p-en").with_decoding(num_best=2).predict(["read"])[0].alternatives[0].text
+        'R IY D'
+        """
+        section = self.config.decoding
+        for name in values.keys() - type(section).model_fields.keys():
+            known = list(type(section).model_fields)
+            what = suggestion(name, known) if known else "they have none."
+            raise ConfigError(f"{name} is not a setting of models of {self.config.task}; {what}", (place, name))
+        variant = copy(self)
+        variant.config = self.config.model_copy(update={"decoding": changed(section, place, values)})
+        for path, what in unread(variant.config, lambda path: path[0] == "decoding" and path[-1] in values):
+            raise ConfigError(f"{path[-1]}: {what}", (place, path[-1]))
+        return variant
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""

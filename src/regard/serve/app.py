@@ -18,6 +18,7 @@ from regard import __version__
 from regard.errors import RegardError
 from regard.files import plain
 from regard.runs.contract import AbstractModel
+from regard.runs.store import find
 from regard.serve.answers import (
     aligning,
     answered,
@@ -30,7 +31,7 @@ from regard.serve.answers import (
     streamed,
 )
 from regard.serve.limits import LOOPBACK, Gate, Traffic
-from regard.serve.models import Models, Served
+from regard.serve.models import Models, told_by
 from regard.serve.reference import page_of
 from regard.serve.requests import (
     Align,
@@ -124,9 +125,8 @@ def application(
         """What is served: each model with its task, the form of its inputs, what it can do, and its settings."""
         if model is not None:
             await models.get(model)
-        known = models.loaded
-        shown = [facts_of(known[name]) if name in known else {"name": name, "loaded": False} for name in models.sources]
-        return plain({"version": __version__, "models": shown})
+        facts = await asyncio.to_thread(lambda: [facts_of(models, name) for name in models.sources])
+        return plain({"version": __version__, "models": facts})
 
     @app.get("/health")
     async def health() -> Response:
@@ -187,18 +187,23 @@ def application(
     return app
 
 
-def facts_of(served: Served) -> dict[str, Any]:
-    """The entry of a model in `/v1/info`."""
+def facts_of(models: Models, name: str) -> dict[str, Any]:
+    """The entry of a model in `/v1/info`; of one that is not loaded, what its files tell."""
+    try:
+        told = told_by(find(models.sources[name]))
+    except RegardError:  # of a model that is not there any longer
+        told = {}
+    if (served := models.loaded.get(name)) is None:
+        return {"name": name, "loaded": False, **told}
     model = served.model
     own = type(model)
     return {
         **model.information(),
-        **served.training,
-        "name": served.name,
+        **told,
+        "name": name,
         "version": served.version,
         "loaded": True,
         "device": str(model.device),
-        "card": model.card,
         "input": {"schema": model.input_schema(), "columns": list(model.input_fields)},
         "can": {
             "stream": hasattr(model, "stream"),

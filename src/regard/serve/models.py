@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.config.conditions import unread
-from regard.config.search import changed
 from regard.config.spelling import suggestion
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import DataError, RegardError
+from regard.runs.card import NAME
 from regard.runs.contract import AbstractModel
 from regard.runs.run import validations
-from regard.runs.store import WEIGHTS, find, shipped
+from regard.runs.store import CARD, WEIGHTS, find, shipped
 from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.requests import SERVERS, Refusal, check_setting
+from regard.serve.requests import Refusal, check_setting
 from regard.training import Outcome
 
 Loader = Callable[[str], AbstractModel[Any]]
@@ -40,18 +39,6 @@ class Served:
     def version(self) -> str:
         """The first digits of the digest of the weights."""
         return self.model.digest[:16]
-
-    @cached_property
-    def training(self) -> dict[str, Any]:
-        """The metrics of the model on its held-out data, and the validations of its training; empty without a log."""
-        folder = self.model.folder
-        if folder is None:
-            return {}
-        try:
-            outcome = Outcome.read(folder)
-            return {"metrics": {} if outcome is None else outcome.metrics, "validations": validations(folder)}
-        except DataError:  # of a damaged log, without which the model is served
-            return {}
 
 
 class Models:
@@ -190,6 +177,17 @@ def sources_of(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return sources, named
 
 
+def told_by(folder: Path) -> dict[str, Any]:
+    """What the files of a folder tell without the model: its card, the metrics of its training and the validations."""
+    cards = (path for path in (folder / NAME, folder / CARD) if path.is_file())
+    text = next((path.read_text(encoding="utf-8", errors="replace") for path in cards), "")
+    told: dict[str, Any] = {"card": re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)}
+    with suppress(DataError):  # of damaged files, without which a model is served
+        outcome = Outcome.read(folder)
+        told |= {"metrics": {} if outcome is None else outcome.metrics, "validations": validations(folder)}
+    return told
+
+
 def _has_model(folder: Path) -> bool:
     return any((path / WEIGHTS).exists() for path in (folder, folder / "best"))
 
@@ -212,15 +210,6 @@ def with_settings(model: AbstractModel[Any], values: Mapping[str, Any]) -> Abstr
     """
     if not values:
         return model
-    section = model.config.decoding
-    known = [name for name in type(section).model_fields if not name.startswith(SERVERS)]
     for name, value in values.items():
         check_setting(name, value)
-        if name not in known:
-            what = suggestion(name, known) if known else "they have none."
-            raise ConfigError(f"{name} is not a setting of models of {model.config.task}; {what}", ("search", name))
-    variant = copy(model)
-    variant.config = model.config.model_copy(update={"decoding": changed(section, "search", values)})
-    for path, what in unread(variant.config, lambda path: path[0] == "decoding" and path[-1] in values):
-        raise ConfigError(f"{path[-1]}: {what}", ("search", path[-1]))
-    return variant
+    return model.with_decoding(place="search", **values)
