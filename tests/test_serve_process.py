@@ -440,6 +440,13 @@ def test_half_requests_and_idle_connections_harm_nobody(process: tuple[subproces
     assert asked(port) == 200
 
 
+def test_connections_send_the_body_of_an_answer_with_its_head() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_address_that_is_taken_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert run(["serve", "g2p-en", "--port", str(taken.getsockname()[1])]) == 2

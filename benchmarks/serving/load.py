@@ -113,8 +113,10 @@ def process(*command: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         for line in started.stdout:
             if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
                 break
-        yield started, int(found[1])
-        started.terminate()
+        try:
+            yield started, int(found[1])
+        finally:
+            started.terminate()
 
 
 def plain() -> None:
@@ -203,23 +205,12 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "g2p"
         model.save(folder)
-        command = [
-            sys.executable,
-            "-m",
-            "regard",
-            "serve",
-            str(folder),
-            "--port",
-            "0",
-            "--device",
-            "cpu",
-            "--watch",
-            "1",
-        ]
+        serving = ["serve", str(folder), "--port", "0", "--device", "cpu", "--watch", "1"]
+        command = [sys.executable, "-m", "regard", *serving]
         began = time.perf_counter()
         with process(*command) as (server, port):
             form = lambda word: {"inputs": [word]}  # noqa: E731
-            expected = {model.digest[:16]: expected[""]}
+            expected = {regard.load(folder, device="cpu").digest[:16]: expected[""]}
             await clients(1, port, "/v1/predict", words, form, 0.01, expected=expected)
             cold = time.perf_counter() - began
             for count in (1, PLAIN_CLIENTS):

@@ -119,7 +119,7 @@ export async function streamed<T>(path: string, body: unknown, signal: AbortSign
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     const events = (rest + part.value).split("\n\n");
     rest = events.pop()!;
-    for (const [, name, data] of events.map(event => /^event: (.*)\ndata: (.*)$/.exec(event)!)) {
+    for (const [, name, data] of events.map(event => /^event: (\w+)\ndata: (.*)$/s.exec(event)!)) {
       const told = JSON.parse(data);
       if (name === "token") tell(text += told.text);
       if (name === "prediction") whole = told.prediction;

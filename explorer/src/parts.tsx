@@ -17,7 +17,7 @@ export function useAnswer<T>(path: string, body: { stream?: boolean; [field: str
   useEffect(() => {
     if (!key) { set({ data: null, error: "", field: null, busy: false, of: "" }); return; }
     const stop = new AbortController();
-    set(last => ({ ...last, busy: true }));
+    set(last => ({ ...last, busy: true, partial: "" }));
     const timer = setTimeout(() => {
       const asked = JSON.parse(key), tell = (partial: string) => set(last => ({ ...last, partial }));
       (asked.stream ? streamed<T>(path, asked, stop.signal, tell) : call<T>(path, asked, stop.signal)).then(
