@@ -28,6 +28,7 @@ from regard.serve.batching import Batcher, Closed, Full, Job
 from regard.serve.limits import Gate, Traffic
 from regard.serve.metrics import Metrics
 from regard.serve.models import sources_of
+from regard.serve.running import listen
 from test_serve import client
 
 WORDS = ["attention", "regard", "library", "through", "a", "seven"]
