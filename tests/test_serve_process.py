@@ -268,6 +268,7 @@ def test_pages_of_other_origins_are_let_in_only_if_they_are_named(g2p: Any) -> N
     asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
     assert "access-control-allow-origin" not in g2p.get("/health", headers=origin).headers
     assert g2p.options("/v1/predict", headers=asked).status_code == 405
+    assert g2p.get("/v1/predict").headers["allow"] == "POST"
     with client("g2p-en", origins=["https://example.org"]) as server:
         assert server.options("/v1/predict", headers=asked).headers["access-control-allow-origin"] == origin["Origin"]
 

@@ -13,6 +13,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     command = [sys.executable, "-m", "regard", "serve", "g2p-en", "--port", "0", "--device", "cpu"]
+    folder = tempfile.mkdtemp()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         address = next(line.split()[0] for line in server.stdout if line.startswith("http"))
         ran = subprocess.run(
@@ -40,6 +42,7 @@ def main() -> None:
             capture_output=True,
             text=True,
             check=False,
+            cwd=folder,  # for what it keeps of its cases
         )  # fmt: skip
         with urllib.request.urlopen(f"{address}metrics") as answer:
             figures = answer.read().decode()

@@ -53,7 +53,7 @@ function Page() {
       {models && name && !facts && <><h1>{name}</h1><p class="error" role="alert">The server has no model of this name. <a href="#">All models</a></p></>}
       {facts && <><h1>{facts.name} <small>{kindOf(facts)}</small></h1>
         {!facts.loaded && !error && <p class="status" role="status">loading the model …</p>}
-        {View && <View key={facts.name} facts={facts} models={models!} />}
+        {View && <View key={facts.name} facts={facts} models={models!} load={load} />}
         {facts.loaded && <details class="about" data-unseen><summary>About this model</summary><Gallery models={[facts]} /></details>}</>}
     </main>
   </>;

@@ -6,7 +6,7 @@ import { behind, css, type Palette, shade, usePalette } from "./colours";
 import { useValue } from "./link";
 import { save, savePicture } from "./picture";
 
-export interface ViewProps { facts: Facts; models: Facts[] }
+export interface ViewProps { facts: Facts; models: Facts[]; /** Loads a model that is not loaded yet. */ load: (name: string) => void }
 
 export interface Answer<T> { data: T | null; error: string; field: string | null; busy: boolean; /** The body that `data` answers. */ of: string; /** Of an answer that is streamed: what of its text has come. */ partial?: string }
 

@@ -12,29 +12,29 @@ export const kindOf = (facts: Facts) => KINDS[facts.task ?? ""] ?? facts.task ??
 
 function flat(value: unknown, name = ""): [string, string][] {
   if (value && typeof value === "object" && !Array.isArray(value)) return Object.entries(value).flatMap(([key, inner]) => flat(inner, name ? `${name}.${key}` : key));
-  return [[name, value === null || value === undefined ? "–" : Array.isArray(value) ? value.join(", ") : typeof value === "number" ? value.toLocaleString("en") : String(value)]];
+  return [[name, value === null || value === undefined ? "–" : Array.isArray(value) ? value.join(", ") : typeof value === "number" ? number(value) : String(value)]];
 }
 
 /** The card's text: headings, lists and paragraphs of Markdown, without markup. */
 export function Card({ text }: { text: string }) {
-  return <div class="markdown">{text.split(/\n{2,}/).map(block => {
+  const parts = text.replace(/<!--.*?-->/gs, "").split(/^```.*\n?/m); // prose and code in turn
+  return <div class="markdown">{parts.map((part, i) => i % 2 ? <pre tabIndex={0}>{part.trimEnd()}</pre> : part.trim().split(/\n{2,}/).map(block => {
     const heading = /^#+\s+(.*)/.exec(block);
     if (heading) return <><h3>{heading[1]}</h3>{block.includes("\n") && <p>{block.slice(block.indexOf("\n") + 1)}</p>}</>;
     if (/^\|/.test(block)) {
-      const rows = block.split("\n").filter(row => !/^\|[\s:|-]+$/.test(row)).map(row => row.replace(/^\||\|\s*$/g, "").split("|").map(cell => cell.trim()));
+      const rows = block.split("\n").filter(row => !/^\|[\s:|-]*-[\s:|-]*$/.test(row)).map(row => row.replace(/^\||\|\s*$/g, "").split("|").map(cell => cell.trim()));
       return <div class="scroll"><table><thead><tr>{rows[0].map(cell => <th scope="col">{plain(cell)}</th>)}</tr></thead><tbody>{rows.slice(1).map(row => <tr>{row.map(cell => <td>{plain(cell)}</td>)}</tr>)}</tbody></table></div>;
     }
     if (/^[-*] /.test(block)) return <ul>{block.split(/\n[-*] /).map(item => <li>{plain(item.replace(/^[-*] /, ""))}</li>)}</ul>;
-    if (block.startsWith("```") || block.startsWith("    ")) return <pre tabIndex={0}>{block.replace(/^```.*\n|\n```$/g, "")}</pre>;
-    return block.trim() ? <p>{plain(block)}</p> : null;
-  })}</div>;
+    return block && <p>{plain(block)}</p>;
+  }))}</div>;
 }
-const plain = (text: string) => text.replaceAll("**", "").replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+const plain = (text: string) => text.replaceAll("**", "").replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/\\([!-\/:-@[-`{-~])/g, "$1");
 
 /** The facts of a model that are told in tables. */
 const told = ({ card: _, input: __, can: ___, validations: ____, ...rest }: Facts) => rest;
 
-const number = (value: number) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
+const number = (value: number) => Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumSignificantDigits: 4 });
 
 /** A metric of the validations of trainings, over their steps. */
 function Curves({ models }: { models: Facts[] }) {
@@ -71,13 +71,13 @@ export function Gallery({ models, load }: { models: Facts[]; load?: (name: strin
       <p>{kindOf(model)}{model.parameters !== undefined && `, ${model.parameters.toLocaleString("en")} parameters`}</p>
       <p class="faint">{model.loaded ? <>version {model.version} on {String(model.device)}</> : "It is loaded when it is opened or compared."}</p>
       {model.card && <details><summary>Card</summary><Card text={model.card} /></details>}
-      {model.loaded && <details><summary>Facts</summary><dl>{flat(told(model)).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>}
+      {model.loaded && <details><summary>Facts</summary><dl>{flat({ ...told(model), settings: undefined }).filter(([name]) => name !== "settings").map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>}
       {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => { set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name)); if (on && !model.loaded) load?.(model.name); }} />}
     </li>)}</ul>
     {shown.length > 1 && <Figure title="Differences" name="models" data={Object.fromEntries(shown.map((each, i) => [each.name, Object.fromEntries(facts[i])]))}>
       <div class="scroll"><table><thead><tr><th scope="col">fact</th>{shown.map(each => <th scope="col">{each.name}</th>)}</tr></thead>
         <tbody>{names.map(name => <tr><th scope="row">{name}</th>{facts.map(each => <td>{each.get(name) ?? "–"}</td>)}</tr>)}</tbody></table></div>
-      <p class="foot">Figures are those of the training's own held-out data; <code>regard compare</code> evaluates models on the same items.</p></Figure>}
+      <p class="foot"><span>Metrics are those of the trainings' own held-out data; <code>regard compare</code> evaluates models on the same items.</span></p></Figure>}
     {shown.length > 1 && <Curves models={shown} />}
   </>;
 }

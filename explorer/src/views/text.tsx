@@ -1,5 +1,5 @@
 // Text to text: outputs, alignment, the search as a tree, and what changes if the input or the output is forced.
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Answer as Asked, type ViewProps, Button, Chips, Choice, counted, decimals, Figure, Meter, searchOf, Settings, Status, Text, useAnswer } from "../parts";
 import { call, type Constraints, type Facts, type Near, type Output, type Seen, seenOf, type Tree } from "../api";
 import { Difference } from "../difference";
@@ -87,7 +87,7 @@ function Panel({ facts, values, kept }: { facts: Facts; values: Record<string, s
   const notes = path.length === output.tokens.length ? path.map(node => `${(100 * Math.exp(node.log_probability ?? -99)).toFixed(1)} %`) : undefined;
   const unsplit = (values.unit ?? "symbols") === "symbols" || !views.words;
   return <div class={asked.busy ? "busy panel" : "panel"}>
-    <div class="whole"><Status answer={asked} said={`${counted(outputs.length, "output")}; the best: ${texts[0].text}`} warnings={output.warnings} /></div>
+    <div class="whole"><Status answer={asked} said={`${counted(outputs.length, "output")}; the best: ${texts[0].text || "empty"}`} warnings={output.warnings} /></div>
     <div><Figure title="Outputs" name={facts.name} data={texts}>
       <Outputs outputs={texts} pick={pick} set={each => change({ pick: each ? String(each) : "" })} name={`pick-${facts.name}`} /></Figure>
     {tree ? <Figure title="The search" name={facts.name} data={tree}><BeamTree tree={tree} steer={steer} /></Figure> : data!.note && <p class="faint">{data!.note}</p>}</div>
@@ -117,10 +117,11 @@ function Nearest({ facts, values, output }: { facts: Facts; values: Record<strin
   </Figure>;
 }
 
-export function TextView({ facts, models }: ViewProps) {
+export function TextView({ facts, models, load }: ViewProps) {
   const { values } = useLink(), [beside, setBeside] = useValue("beside"), [kept, setKept] = useValue("kept");
-  const others = models.filter(each => each.loaded && each.task === facts.task && each.name !== facts.name);
+  const others = models.filter(each => each.task === facts.task && each.name !== facts.name);
   const second = others.find(each => each.name === beside) ?? null;
+  useEffect(() => { if (second && !second.loaded) load(second.name); }, [second?.name]);
   const before = useMemo(() => { try { return kept ? JSON.parse(kept) as Record<string, string> : null; } catch { return null; } }, [kept]);
   const past = useSearched(facts, before);
   const was = before && past.outputs.length ? past.outputs[Math.min(Number(before.pick ?? 0), past.outputs.length - 1)] : null;
@@ -135,7 +136,7 @@ export function TextView({ facts, models }: ViewProps) {
         {others.length > 0 && <Choice label="beside" value={beside} options={[["", "no other model"], ...others.map(each => [each.name, each.name] as [string, string])]} set={setBeside} />}
       </div>
     </form>
-    {second ? <div class="two">{[facts, second].map(each => <div key={each.name}><h2 class="name">{each.name}</h2><Panel facts={each} values={values} kept={each === facts ? was : null} /></div>)}</div>
+    {second ? <div class="two">{[facts, second].map(each => <div key={each.name}><h2 class="name">{each.name}</h2>{each.loaded ? <Panel facts={each} values={values} kept={each === facts ? was : null} /> : <p class="status" role="status">loading the model …</p>}</div>)}</div>
       : <Panel facts={facts} values={values} kept={was} />}
   </>;
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -114,10 +113,9 @@ def _task(words: Sequence[str]) -> str | None:
         for folder in (Path(name), Path(name) / "best", shipped / name):
             file = folder / "config.yaml"
             if file.is_file():
-                from regard.config.schema import TASK_NAMES
+                from regard.config.schema import task_named
 
-                match = re.search(r"^task: *(\w+)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-                return match[1] if match and match[1] in TASK_NAMES else None
+                return task_named(file)
     return None
 
 

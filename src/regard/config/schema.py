@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -555,5 +556,13 @@ TASK_NAMES = (
     "text_to_text", "documents", "forecasting", "language_modelling", "labelling", "text_to_speech", "image_to_text",
 )  # fmt: skip
 """The values of `task`, of which the first is the default."""
+
+
+def task_named(file: Path) -> str | None:
+    """The task of a saved configuration, without reading the rest of it."""
+    match = re.search(r"^task: *(\w+)", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return match[1] if match and match[1] in TASK_NAMES else None
+
+
 SCHEMAS: OnDemand[type[Config]] = OnDemand({name: f"regard.tasks.{name}.config:CONFIG" for name in TASK_NAMES})
 """The configuration of each task."""

@@ -73,9 +73,9 @@ class ComparedSystem:
         facts: dict[str, str] = {}
         if self.model is not None and self.folder is not None:
             facts["parameters"] = f"{self.model.num_parameters:,}"
-            facts["model file"] = f"{(self.folder / WEIGHTS).stat().st_size / 1e6:,.1f} MB"
+            facts["model file"] = f"{(self.folder / WEIGHTS).stat().st_size / 1e6:,.3g} MB"
         if (outcome := self.outcome) is not None:
-            facts["training"] = f"{outcome.seconds / 60:,.1f} min"
+            facts["training"] = f"{outcome.seconds / 60:,.3g} min"
             facts["steps"] = f"{outcome.steps:,}"
             facts["epochs"] = f"{outcome.epochs:,}"
             steps = outcome.weights

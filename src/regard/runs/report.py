@@ -242,7 +242,7 @@ def _groups(records: Sequence[tuple[Any, Mapping[str, Any]]], facts: ReportFacts
     yield _grouped(f"Errors by unknown {facts.unit}", f"unknown {facts.unit}", unknown, kinds, facts.loss)
     if rarest:
         ranks = _quantile_groups([rank for rank, _, _ in rarest])
-        groups = [(low, high, f"{int(low) + 1:,} to {int(high) + 1:,}") for low, high, _ in ranks]
+        groups = [(low, high, _range(int(low) + 1, int(high) + 1)) for low, high, _ in ranks]
         size = len(vocabulary.symbols)
         note = (
             f"The rank of the rarest of an item's {facts.unit} among the {size:,} of the training, 1 the most frequent."
@@ -260,9 +260,13 @@ def _quantile_groups(values: Sequence[float]) -> list[Group]:
     edges = sorted({int(each) for each in np.quantile(values, np.linspace(0, 1, GROUPS + 1)[1:], method="higher")})
     low, groups = int(min(values)), list[Group]()
     for edge in edges:
-        groups.append((low, edge, f"{low:,}" if low == edge else f"{low:,} to {edge:,}"))
+        groups.append((low, edge, _range(low, edge)))
         low = edge + 1
     return groups
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _grouped(

@@ -170,7 +170,9 @@ def application(
             405: f"{request.url.path:.60} is not asked by {request.method:.10}; /docs says how.",
             400: "The body cannot be read as JSON; send UTF-8, and not too many brackets within each other.",
         }
-        return Refusal(error.status_code, texts.get(error.status_code, str(error.detail))).response()
+        answer = Refusal(error.status_code, texts.get(error.status_code, str(error.detail))).response()
+        answer.headers.update(error.headers or {})  # such as Allow
+        return answer
 
     paths = {getattr(route, "path", "") for route in app.routes}
     app.add_middleware(
@@ -198,8 +200,9 @@ def facts_of(models: Models, name: str) -> dict[str, Any]:
     model = served.model
     own = type(model)
     return {
-        **model.information(),
         **told,
+        **model.information(),
+        "settings": _without_paths({name: getattr(model.config, name).model_dump() for name in ("data", "training")}),
         "name": name,
         "version": served.version,
         "loaded": True,
@@ -218,6 +221,15 @@ def facts_of(models: Models, name: str) -> dict[str, Any]:
         },
         "calibrated": model.is_calibrated,
     }
+
+
+def _without_paths(value: Any) -> Any:
+    """Settings without paths, which are not for clients."""
+    if isinstance(value, dict):
+        return {name: _without_paths(each) for name, each in value.items() if not isinstance(each, Path)}
+    if isinstance(value, list | tuple):
+        return [_without_paths(each) for each in value if not isinstance(each, Path)]
+    return value
 
 
 def _invalid(error: RequestValidationError) -> Refusal:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.config.schema import task_named
 from regard.config.spelling import suggestion
 from regard.errors import DataError, RegardError
 from regard.runs.card import NAME
 from regard.runs.contract import AbstractModel
 from regard.runs.run import validations
-from regard.runs.store import CARD, WEIGHTS, find, shipped
+from regard.runs.store import CARD, CONFIGURATION, WEIGHTS, find, shipped
 from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
@@ -178,10 +179,11 @@ def sources_of(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def told_by(folder: Path) -> dict[str, Any]:
-    """What the files of a folder tell without the model: its card, the metrics of its training and the validations."""
+    """What the files of a folder tell without the model: task and card, metrics and validations of its training."""
     cards = (path for path in (folder / NAME, folder / CARD) if path.is_file())
     text = next((path.read_text(encoding="utf-8", errors="replace") for path in cards), "")
-    told: dict[str, Any] = {"card": re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)}
+    task = task_named(folder / CONFIGURATION) if (folder / CONFIGURATION).is_file() else None
+    told: dict[str, Any] = {"task": task, "card": re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)}
     with suppress(DataError):  # of damaged files, without which a model is served
         outcome = Outcome.read(folder)
         told |= {"metrics": {} if outcome is None else outcome.metrics, "validations": validations(folder)}

@@ -69,7 +69,8 @@ class Scored:
     def __str__(self) -> str:
         references = "".join(f"\n  reference  {text}" for text in self.item.references)
         errors = f"{counted(self.errors, 'error|errors')} in {counted(self.length, 'symbol|symbols')}"
-        return f"{self.place}  {self.item.source}  ({errors})\n  output     {self.prediction.text}{references}"
+        output = self.prediction.text or "(none)"
+        return f"{self.place}  {self.item.source}  ({errors})\n  output     {output}{references}"
 
 
 @dataclass(frozen=True, slots=True)
