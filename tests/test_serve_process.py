@@ -358,14 +358,22 @@ def test_a_folder_of_runs_is_served_model_by_model(tmp_path: Path) -> None:
     for name in ("one", "two", "a/one"):
         shutil.copytree(source, tmp_path / name)
     (tmp_path / "two" / "model.safetensors").write_bytes(b"nothing")
+    (tmp_path / "two" / "metrics.jsonl").write_text('{"kind": "validation"}\n[1]\n')
+    (tmp_path / "two" / "README.md").write_text("---\nlicense: unknown\n---\n# Two\n")
     sources, named = sources_of([str(tmp_path), str(tmp_path / "a" / "one")])
     assert (list(sources), named) == (["one", "two", "one-2"], ["one-2"])
     with client(tmp_path) as server:
         assert [each["loaded"] for each in server.get("/v1/info").json()["models"]] == [False, False]
         assert server.post("/v1/predict", json={"inputs": ["a"]}).json()["model"] == "one"
         damaged = server.post("/v1/predict", json={"inputs": ["a"], "model": "two"})
-        assert [each["loaded"] for each in server.get("/v1/info").json()["models"]] == [True, False]
+        one, two = server.get("/v1/info").json()["models"]
+    assert (one["loaded"], two["loaded"]) == (True, False)
+    assert (two["card"], two["task"], "validations" in two) == ("# Two\n", "text_to_text", False)
+    assert [each["step"] for each in one["validations"]][:2] == [540, 1080]
+    assert one["settings"]["training"]["learning_rate"] > 0
     assert damaged.status_code == 503
+    assert "model.safetensors" in damaged.text
+    assert str(tmp_path) not in damaged.text + json.dumps([one, two])
     with pytest.raises(regard.RegardError, match="no shipped model"):
         sources_of(["g2p-ne"])
 

@@ -7,7 +7,6 @@ import base64
 import inspect
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,14 +34,13 @@ from regard.serve.requests import (
     Score,
     check_constraints,
     length_of,
+    without_folders,
 )
 
 JSON = "application/json"
 LOG = logging.getLogger("regard.serve")
 CLIENT_GONE = 499
 """The status in the figures of a request whose client has closed the connection."""
-FOLDERS = re.compile(r"(?<!\S)/\S*/")
-"""The folders of paths, which are not for clients."""
 MOST_NODES = 50_000
 """The most nodes of a tree that is sent."""
 WIDE = 16
@@ -203,7 +201,7 @@ def nearing(served: Served, body: Nearest) -> Job:
         try:
             near = model.nearest(inputs[0], body.output, step=body.step, count=body.count)
         except UnsupportedError as error:
-            raise Refusal(422, FOLDERS.sub("", str(error)), "model") from None
+            raise Refusal(422, without_folders(error), "model") from None
         return [{"nearest": [{**each.record(), "place": Path(each.place).name} for each in near]}]
 
     return _single(served, [body.input], lambda _, value: _read(model, value, "input"), compute)

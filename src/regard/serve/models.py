@@ -21,7 +21,7 @@ from regard.runs.store import CARD, CONFIGURATION, WEIGHTS, find, shipped
 from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.requests import Refusal, check_setting
+from regard.serve.requests import Refusal, check_setting, without_folders
 from regard.training import Outcome
 
 Loader = Callable[[str], AbstractModel[Any]]
@@ -114,7 +114,9 @@ class Models:
                 try:
                     await asyncio.to_thread(self.load, name)
                 except RegardError as error:
-                    raise Refusal(503, f"The model {name} cannot be loaded: {error}", "model") from None
+                    raise Refusal(
+                        503, f"The model {name} cannot be loaded: {without_folders(error)}", "model"
+                    ) from None
         return self._served[name]
 
     async def reload(self, *, changed_only: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -31,6 +32,14 @@ CODES = {
     400: "not_json", 401: "token", 403: "host", 404: "not_found", 405: "method", 408: "slow", 413: "too_large",
     415: "media_type", 422: "invalid", 429: "busy", 500: "internal", 503: "unavailable",
 }  # fmt: skip
+
+
+FOLDERS = re.compile(r"(?<!\S)/\S*/")
+
+
+def without_folders(error: Exception) -> str:
+    """The text of an error without the folders of paths, which are not for clients."""
+    return FOLDERS.sub("", str(error))
 
 
 class Refusal(HTTPException):

@@ -28,7 +28,10 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if any(not isinstance(entry, dict) or {*LINE_KEYS} - entry.keys() for entry in entries):
+            raise ValueError(f"a line lacks {' or '.join(LINE_KEYS)}")
+        return entries
     except ValueError as error:
         raise DataError(f"{path}: not the metrics of a run ({error}).") from None
 
