@@ -202,7 +202,7 @@ def facts_of(models: Models, name: str) -> dict[str, Any]:
     return {
         **told,
         **model.information(),
-        "settings": _without_paths({name: getattr(model.config, name).model_dump() for name in ("data", "training")}),
+        "settings": _without_paths({each: getattr(model.config, each).model_dump() for each in ("data", "training")}),
         "name": name,
         "version": served.version,
         "loaded": True,

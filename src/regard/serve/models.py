@@ -186,7 +186,7 @@ def told_by(folder: Path) -> dict[str, Any]:
     text = next((path.read_text(encoding="utf-8", errors="replace") for path in cards), "")
     task = task_named(folder / CONFIGURATION) if (folder / CONFIGURATION).is_file() else None
     told: dict[str, Any] = {"task": task, "card": re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)}
-    with suppress(DataError):  # of damaged files, without which a model is served
+    with suppress(DataError, LookupError, TypeError):  # of damaged files, without which a model is served
         outcome = Outcome.read(folder)
         told |= {"metrics": {} if outcome is None else outcome.metrics, "validations": validations(folder)}
     return told
