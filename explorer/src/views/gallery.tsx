@@ -23,7 +23,7 @@ export function Card({ text }: { text: string }) {
     if (heading) return <><h3>{heading[1]}</h3>{block.includes("\n") && <p>{block.slice(block.indexOf("\n") + 1)}</p>}</>;
     if (/^\|/.test(block)) {
       const rows = block.split("\n").filter(row => !/^\|[\s:|-]*-[\s:|-]*$/.test(row)).map(row => row.replace(/^\||\|\s*$/g, "").split("|").map(cell => cell.trim()));
-      return <div class="scroll"><table><thead><tr>{rows[0].map(cell => <th scope="col">{plain(cell)}</th>)}</tr></thead><tbody>{rows.slice(1).map(row => <tr>{row.map(cell => <td>{plain(cell)}</td>)}</tr>)}</tbody></table></div>;
+      return <div class="scroll" tabIndex={0} role="region" aria-label={`table of ${plain(rows[0].filter(Boolean).join(", ")) || "facts"}`}><table><thead><tr>{rows[0].map(cell => <th scope="col">{plain(cell)}</th>)}</tr></thead><tbody>{rows.slice(1).map(row => <tr>{row.map(cell => <td>{plain(cell)}</td>)}</tr>)}</tbody></table></div>;
     }
     if (/^[-*] /.test(block)) return <ul>{block.split(/\n[-*] /).map(item => <li>{plain(item.replace(/^[-*] /, ""))}</li>)}</ul>;
     return block && <p>{plain(block)}</p>;
@@ -75,7 +75,7 @@ export function Gallery({ models, load }: { models: Facts[]; load?: (name: strin
       {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => { set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name)); if (on && !model.loaded) load?.(model.name); }} />}
     </li>)}</ul>
     {shown.length > 1 && <Figure title="Differences" name="models" data={Object.fromEntries(shown.map((each, i) => [each.name, Object.fromEntries(facts[i])]))}>
-      <div class="scroll"><table><thead><tr><th scope="col">fact</th>{shown.map(each => <th scope="col">{each.name}</th>)}</tr></thead>
+      <div class="scroll" tabIndex={0} role="region" aria-label="facts that differ"><table><thead><tr><th scope="col">fact</th>{shown.map(each => <th scope="col">{each.name}</th>)}</tr></thead>
         <tbody>{names.map(name => <tr><th scope="row">{name}</th>{facts.map(each => <td>{each.get(name) ?? "–"}</td>)}</tr>)}</tbody></table></div>
       <p class="foot"><span>Metrics are those of the trainings' own held-out data; <code>regard compare</code> evaluates models on the same items.</span></p></Figure>}
     {shown.length > 1 && <Curves models={shown} />}

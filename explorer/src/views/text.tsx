@@ -1,6 +1,6 @@
 // Text to text: outputs, alignment, the search as a tree, and what changes if the input or the output is forced.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Answer as Asked, type ViewProps, Button, Chips, Choice, counted, decimals, Figure, Meter, searchOf, Settings, Status, Text, useAnswer } from "../parts";
+import { type Answer as Asked, type ViewProps, Button, Chips, Choice, counted, decimals, Figure, Meter, searchOf, Settings, Status, Text, useAnswer, visible } from "../parts";
 import { call, type Constraints, type Facts, type Near, type Output, type Seen, seenOf, type Tree } from "../api";
 import { Difference } from "../difference";
 import { Alignment } from "../heatmap";
@@ -69,7 +69,7 @@ export function Constrained({ facts }: { facts: Facts }) {
 /** The outputs of a search, of which one is chosen. */
 export function Outputs({ outputs, pick, set, name }: { outputs: Output[]; pick: number; set: (pick: number) => void; name: string }) {
   return <div class="scroll"><table class="outputs"><thead><tr><th scope="col">output</th><th scope="col">score</th>{outputs[0].confidence != null && <th scope="col">confidence</th>}<th scope="col">log-probability</th></tr></thead>
-    <tbody>{outputs.map((output, i) => <tr class={i === pick ? "here" : ""}><th scope="row"><label><input type="radio" name={name} checked={i === pick} onChange={() => set(i)} /> <span dir="auto">{output.text || <i>empty</i>}</span></label></th>
+    <tbody>{outputs.map((output, i) => <tr class={i === pick ? "here" : ""}><th scope="row"><label><input type="radio" name={name} checked={i === pick} onChange={() => set(i)} /> <span dir="auto">{output.text ? (output.text.trim() || visible(output.text)) : <i>empty</i>}</span></label></th>
       <td>{decimals(output.score)}</td>{outputs[0].confidence != null && <td>{output.confidence == null ? "–" : <Meter value={output.confidence} />}</td>}<td>{decimals(output.log_probability)}</td></tr>)}</tbody></table></div>;
 }
 
