@@ -227,7 +227,7 @@ class AbstractModel(ABC, Generic[ConfigT]):
 
         >>> import regard
         >>> regard.load("g2p-en").with_decoding(num_best=2).predict(["read"])[0].alternatives[0].text
-        'R IY D'
+        'R EH D'
         """
         section = self.config.decoding
         for name in values.keys() - type(section).model_fields.keys():
