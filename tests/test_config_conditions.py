@@ -119,6 +119,8 @@ def _besides(key: Key, value: Any) -> Any:
         return not value
     if key.choices:
         return next(choice for choice in key.choices if choice != value)
+    if isinstance(value, str):  # a recipe
+        return key.field.default
     return value + 1 if isinstance(value, int) and int in {member.type for member in key.members} else 0.5
 
 
