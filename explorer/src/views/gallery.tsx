@@ -71,7 +71,7 @@ export function Gallery({ models, load }: { models: Facts[]; load?: (name: strin
       <p>{kindOf(model)}{model.parameters !== undefined && `, ${model.parameters.toLocaleString("en")} parameters`}</p>
       <p class="faint">{model.loaded ? <>version {model.version} on {String(model.device)}</> : "It is loaded when it is opened or compared."}</p>
       {model.card && <details><summary>Card</summary><Card text={model.card} /></details>}
-      {model.loaded && <details><summary>Facts</summary><dl>{flat({ ...told(model), settings: undefined }).filter(([name]) => name !== "settings").map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>}
+      {model.loaded && <details><summary>Facts</summary><dl>{flat((({ settings: _, ...rest }) => rest)(told(model))).map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl></details>}
       {models.length > 1 && <Check label={`compare ${model.name}`} value={chosen.includes(model.name)} set={on => { set(on ? [...chosen, model.name] : chosen.filter(name => name !== model.name)); if (on && !model.loaded) load?.(model.name); }} />}
     </li>)}</ul>
     {shown.length > 1 && <Figure title="Differences" name="models" data={Object.fromEntries(shown.map((each, i) => [each.name, Object.fromEntries(facts[i])]))}>
