@@ -101,3 +101,11 @@ def test_a_pace_is_a_factor_for_each_sentence():
     mechanism = a.gmm(**SIZES, size=4)
     with pytest.raises(ShapeError, match=r"\(B=2,\)"):
         mechanism.at_pace(mechanism.prepare(torch.zeros(2, 3, 4)), torch.ones(3))
+
+
+def test_an_attention_within_another_has_its_pace():
+    values, queries, _ = drawn()
+    mechanism = built("V2")
+    whole = a.Projected(mechanism, 3).double().eval()
+    memory = whole.at_pace(whole.prepare(values), torch.tensor([0.5, 2.0]))
+    assert torch.allclose(whole(queries, memory, alignment=True)[0].alignment, weights(mechanism, [0.5, 2.0]))

@@ -30,8 +30,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     command = [sys.executable, "-m", "regard", "serve", "g2p-en", "--port", "0", "--device", "cpu"]
-    folder = tempfile.mkdtemp()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+    ):
         address = next(line.split()[0] for line in server.stdout if line.startswith("http"))
         ran = subprocess.run(
             [

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Bool, Float, Int, num_hypotheses
 
 Tree = Any
 """Tensors, None, tuples, dicts and dataclasses of them (`regard.tree`)."""
@@ -118,7 +118,11 @@ class StepInputs:
     def pace(self) -> Float[Tensor, " R"] | None:
         """The memory's pace, for each row."""
         pace = self.memory.pace
-        return None if pace is None else pace.repeat_interleave(len(self.query) // len(pace))
+        return None if pace is None else pace.repeat_interleave(num_hypotheses(len(self.query), len(pace)))
+
+    def paced(self, steps: Float[Tensor, "R H C"]) -> Float[Tensor, "R H C"]:
+        """Steps along the source at the memory's pace."""
+        return steps if (pace := self.pace) is None else steps * pace[:, None, None].to(steps.dtype)
 
     def with_memory(self, **fields: Tree) -> StepInputs:
         """The same inputs with some fields of the memory replaced, for a part that contains other parts."""

@@ -138,6 +138,9 @@ class AbstractModified(AbstractComposite):
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
         return self.inner[0].extend(memory, values, mask=mask)
 
+    def at_pace(self, memory: Tree, pace: Float[Tensor, " B"]) -> Tree:
+        return self.inner[0].at_pace(memory, pace)
+
     def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
         return self.inner[0].initial_state(memory, num_hypotheses)
 

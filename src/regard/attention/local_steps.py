@@ -64,7 +64,7 @@ def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tenso
 
 
 def take(memory: Memory, positions: Int[Tensor, "#R #G W"]) -> Memory:
-    """A memory of R rows that holds only these positions, without the mask and the window's field."""
+    """A memory of R rows that holds only these positions, without mask, pace and the window's field."""
     return tree.map(lambda leaf: _take(leaf, positions), replace(memory, window=None, mask=None, pace=None))
 
 

@@ -145,8 +145,7 @@ class SigmoidMixtureScore(AbstractScore):
         """Logarithms of the weights (R, H, S), and the moved means."""
         raw = self.parameters_of_mixture(torch.relu(self.hidden(inputs.query))).to(state.dtype)
         weight, width, step = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        step = functional.softplus(step)
-        mean = state + (step if inputs.pace is None else step * inputs.pace[:, None, None].to(step.dtype))
+        mean = state + inputs.paced(functional.softplus(step))
         deviation = functional.softplus(width) + _MARGIN
         edges = torch.arange(inputs.memory.num_positions + 1, device=inputs.query.device, dtype=state.dtype) + 0.5
         passed = torch.sigmoid((mean[..., None] - edges) / deviation[..., None])

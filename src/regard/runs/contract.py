@@ -216,11 +216,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """
         raise UnsupportedError(self.no_confidence)
 
-    def with_decoding(self, *, place: str = "decoding", **values: Any) -> Self:
+    def with_decoding(self, **values: Any) -> Self:
         """The model with other settings of its predictions, keys of `decoding`; both have the same weights.
-
-        Args:
-            place: how errors name the section.
 
         Raises:
             ConfigError: for a key that the task does not have, a wrong value, or a key that has no effect.
@@ -230,14 +227,11 @@ class AbstractModel(ABC, Generic[ConfigT]):
         'R EH D'
         """
         section = self.config.decoding
-        for name in values.keys() - type(section).model_fields.keys():
-            known = list(type(section).model_fields)
-            what = suggestion(name, known) if known else "they have none."
-            raise ConfigError(f"{name} is not a setting of models of {self.config.task}; {what}", (place, name))
+        check_known(values, type(section).model_fields, self.config.task)
         variant = copy(self)
-        variant.config = self.config.model_copy(update={"decoding": changed(section, place, values)})
+        variant.config = self.config.model_copy(update={"decoding": changed(section, "decoding", values)})
         for path, what in unread(variant.config, lambda path: path[0] == "decoding" and path[-1] in values):
-            raise ConfigError(f"{path[-1]}: {what}", (place, path[-1]))
+            raise ConfigError(f"{path[-1]}: {what}", path)
         return variant
 
     def information(self) -> dict[str, Any]:
@@ -616,6 +610,19 @@ def shown_json(value: Any) -> str:
         return json.dumps(value)
     kinds: dict[type, str] = {dict: "an object", list: "a list", str: f"the text {value!r:.60}"}
     return kinds.get(type(value), f"the number {value!r:.60}")
+
+
+def check_known(values: Iterable[str], known: Iterable[str], task: str) -> None:
+    """Refuses names that are not among the settings of the predictions of a task.
+
+    Raises:
+        ConfigError: for the first one, with a similar name or all of them.
+    """
+    known = list(known)
+    for name in values:
+        if name not in known:
+            what = suggestion(name, known) if known else "they have none."
+            raise ConfigError(f"{name} is not a setting of models of {task}; {what}", ("decoding", name))
 
 
 def check_texts(inputs: object) -> None:

@@ -15,13 +15,13 @@ from regard.config.schema import task_named
 from regard.config.spelling import suggestion
 from regard.errors import DataError, RegardError
 from regard.runs.card import NAME
-from regard.runs.contract import AbstractModel
+from regard.runs.contract import AbstractModel, check_known
 from regard.runs.run import validations
 from regard.runs.store import CARD, CONFIGURATION, WEIGHTS, find, shipped
 from regard.serve.batching import Batcher
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.requests import Refusal, check_setting, without_folders
+from regard.serve.requests import SERVERS, Refusal, check_setting, without_folders
 from regard.training import Outcome
 
 Loader = Callable[[str], AbstractModel[Any]]
@@ -216,4 +216,6 @@ def with_settings(model: AbstractModel[Any], values: Mapping[str, Any]) -> Abstr
         return model
     for name, value in values.items():
         check_setting(name, value)
-    return model.with_decoding(place="search", **values)
+    own = (name for name in type(model.config.decoding).model_fields if not name.startswith(SERVERS))
+    check_known(values, own, model.config.task)
+    return model.with_decoding(**values)

@@ -104,7 +104,7 @@ class MixtureScore(AbstractScore):
         raw = self.parameters_of_mixture(torch.tanh(self.hidden(inputs.query))).to(state.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
         step = functional.softplus(step) if self.version == "V2" else step.clamp(max=_HIGHEST).exp()
-        mean = state + (step if inputs.pace is None else step * inputs.pace[:, None, None].to(step.dtype))
+        mean = state + inputs.paced(step)
         log_weight = weight.clamp(max=_HIGHEST) if self.version == "V0" else weight.log_softmax(-1)
         deviation = self._deviation(width)[..., None]
         positions = torch.arange(inputs.memory.num_positions, device=inputs.query.device, dtype=state.dtype)
