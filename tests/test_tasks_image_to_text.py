@@ -28,7 +28,7 @@ from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.config import ImageConfig, ImageToTextConfig, TargetConfig
 from regard.tasks.image_to_text.evaluation import PictureEntry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
-from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.image_to_text.reading import hold_out_pictures, open_table
 from regard.tasks.image_to_text.trainee import Augmenter
 from regard.tasks.text_generation.evaluation import Scored
 
@@ -821,3 +821,20 @@ def test_a_file_that_divides_its_pictures_is_trained_on_and_evaluated_by_its_par
     evaluation = model.evaluate(folder / "all.json")
     assert [Path(each.prediction.name).name for each in evaluation.scored] == names[10:]
     assert len(list(model.inputs(str(folder / "all.json")))) == 12
+
+
+def test_the_same_pictures_are_held_out_wherever_their_folder_is(tmp_path: Path) -> None:
+    names = [f"{number}.png" for number in range(40)]
+
+    def held_out(folder: Path, prefix: str) -> list[str]:
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        table = folder / "table.tsv"
+        table.write_text("".join(f"{prefix}{name}\ta\n" for name in names), encoding="utf-8")
+        _, dev = hold_out_pictures(open_table(ImageToTextConfig.model_validate({"data": {"train": table}}), table), 0.1)
+        return [Path(dev.read(index).id).name for index in range(len(dev))]
+
+    chosen = held_out(tmp_path / "a", "")
+    assert chosen
+    assert chosen == held_out(tmp_path / "b", f"{tmp_path / 'b'}/") == held_out(tmp_path / "c", f"{tmp_path / 'c'}/")

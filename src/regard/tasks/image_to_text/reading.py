@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
         fraction = data.dev_fraction
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(train))
-        train, dev = _held_out(train, fraction)
+        train, dev = hold_out_pictures(train, fraction)
     if is_collecting():
         decode = len(train) + len(dev) <= MOST_DECODED
         train, dev = (_readable(pictures, reader, decode=decode) for pictures in (train, dev))
@@ -208,9 +208,11 @@ def _readable(pictures: Pictures, reader: PictureReader, *, decode: bool) -> Pic
     return SelectedPictures(pictures, readable(len(pictures), read))
 
 
-def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
-    """Training pictures and held-out ones, by a hash of their names."""
+def hold_out_pictures(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
+    """Training pictures and held-out ones, by a hash of their names; of absolute paths by that of the file's name, so
+    that another folder or machine holds out the same ones."""
     names = (name_of(pictures, index) for index in range(len(pictures)))
+    names = (PurePath(name).name if PurePath(name).is_absolute() else name for name in names)
     advice = "Give a table of held-out pictures (data.dev), or another fraction."
     train, dev = held_out_indices(names, fraction, what="picture|pictures", advice=advice)
     return SelectedPictures(pictures, train.tolist()), SelectedPictures(pictures, dev.tolist())
