@@ -19,6 +19,7 @@ from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import Field
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
@@ -391,7 +392,7 @@ def trainee(change: str) -> PairTrainee:
     )
     torch.manual_seed(0)
     fields = [Field.build(config.data.source, TEXTS, name=name) for name in ("source", "target")]
-    pairs = [Pair(text, text[::-1], "made", line) for line, text in enumerate(TEXTS, 1)]
+    pairs = ListedPairs(Pair(text, text[::-1], Path("made"), line) for line, text in enumerate(TEXTS, 1))
     return PairTrainee(TextToText.build(config, *fields), pairs, pairs[:3])
 
 

@@ -14,6 +14,7 @@ from regard.config import from_preset
 from regard.config import load as read_config
 from regard.config.texts import check_directions
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import BOS, EOS, PAD, Field
 from regard.decoding import GnmtPenalty, Hypothesis, NoPenalty, force_align, join_directions
 from regard.decoding.penalty import Candidates
@@ -175,7 +176,7 @@ def test_a_model_of_both_directions_may_rerank_another(tmp_path):
 
 
 def pairs():
-    return [Pair(text, text[::-1] + "a", Path("x.tsv"), line) for line, text in enumerate(TEXTS, start=1)]
+    return ListedPairs(Pair(text, text[::-1] + "a", Path("x.tsv"), line) for line, text in enumerate(TEXTS, start=1))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,7 @@ import regard
 from regard.cli import run
 from regard.config import Configuration, load
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import EOS, UNKNOWN, Field
 from regard.decoding import Search
 from regard.errors import ConfigError
@@ -60,8 +61,10 @@ def untrained(config: TextToTextConfig | None = None, texts: str = "a b c d", co
     return model
 
 
-def pairs(*texts: tuple[str, str]) -> list[Pair]:
-    return [Pair(source, target, Path("pairs.tsv"), line) for line, (source, target) in enumerate(texts, start=1)]
+def pairs(*texts: tuple[str, str]) -> ListedPairs:
+    return ListedPairs(
+        Pair(source, target, Path("pairs.tsv"), line) for line, (source, target) in enumerate(texts, start=1)
+    )
 
 
 def trainee(model: TextToText, *texts: tuple[str, str]) -> PairTrainee:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from regard.errors import OVERWRITE_OPTION, RegardError
 
@@ -159,15 +159,15 @@ def _partial(path: Path) -> Path:
     return partial
 
 
-def read_array(path: Path) -> Any:
-    """The array of a file of NumPy (`.npy`), read without executing code.
+def read_array(file: Path | IO[bytes]) -> Any:
+    """The array of a file of NumPy (`.npy`), or the next one of an open file, read without executing code.
 
     Raises:
         OSError, EOFError, ValueError: for a file that cannot be read, or is not a single array.
     """
     import numpy as np  # here, since the command line imports this file
 
-    array: Any = np.load(path, allow_pickle=False)
+    array: Any = np.load(file, allow_pickle=False)
     if not isinstance(array, np.ndarray):  # an archive
         raise ValueError("expected an array, found an archive")
     return array

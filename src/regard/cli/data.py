@@ -170,7 +170,6 @@ def _check(configuration: Configuration) -> int:
     from regard.runs.contract import task_of
     from regard.runs.fingerprints import fingerprints
     from regard.runs.material import check_all
-    from regard.runs.trained_items import TrainedItems
     from regard.runs.warm_start import WarmStart
 
     config = configuration.config
@@ -186,7 +185,7 @@ def _check(configuration: Configuration) -> int:
     if start is None:
         show(plan)
         return 0
-    plan = start.plan(plan, TrainedItems.of(task.items(data.material)[0]))
+    plan = start.plan(plan, task.trained_items(data.material))
     show(plan)
     model = task.build(plan.config, data.material, name="model")
     model.fingerprints = fingerprints(task.files(config))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.data.growing_array import BLOCK, scratch
 from regard.errors import RegardError
 
 RATIO = 1.05
@@ -23,12 +25,15 @@ def bucket(
     rank: int = 0,
     world_size: int = 1,
     shuffle: bool = True,
-) -> list[NDArray[np.int64]]:
+    items: NDArray[np.integer[Any]] | None = None,
+    extra: int = 0,
+) -> Batches:
     """The batches of one epoch: a pure function of its arguments, so that a run can resume at any batch.
 
     Items are sorted into buckets of geometric width by the length of their larger side, with edges that move in every
     epoch, and within a bucket by target minus source length, ascending and descending in turn, so that neighbours stay
     similar across edges; equal items are in random order. The sorted items are cut into batches, which are shuffled.
+    The order takes four bytes of memory for each item, or of disk space if there are many.
 
     Over all ranks every item occurs exactly once. The largest batches are halved until every rank has the same number
     of batches; with fewer items than ranks, the last ranks have none.
@@ -42,6 +47,8 @@ def bucket(
         rank: the number of the calling process.
         world_size: the number of processes that share the epoch.
         shuffle: if False, batches are ordered by length and are the same in every epoch.
+        items: the indices of the items of the epoch, in which an item may occur several times; all if None.
+        extra: symbols besides the lengths, such as an end symbol.
 
     Returns:
         The indices of the items in each batch of this rank.
@@ -49,7 +56,7 @@ def bucket(
     Raises:
         RegardError: if the numbers of lengths differ, or the rank is outside the world.
     """
-    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
+    source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     if source.shape != target.shape or source.ndim != 1:
         raise RegardError(
             f"source_lengths and target_lengths need one number per item; got shapes {source.shape}, {target.shape}."
@@ -59,13 +66,35 @@ def bucket(
     if batch_tokens < 1:
         raise RegardError(f"batch_tokens must be at least 1; got {batch_tokens}.")
     random = np.random.default_rng((seed, epoch))
-    larger = np.maximum(np.maximum(source, target), 1)
-    order = _order(source, target, larger, random if shuffle else None)
-    batches = _cut(order, larger[order], batch_tokens)
-    batches = _even(batches, world_size)
-    if shuffle:
-        batches = [batches[i] for i in random.permutation(len(batches))]
-    return batches[rank::world_size]
+    order, lengths = _ordered(source, target, items, random if shuffle else None, extra)
+    starts, stops = _even(*_cut(lengths, batch_tokens), world_size)
+    chosen = random.permutation(len(starts)) if shuffle else np.arange(len(starts))
+    chosen = chosen[rank::world_size]
+    return Batches(order, starts[chosen], stops[chosen])
+
+
+class Batches(Sequence[NDArray[np.int64]]):
+    """Arrays of indices: parts of one array.
+
+    Args:
+        order: (items,) indices.
+        starts, stops: (batches,) the part of `order` of each batch.
+    """
+
+    def __init__(self, order: NDArray[Any], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
+        self.order, self.starts, self.stops = order, starts, stops
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.int64]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batches: ...
+    def __getitem__(self, index: int | slice) -> NDArray[np.int64] | Batches:
+        if isinstance(index, slice):
+            return Batches(self.order, self.starts[index], self.stops[index])
+        return self.order[self.starts[index] : self.stops[index]].astype(np.int64)
 
 
 def padding(batches: Iterable[NDArray[np.int64]], lengths: ArrayLike) -> float:
@@ -82,35 +111,91 @@ def padding(batches: Iterable[NDArray[np.int64]], lengths: ArrayLike) -> float:
     return 1 - filled / size if size else 0.0
 
 
-def _order(
-    source: NDArray[np.int64], target: NDArray[np.int64], larger: NDArray[np.int64], random: np.random.Generator | None
-) -> NDArray[np.int64]:
-    shuffled = random.permutation(len(larger)) if random else np.arange(len(larger))
+def _ordered(
+    source: NDArray[Any],
+    target: NDArray[Any],
+    items: NDArray[Any] | None,
+    random: np.random.Generator | None,
+    extra: int,
+) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
+    """The items in the order in which they are cut into batches, and the larger of the lengths of each."""
+    count = len(source) if items is None else len(items)
+    parts = [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
+    shuffled = scratch(count, np.int32 if count <= np.iinfo(np.int32).max else np.int64)
+    for part in parts:
+        shuffled[part] = np.arange(part.start, part.stop)
+    if random is not None:
+        random.shuffle(shuffled)  # as `random.permutation`, in half the memory
     phase = random.random() if random else 0.0
-    bucket = np.floor(np.log(larger[shuffled]) / np.log(RATIO) + phase).astype(np.int64)
-    difference = (target - source)[shuffled]
-    parity = np.unique(bucket, return_inverse=True)[1] % 2
-    return shuffled[np.lexsort((np.where(parity == 0, difference, -difference), bucket))]
+    # items with the same lengths are one kind; the kinds are sorted, and the items are put in their order
+
+    def kinds_of(part: slice) -> NDArray[np.int64]:
+        chosen = shuffled[part] if items is None else items[shuffled[part]]
+        kinds: NDArray[np.int64] = (source[chosen].astype(np.int64) + extra) << 32
+        return kinds + target[chosen] + extra
+
+    kinds = np.unique(np.concatenate([np.unique(kinds_of(part)) for part in parts] or [np.zeros(0, np.int64)]))
+    sides = kinds >> 32, kinds & 0xFFFFFFFF
+    larger = np.maximum(np.maximum(*sides), 1)
+    buckets = np.floor(np.log(larger) / np.log(RATIO) + phase).astype(np.int64)
+    difference = sides[1] - sides[0]
+    parity = np.unique(buckets, return_inverse=True)[1] % 2
+    keys = np.stack([buckets, np.where(parity == 0, difference, -difference)])
+    _, ranks = np.unique(keys, axis=1, return_inverse=True)
+    counts = np.zeros(ranks.max(initial=-1) + 1, np.int64)
+    places = []
+    for part in parts:
+        ranks_here = ranks.reshape(-1)[np.searchsorted(kinds, kinds_of(part))]
+        places.append(ranks_here.astype(np.min_scalar_type(len(counts))))
+        counts += np.bincount(ranks_here, minlength=len(counts))
+    ends = np.cumsum(counts)
+    free = ends - counts  # the next free place of each rank
+    order = scratch(count, shuffled.dtype)
+    lengths = scratch(count, np.min_scalar_type(int(larger.max(initial=0))))
+    for part, ranks_here in zip(parts, places, strict=True):
+        sorting = np.argsort(ranks_here, kind="stable")
+        within = ranks_here[sorting]
+        number = np.bincount(within, minlength=len(counts))
+        place = np.arange(len(within)) - np.repeat(np.cumsum(number) - number, number) + np.repeat(free, number)
+        free += number
+        chosen = shuffled[part][sorting]
+        order[place] = chosen
+        real = chosen if items is None else items[chosen]
+        lengths[place] = np.maximum(np.maximum(source[real], target[real]).astype(np.int64) + extra, 1)
+    if items is not None:
+        for part in parts:
+            order[part] = items[order[part]]
+    return order, lengths
 
 
-def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
-    cuts: list[int] = []
-    start = longest = 0
-    for i, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        if i > start and longest * (i + 1 - start) > batch_tokens:
-            cuts.append(i)
-            start, longest = i, length
-    return np.split(order, cuts) if len(order) else []
+def _cut(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where batches start and stop: each is as long as it fits."""
+    starts = []
+    start, count = 0, len(lengths)
+    while start < count:
+        starts.append(start)
+        most = max(batch_tokens // int(lengths[start]), 1)  # enough unless later items are shorter
+        while True:
+            window = lengths[start : start + most].astype(np.int64)
+            sizes = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
+            sizes[0] = 0
+            fits = int(np.searchsorted(sizes, batch_tokens, "right"))
+            if fits < len(window) or start + fits >= count:
+                break
+            most *= 2
+        start += fits
+    starts_of = np.array(starts, np.int64)
+    return starts_of, np.append(starts_of[1:], count) if count else starts_of
 
 
-def _even(batches: Sequence[NDArray[np.int64]], world_size: int) -> list[NDArray[np.int64]]:
-    """The batches, the largest halved until their number is a multiple of `world_size`."""
-    result = list(batches)
-    while len(result) % world_size:
-        i = max(range(len(result)), key=lambda j: len(result[j]))
-        if len(result[i]) < 2:
+def _even(
+    starts: NDArray[np.int64], stops: NDArray[np.int64], world_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Batches of which the largest are halved until their number is a multiple of `world_size`."""
+    while len(starts) % world_size:
+        i = int((stops - starts).argmax())
+        if stops[i] - starts[i] < 2:
             break
-        half = len(result[i]) // 2
-        result[i : i + 1] = [result[i][:half], result[i][half:]]
-    return result
+        middle = starts[i] + (stops[i] - starts[i]) // 2
+        starts, stops = np.insert(starts, i + 1, middle), np.insert(stops, i, middle)
+    return starts, stops

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.growing_array import GrowingArray
 from regard.data.text_file import not_utf8, open_text
 from regard.errors import DataError
 
 CHUNK_BYTES = 1 << 20
+CHUNK_LINES = 1 << 14
+"""The number of lines that an iteration reads at once."""
 
 
 class Lines:
-    """A UTF-8 text file as a sequence of lines, with only their offsets in memory.
+    """A UTF-8 text file as a sequence of lines, with only their offsets in memory, or on disk if there are many.
 
     Lines end with `\\n` or `\\r\\n` only; the last line may have no end. A byte order mark is skipped. Compressed files
     are unpacked into a temporary file (`open_text`). Instances can be pickled, which reopens the file, and read by
@@ -34,8 +38,7 @@ class Lines:
     def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:
         self.path = Path(path)
         self._open()
-        self.offsets, filled = _scan(self._file)
-        self._filled = np.flatnonzero(filled) if skip_blank and not filled.all() else None
+        self.offsets, self._filled = _scan(self._file, skip_blank=skip_blank)
         self._count = len(self.offsets) - 1 if self._filled is None else len(self._filled)
 
     def __len__(self) -> int:
@@ -51,7 +54,28 @@ class Lines:
         return 1 + (index if self._filled is None else int(self._filled[index]))
 
     def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(len(self)))
+        for start in range(0, len(self), CHUNK_LINES):
+            yield from self.part(start, min(start + CHUNK_LINES, len(self)))
+
+    def part(self, start: int, stop: int) -> list[str]:
+        """The lines from one index to another, read at once."""
+        if stop <= start:
+            return []
+        first, last = self.number(start) - 1, self.number(stop - 1)  # from 0, and the end
+        raw = self._read(int(self.offsets[first]), int(self.offsets[last] - self.offsets[first]))
+        try:
+            lines = raw.decode("utf-8").replace("\r\n", "\n").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            lines = []
+        ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 10) + 1 + self.offsets[first]
+        expected = self.offsets[first + 1 : last + (not raw or raw.endswith(b"\n"))]
+        if len(lines) != last - first or raw.endswith(b"\r") or not np.array_equal(ends, expected):
+            return [self[index] for index in range(start, stop)]  # which raises the error of a line
+        if last - first == stop - start:
+            return lines
+        is_filled = np.zeros(last - first, np.bool_)
+        is_filled[np.asarray(self._filled)[start:stop].astype(np.int64) - first] = True
+        return list(compress(lines, is_filled.tolist()))
 
     def __getitem__(self, index: int) -> str:
         if not -self._count <= index < self._count:
@@ -108,13 +132,21 @@ def check_parallel(first: Lines, *others: Lines) -> None:
             )
 
 
-def _scan(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The offset of each line and of the end, (lines + 1,), and a mask of the lines that are not blank, (lines,)."""
-    offsets: list[NDArray[np.int64]] = []
-    filled: list[NDArray[np.bool_]] = []
+def _scan(file: IO[bytes], *, skip_blank: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The offset of each line and of the end, (lines + 1,), and the indices of the lines that are not blank; None if
+    none is left out."""
+    offsets, filled = GrowingArray(np.int64), GrowingArray()
     position = start = file.tell()
-    is_filled = False
-    offsets.append(np.array([position]))
+    count, is_filled = 0, False
+    offsets.add(np.array([position]))
+
+    def add(ends: NDArray[np.int64], are_filled: NDArray[np.bool_]) -> None:
+        nonlocal count
+        offsets.add(ends)
+        if skip_blank:
+            filled.add(count + np.flatnonzero(are_filled))
+        count += len(ends)
+
     while chunk := file.read(CHUNK_BYTES):
         data = np.frombuffer(chunk, dtype=np.uint8)
         visible = (data > 32) | (data == 9)
@@ -123,14 +155,12 @@ def _scan(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
             starts = np.concatenate(([0], ends[:-1] + 1))
             lines = np.logical_or.reduceat(visible[: ends[-1] + 1], starts)
             lines[0] |= is_filled
-            filled.append(lines)
-            offsets.append(position + ends + 1)
+            add(position + ends + 1, lines)
             start = position + int(ends[-1]) + 1
             is_filled = False
             visible = visible[ends[-1] + 1 :]
         is_filled = is_filled or bool(visible.any())
         position += len(chunk)
     if position > start:
-        offsets.append(np.array([position]))
-        filled.append(np.array([is_filled]))
-    return np.concatenate(offsets), np.concatenate([*filled, np.zeros(0, dtype=np.bool_)])
+        add(np.array([position]), np.array([is_filled]))
+    return offsets.array(), None if not skip_blank or len(filled) == count else filled.array()

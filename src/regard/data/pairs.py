@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -13,6 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.defects import is_collecting, readable
+from regard.errors import DataError
+
+PART = 1 << 14
+"""The number of pairs that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,20 @@ class Pairs(Sequence[Pair]):
     @abstractmethod
     def read(self, index: int) -> Pair:
         """The pair at an index from 0 to `len(self) - 1`."""
+
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        """The sources and the targets of the pairs from one index to another, read at once.
+
+        Raises:
+            DataError: for the first of them that cannot be read.
+        """
+        pairs = [self.read(index) for index in range(start, stop)]
+        return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+    def parts(self) -> Iterator[tuple[int, list[str], list[str]]]:
+        """All pairs, `PART` at a time: the index of the first, their sources and their targets."""
+        for start in range(0, len(self), PART):
+            yield start, *self.part(start, min(start + PART, len(self)))
 
     @property
     def num_blank(self) -> int:
@@ -89,7 +107,7 @@ def readable_pairs(pairs: Pairs) -> Pairs:
 class Selection(Pairs):
     """The pairs of a sequence at some indices."""
 
-    def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
+    def __init__(self, pairs: Pairs, indices: NDArray[np.integer]) -> None:
         self.pairs = pairs
         self.indices = indices
 
@@ -107,6 +125,32 @@ class Selection(Pairs):
     def read(self, index: int) -> Pair:
         return self.pairs.read(int(self.indices[index]))
 
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        chosen = self.indices[start:stop].astype(np.int64)
+        if not len(chosen) or (np.diff(chosen) < 1).any() or chosen[-1] - chosen[0] >= 2 * len(chosen):
+            return super().part(start, stop)
+        try:
+            sources, targets = self.pairs.part(int(chosen[0]), int(chosen[-1]) + 1)
+        except DataError:  # of a pair that is not chosen
+            return super().part(start, stop)
+        if len(sources) == len(chosen):
+            return sources, targets
+        numbers = (chosen - chosen[0]).tolist()
+        return [sources[number] for number in numbers], [targets[number] for number in numbers]
+
+
+class ListedPairs(Pairs):
+    """Pairs in memory."""
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        self.pairs = list(pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def read(self, index: int) -> Pair:
+        return self.pairs[index]
+
 
 class JoinedPairs(Pairs):
     """The pairs of two sequences, one after the other."""
@@ -117,6 +161,15 @@ class JoinedPairs(Pairs):
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
+
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        size = len(self.first)
+        if start >= size:
+            return self.second.part(start - size, stop - size)
+        if stop <= size:
+            return self.first.part(start, stop)
+        ours, others = self.first.part(start, size), self.second.part(0, stop - size)
+        return [*ours[0], *others[0]], [*ours[1], *others[1]]
 
     def read(self, index: int) -> Pair:
         rest = index - len(self.first)

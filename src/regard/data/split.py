@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.growing_array import BLOCK, GrowingArray
 from regard.data.pairs import Pairs, Selection
 from regard.errors import DataError, counted
 
@@ -43,7 +45,7 @@ def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
 
 def held_out_indices(
     texts: Iterable[str], fraction: float, *, what: str, advice: str, setting: str = "data.dev_fraction="
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
     """The indices of the training texts and of the held-out texts (`are_held_out`).
 
     Args:
@@ -53,11 +55,17 @@ def held_out_indices(
     Raises:
         DataError: if one of the parts would be empty.
     """
-    is_dev = are_held_out(texts, fraction)
-    if is_dev.all() or not is_dev.any():
-        which = "all" if is_dev.all() else "none"
-        raise DataError(f"Of {counted(len(is_dev), what)}, {setting}{fraction:g} holds out {which}.\n  {advice}")
-    return np.flatnonzero(~is_dev), np.flatnonzero(is_dev)
+    parts = GrowingArray(), GrowingArray()
+    count, texts = 0, iter(texts)
+    while len(is_dev := are_held_out(islice(texts, BLOCK), fraction)):
+        for part, chosen in zip(parts, (~is_dev, is_dev), strict=True):
+            part.add(count + np.flatnonzero(chosen))
+        count += len(is_dev)
+    if not all(map(len, parts)):
+        which = "none" if len(parts[0]) else "all"
+        raise DataError(f"Of {counted(count, what)}, {setting}{fraction:g} holds out {which}.\n  {advice}")
+    train, dev = (part.array() for part in parts)
+    return train, dev
 
 
 def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
@@ -73,7 +81,9 @@ def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(shares, kind="stable")[:most])
 
 
-def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
+def hold_out(
+    pairs: Pairs, fraction: float, *, normalise: Callable[[list[str]], list[str]] = list
+) -> tuple[Pairs, Pairs]:
     """Training pairs and held-out pairs: a source is held out if its `share` is below the fraction.
 
     The choice depends only on the source, not on other pairs, their order or a seed. The share is salted, so that data
@@ -81,12 +91,12 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
 
     Args:
         fraction: the approximate share of the distinct sources that is held out.
-        normalise: sources are equal if this maps them to the same text (the source field's `normalisation`).
+        normalise: sources are equal if this maps them to the same text (`of_all` of the source's normalisation).
 
     Raises:
         DataError: if one of the parts would be empty.
     """
     advice = "Give a file of held-out pairs (data.dev), or another fraction."
-    sources = (normalise(pair.source) for pair in pairs)
+    sources = chain.from_iterable(normalise(sources) for _, sources, _ in pairs.parts())
     train, dev = held_out_indices(sources, fraction, what="pair|pairs", advice=advice)
     return Selection(pairs, train), Selection(pairs, dev)

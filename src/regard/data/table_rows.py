@@ -8,8 +8,11 @@ from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.csv_fields import DELIMITERS, csv_rows, is_blank, named_delimiter
 from regard.data.defects import item_or_defect
+from regard.data.growing_array import BLOCK, GrowingArray
 from regard.data.lines import Lines
 
 TAB = "\t"
@@ -39,6 +42,10 @@ class AbstractRows(ABC):
     def number(self, index: int) -> int:
         """The line number of a row, from 1."""
 
+    def part(self, start: int, stop: int) -> list[list[str]]:
+        """The rows from one index to another."""
+        return [self[index] for index in range(start, stop)]
+
 
 class SeparatedRows(AbstractRows):
     """A row per line; quotation marks have no special meaning."""
@@ -53,6 +60,9 @@ class SeparatedRows(AbstractRows):
 
     def __getitem__(self, index: int) -> list[str]:
         return split_row(self.lines[index], self.separator)
+
+    def part(self, start: int, stop: int) -> list[list[str]]:
+        return [split_row(line, self.separator) for line in self.lines.part(start, stop)]
 
     def number(self, index: int) -> int:
         return self.lines.number(index)
@@ -83,13 +93,18 @@ class CsvRows(AbstractRows):
         first = self.lines[0] if len(self.lines) else ""
         named = named_delimiter(first)
         self.delimiter = named or max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first).count)
-        self._starts = array("q")
+        starts = GrowingArray(np.int64)
+        block = array("q")
         for number, row in self._rows(range(int(named is not None), len(self.lines)), self._readable):
             if is_blank(row):
                 self.num_blank += 1
             else:
-                self._starts.append(number - 1)
-        self._starts.append(len(self.lines))
+                block.append(number - 1)
+            if len(block) == BLOCK:
+                starts.add(np.array(block))
+                block = array("q")
+        starts.add(np.array([*block, len(self.lines)]))
+        self._starts = starts.array()
 
     def _readable(self, index: int) -> str:
         """A line, or an empty text for a defect, whose row raises an error when it is read."""
@@ -105,8 +120,15 @@ class CsvRows(AbstractRows):
         return len(self._starts) - 1
 
     def __getitem__(self, index: int) -> list[str]:
-        _, row = next(self._rows(range(self._starts[index], self._starts[index + 1]), self.lines.__getitem__))
+        lines = range(int(self._starts[index]), int(self._starts[index + 1]))
+        _, row = next(self._rows(lines, self.lines.__getitem__))
         return row
 
+    def part(self, start: int, stop: int) -> list[list[str]]:
+        first, last = int(self._starts[start]), int(self._starts[stop])
+        lines = self.lines.part(first, last)
+        rows = self._rows(range(first, last), lambda index: lines[index - first])
+        return [row for _, row in rows if not is_blank(row)]
+
     def number(self, index: int) -> int:
-        return self._starts[index] + 1
+        return int(self._starts[index]) + 1

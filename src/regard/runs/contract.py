@@ -20,7 +20,7 @@ from regard.config.conditions import unread
 from regard.config.schema import SCHEMAS
 from regard.config.search import changed
 from regard.config.spelling import suggestion
-from regard.data import Findings
+from regard.data import Finding, Findings
 from regard.data.finding import by_severity
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.objects import WrittenData, table_of, text_at
@@ -696,6 +696,14 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """The training items and the held-out items; none for tasks whose data are not items."""
         return (), ()
 
+    def trained_items(self, material: Any) -> TrainedItems:
+        """The record of the training items."""
+        return TrainedItems.of(self.items(material)[0])
+
+    def shared_items(self, material: Any, *, refused: bool) -> Iterable[Finding]:
+        """Findings about held-out items that are trained on (`regard.runs.trained_items.shared_items`)."""
+        return shared_items(*self.items(material), refused=refused)
+
     def continued(self, config: ConfigT, material: Any, base: Any) -> Any:
         """The material of a training that starts from a model, with the model's symbols and labels."""
         return material
@@ -755,7 +763,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """The findings of `check` and about trained held-out items, which are an error if a file has many of them."""
         report = self.check(config, material)
         refused = getattr(config.data, "dev", None) is not None and not config.training.allow_trained_dev
-        shared = shared_items(*self.items(material), refused=refused)
+        shared = self.shared_items(material, refused=refused)
         return replace(report, findings=by_severity((*report.findings, *shared)))
 
     @abstractmethod

@@ -237,7 +237,7 @@ def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) 
     """The training items; of a continued run those of its folder, with the items of the model that it started from."""
     if folder is not None and (folder / ITEMS).is_file():
         return TrainedItems.load(folder / ITEMS)
-    items = TrainedItems.of(task.items(material)[0])
+    items = task.trained_items(material)
     return items if len(items.hashes) else None
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -13,30 +13,54 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from regard.data.growing_array import GrowingArray
+from regard.data.pairs import PART
 from regard.data.text import PAD, Field
+from regard.data.text.survey import SideSurvey
 
 
 class EncodedIds:
     """Many sequences of ids, concatenated in one array.
 
     Args:
-        sequences: arrays of ids; read once.
-        kind: an integer type with room for every id.
+        flat: the ids of all sequences.
+        lengths, starts: (sequences,) the number of ids of each, and the index of its first one.
+        numbers: the ids that stand for those in `flat`; the same if None.
+        is_reversed: whether the last id of a sequence comes first.
     """
 
-    def __init__(self, sequences: Iterable[NDArray[np.int64]], kind: np.dtype[Any]) -> None:
-        flat, lengths = array(kind.char), array("q")
-        for ids in sequences:
-            flat.frombytes(ids.astype(kind).tobytes())
-            lengths.append(len(ids))
-        self.flat = np.frombuffer(flat, kind)
-        self.lengths: NDArray[np.int64] = np.frombuffer(lengths, np.int64)
-        self.starts = np.cumsum(self.lengths) - self.lengths
+    def __init__(
+        self,
+        flat: NDArray[Any],
+        lengths: NDArray[Any],
+        starts: NDArray[Any],
+        *,
+        numbers: NDArray[np.int64] | None = None,
+        is_reversed: bool = False,
+    ) -> None:
+        self.flat, self.lengths, self.starts = flat, lengths, starts
+        self.numbers, self.is_reversed = numbers, is_reversed
+
+    @classmethod
+    def of(cls, sequences: Iterable[NDArray[np.int64]], kind: Any = None) -> EncodedIds:
+        """Those of sequences that are read once; on disk if they are many (`GrowingArray`).
+
+        Args:
+            kind: an integer type with room for every id; the smallest if None, for ids from 0 on.
+        """
+        flat, lengths = GrowingArray(kind), GrowingArray()
+        remaining = iter(sequences)
+        while part := list(islice(remaining, PART)):
+            flat.add(np.concatenate(part))
+            lengths.add(np.array([len(ids) for ids in part]))
+        sizes = lengths.array()
+        return cls(flat.array(), sizes, np.cumsum(sizes) - sizes)
 
     def pad(self, indices: ArrayLike, *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
         """The sequences with these indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
-        return _padded(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
+        starts, lengths = self.starts[chosen].astype(np.int64), self.lengths[chosen].astype(np.int64)
+        return _padded(self.flat, starts, lengths, begin, end, numbers=self.numbers, is_reversed=self.is_reversed)
 
 
 class EncodedTexts(EncodedIds):
@@ -48,9 +72,15 @@ class EncodedTexts(EncodedIds):
     """
 
     def __init__(self, texts: Iterable[str], field: Field, *, is_reversed: bool = False) -> None:
-        step = -1 if is_reversed else 1
-        ids = (field.vocabulary.ids(field.split(text))[::step] for text in texts)
-        super().__init__(ids, np.min_scalar_type(len(field.vocabulary) - 1))
+        ids = (field.vocabulary.ids(field.split(text)) for text in texts)
+        encoded = EncodedIds.of(ids, np.min_scalar_type(len(field.vocabulary) - 1))
+        super().__init__(encoded.flat, encoded.lengths, encoded.starts, is_reversed=is_reversed)
+
+
+def encoded_side(side: SideSurvey, *, is_reversed: bool = False) -> EncodedIds:
+    """The texts of a survey, with the ids of its field."""
+    numbers = side.field.vocabulary.ids(list(side.counts))
+    return EncodedIds(side.ids, side.lengths, side.starts, numbers=numbers, is_reversed=is_reversed)
 
 
 def pad(
@@ -117,13 +147,21 @@ def _padded(
     lengths: NDArray[np.int64],
     begin: int | None,
     end: int | None,
+    *,
+    numbers: NDArray[np.int64] | None = None,
+    is_reversed: bool = False,
 ) -> tuple[Tensor, Tensor]:
     first, rows = int(begin is not None), len(lengths)
     whole = lengths + first + (end is not None)
     columns = np.arange(whole.max(initial=0))
     padded = np.full((rows, len(columns)), PAD, dtype=np.int64)
     real = (columns >= first) & (columns < (lengths + first)[:, None])
-    padded[real] = flat[((starts - first)[:, None] + columns)[real]]
+    if is_reversed:
+        places = (starts + lengths - 1 + first)[:, None] - columns
+    else:
+        places = (starts - first)[:, None] + columns
+    values = flat[places[real]]
+    padded[real] = values if numbers is None else numbers[values]
     if begin is not None:
         padded[:, :1] = begin
     if end is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
+from regard.data.growing_array import BLOCK
 from regard.data.pairs import Pairs, shorten
 from regard.data.text.columns import ColumnUnits
 from regard.data.text.field import Field
@@ -22,6 +23,8 @@ from regard.errors import counted
 
 EXTREME_RATIO = 5.0
 """The factor above or below the split's median from which a ratio of target to source length is extreme."""
+MOST_SORTED = 1 << 22
+"""The most pairs that are sorted at once."""
 SLACK = 4
 """Symbols added to both lengths before the division, so that short pairs are not extreme by chance."""
 
@@ -55,6 +58,11 @@ def check(
     splits = [survey("train", train, source, target)]
     if dev is not None:
         splits.append(survey("dev", dev, source, target))
+    return report(splits, max_length=max_length, autoencode=autoencode)
+
+
+def report(splits: Sequence[Survey], *, max_length: int | None = None, autoencode: bool = False) -> Report:
+    """As `check`, of the surveys of the training pairs and of held-out ones."""
     findings: list[Finding] = []
     for split in splits:
         findings += _sizes(split)
@@ -75,13 +83,13 @@ def check(
 
 
 def _sizes(split: Survey) -> Iterator[Finding]:
-    count = len(split.pairs)
+    count, sizes = len(split.pairs), split.sizes
     if not count:
         yield Finding("error", f"{split.name} has no pairs", 0)
         return
     ranges = (
-        f"{side.name} {side.lengths.min():,} to {side.lengths.max():,} symbols, median {np.median(side.lengths):,.0f}"
-        for side in (split.source, split.target)
+        f"{name} {lengths.min():,} to {lengths.max():,} symbols, median {sizes.median(lengths):,.0f}"
+        for name, lengths in (("source", sizes.source), ("target", sizes.target))
     )
     yield Finding("info", f"{split.name} has {counted(count, 'pair|pairs')}; {'; '.join(ranges)}", count)
     if blank := split.pairs.num_blank:
@@ -110,39 +118,57 @@ def _heading(split: Survey) -> Iterator[Finding]:
 
 
 def _empty(split: Survey) -> Iterator[Finding]:
-    for side in (split.source, split.target):
-        empty = np.flatnonzero(side.lengths == 0)
-        if len(empty) == len(side.lengths):
-            yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
+    for side in ("source", "target"):
+        empty = _Chosen.of(split, lambda source, target, side=side: (source if side == "source" else target) == 0)
+        if empty.count == len(split.pairs):
+            yield Finding("error", f"all {empty.count:,} {side}s of {split.name} are empty", empty.count)
         else:
-            text = "of {name}'s " + side.name + "s is|are empty"
-            yield from _findings("warning", text, split, empty, side=side.name)
+            text = "of {name}'s " + side + "s is|are empty"
+            yield from _findings("warning", text, split, empty, side=side)
 
 
 def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
-    longest = np.maximum(split.source.lengths, split.target.lengths)
-    long = np.flatnonzero(longest > (max_length or longest.max()))
-    severity: Severity = "error" if len(long) == len(longest) else "warning"
+    if max_length is None:
+        return
+    long = _Chosen.of(split, lambda source, target: np.maximum(source, target) > max_length)
+    severity: Severity = "error" if long.count == len(split.pairs) else "warning"
     text = "of {name}'s pairs is|are longer than max_length=" + f"{max_length} and left out"
-    yield from _findings(severity, text, split, long, lambda i: f" has {longest[i]:,}")
+    yield from _findings(severity, text, split, long, lambda i: f" has {max(_lengths(split, i)):,}")
 
 
 def _ratios(split: Survey) -> Iterator[Finding]:
-    source, target = split.source.lengths, split.target.lengths
-    ratio = np.log(target + SLACK) - np.log(source + SLACK)
-    is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
-    extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
+    def ratio(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.log(target + SLACK) - np.log(source + SLACK)
+
+    median = split.sizes.median(ratio(split.sizes.source, split.sizes.target))
+
+    def is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
+        is_far = np.abs(ratio(source, target) - median) > np.log(EXTREME_RATIO)
+        return is_far & (source > 0) & (target > 0)
+
+    def shown(i: int) -> str:
+        source, target = _lengths(split, i)
+        return f" {source:,} to {target:,}"
+
     text = "of {name}'s pairs has|have an extreme ratio of lengths"
-    yield from _findings("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
+    yield from _findings("warning", text, split, _Chosen.of(split, is_extreme), shown)
 
 
 def _repeated(split: Survey) -> Iterator[Finding]:
-    _, first, inverse = np.unique(split.hashes, return_index=True, return_inverse=True)
-    earlier = first[inverse]
-    repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
+    earlier, count, distinct, sources = dict[int, int](), 0, 0, 0
+    num_parts = -(-len(split.pairs) // MOST_SORTED)
+    for part in range(num_parts):  # of the pairs, by the hashes of their sources
+        hashes, rows = _part_of(split, part, num_parts)
+        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        before = first[inverse]
+        again = np.flatnonzero(before != np.arange(len(before)))
+        count, distinct = count + len(again), distinct + len(first)
+        sources += len(np.unique(split.source.hashes[rows]))
+        earlier |= {int(rows[i]): int(rows[before[i]]) for i in again[:NUM_EXAMPLES]}
+    repeated = _Chosen(count, tuple(sorted(earlier)[:NUM_EXAMPLES]))
     text, read = "of {name}'s pairs repeats|repeat an earlier pair", split.pairs.read
-    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {read(int(earlier[i])).line}")
-    extra = len(first) - len(np.unique(split.source.hashes))
+    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {read(earlier[i]).line}")
+    extra = distinct - sources
     if extra:
         text = counted(
             extra, f"of {split.name}'s distinct pairs gives|give another target for a source that has one already"
@@ -151,24 +177,69 @@ def _repeated(split: Survey) -> Iterator[Finding]:
 
 
 def _equal(split: Survey) -> Iterator[Finding]:
-    equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
+    def is_equal(part: slice) -> NDArray[np.bool_]:
+        source, target = split.source.hashes, split.target.hashes
+        equal: NDArray[np.bool_] = (source[part] == target[part]) & (split.source.lengths[part] > 0)
+        return equal
+
+    equal = _Chosen.by_part(len(split.pairs), is_equal)
     yield from _findings("info", "of {name}'s targets equals|equal its|their source|sources", split, equal)
+
+
+def _part_of(split: Survey, part: int, num_parts: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The hashes of the pairs of one of several parts, by their sources, and the indices of these pairs."""
+    hashes, rows = [], []
+    for start in range(0, len(split.pairs), BLOCK):
+        sources, both = split.hashes(start, start + BLOCK)
+        chosen = np.flatnonzero((sources >> np.uint64(32)) % np.uint64(num_parts) == part)
+        hashes.append(both[chosen])
+        rows.append(start + chosen)
+    return np.concatenate(hashes), np.concatenate(rows)
+
+
+def _lengths(split: Survey, index: int) -> tuple[int, int]:
+    return int(split.source.lengths[index]), int(split.target.lengths[index])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The number of some pairs, and the indices of the first of them."""
+
+    count: int
+    first: tuple[int, ...]
+
+    @classmethod
+    def of(cls, split: Survey, choose: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]) -> _Chosen:
+        """The pairs that are chosen by the lengths of their sources and targets."""
+        if not choose(split.sizes.source, split.sizes.target).any():
+            return cls(0, ())
+        sides = split.source.lengths, split.target.lengths
+        return cls.by_part(len(split.pairs), lambda part: choose(*(side[part].astype(np.int64) for side in sides)))
+
+    @classmethod
+    def by_part(cls, num_pairs: int, choose: Callable[[slice], NDArray[np.bool_]]) -> _Chosen:
+        """The pairs that are chosen, a part at a time."""
+        count, first = 0, list[int]()
+        for start in range(0, num_pairs, BLOCK):
+            chosen = np.flatnonzero(choose(slice(start, start + BLOCK)))
+            first += (start + chosen[: NUM_EXAMPLES - len(first)]).tolist()
+            count += len(chosen)
+        return cls(count, tuple(first))
 
 
 def _findings(
     severity: Severity,
     text: str,
     split: Survey,
-    indices: NDArray[np.int64],
+    chosen: _Chosen,
     describe: Callable[[int], str] = lambda i: "",
     *,
     side: str = "source",
 ) -> Iterator[Finding]:
-    """A finding about the pairs at some indices, or about one side of them, unless there are none."""
-    if not len(indices):
-        return
-    shown = tuple(split.pairs.read(i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
-    yield Finding(severity, counted(len(indices), text.format(name=split.name)), len(indices), shown)
+    """A finding about some pairs, or about one side of them, unless there are none."""
+    if chosen.count:
+        shown = tuple(split.pairs.read(i).place_of(side) + describe(i) for i in chosen.first)
+        yield Finding(severity, counted(chosen.count, text.format(name=split.name)), chosen.count, shown)
 
 
 RARE = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from regard.data.table_rows import TAB
 from regard.data.text.normalisation import Normalisation
@@ -26,6 +27,12 @@ class ColumnNormalisation:
 
     def __call__(self, text: str) -> str:
         return TAB.join(map(self.each, text.split(TAB)))
+
+    def of_all(self, texts: list[str]) -> list[str]:
+        """The normalised texts."""
+        rows = [text.split(TAB) for text in texts]
+        columns = iter(self.each.of_all([column for row in rows for column in row]))
+        return [TAB.join(islice(columns, len(row))) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

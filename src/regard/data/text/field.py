@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -11,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import symbols_file as document
+from regard.data.pairs import PART
 from regard.data.text.columns import ColumnNormalisation, ColumnUnits
 from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.text.normaliser import Normaliser
 from regard.data.text.pieces import SentencePieceUnits, suggested_pieces
+from regard.data.text.symbol_table import SymbolTable
 from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.text.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.errors import ConfigError, DataError, UnsupportedError
@@ -114,10 +117,32 @@ class Field:
             ConfigError: for an option that has no effect with the chosen units.
             DataError: if no symbol is left.
         """
+        options: dict[str, Any] = {"name": name, "num_columns": num_columns, "max_length": max_length}
+        reader = cls.reader(config, texts, **options)
+        if reader.units.inventory is not None:
+            return reader
+        table, remaining = SymbolTable(reader.units), iter(texts)
+        while part := list(islice(remaining, PART)):
+            table.add(reader.normalisation.of_all(part))
+        return reader.with_counts(table.counts, config, name=name)
+
+    @classmethod
+    def reader(
+        cls,
+        config: SideConfig,
+        texts: Iterable[str],
+        *,
+        name: str = "source",
+        num_columns: int = 1,
+        max_length: int | None = None,
+    ) -> Field:
+        """Normalisation and units of a side, with the vocabulary of the units, or an empty one if they have none.
+
+        Arguments and errors are those of `build`; texts are only read if sentencepiece learns its pieces from them.
+        """
         names = _names(config, name, num_columns)
         _check_unused(config, names, name)
         normalisation = normalisation_of(config, num_columns)
-        normalised = map(normalisation, texts)
         units: Units
         if num_columns > 1:
             units = ColumnUnits(tuple(_plain(unit, config.separator) for unit in names))
@@ -127,21 +152,32 @@ class Field:
             units = SentencePieceUnits.read(config.sentencepiece_model)
         else:
             try:
+                normalised = map(normalisation, texts)
                 units = SentencePieceUnits.train(normalised, num_pieces=config.vocabulary_size, max_length=max_length)
             except ConfigError as error:
                 raise ConfigError(str(error), ("data", name, *error.path)) from None
-        if units.inventory is not None:
-            return cls(normalisation, units, Vocabulary(units.inventory))
-        vocabulary = Vocabulary.build(
-            map(units.split, normalised), min_count=config.min_count, max_symbols=config.vocabulary_size
-        )
-        if isinstance(units, ColumnUnits) and units.certain:
-            vocabulary = Vocabulary(dict.fromkeys((*units.certain, *vocabulary.symbols)))
+        return cls(normalisation, units, Vocabulary(units.inventory or ()))
+
+    def with_counts(self, counts: Mapping[str, int], config: SideConfig, *, name: str = "source") -> Field:
+        """The field with the vocabulary of the symbols of its training texts.
+
+        Args:
+            counts: the number of occurrences of each symbol.
+            name: as in `build`.
+
+        Raises:
+            DataError: if no symbol is left.
+        """
+        if self.units.inventory is not None:
+            return self
+        vocabulary = Vocabulary.of_counts(counts, min_count=config.min_count, max_symbols=config.vocabulary_size)
+        if isinstance(self.units, ColumnUnits) and self.units.certain:
+            vocabulary = Vocabulary(dict.fromkeys((*self.units.certain, *vocabulary.symbols)))
         if not vocabulary.symbols:
             raise DataError(
                 f"No symbol of the {name} texts occurs {config.min_count} times; lower data.{name}.min_count."
             )
-        return cls(normalisation, units, vocabulary)
+        return replace(self, vocabulary=vocabulary)
 
     @property
     def num_columns(self) -> int:

@@ -27,17 +27,37 @@ class Normalisation:
 
     def __call__(self, text: str) -> str:
         for _ in range(MAX_PASSES):
-            changed = self._once(text)
+            changed = self._converted(text).strip()
             if changed == text:
                 break
             text = changed
         return text
 
-    def _once(self, text: str) -> str:
+    def of_all(self, texts: list[str]) -> list[str]:
+        """The normalised texts, joined for the conversions, which treat a line end as the end of a text.
+
+        >>> Normalisation(case="upper").of_all([" a", "b "])
+        ['A', 'B']
+        """
+        joined = "\n".join(texts)
+        if joined.count("\n") != len(texts) - 1:
+            return [self(text) for text in texts]
+        for _ in range(MAX_PASSES):
+            changed = self._converted(joined)
+            if changed.count("\n") != len(texts) - 1:
+                return [self(text) for text in texts]
+            texts = list(map(str.strip, changed.split("\n")))
+            changed = "\n".join(texts)
+            if changed == joined or changed.isascii():  # a second conversion leaves ASCII as it is
+                break
+            joined = changed
+        return texts
+
+    def _converted(self, text: str) -> str:
         if self.unicode != "keep":
             text = unicodedata.normalize(self.unicode, text)
         if self.case == "upper":
             text = text.upper()
         elif self.case == "lower":
             text = text.lower()
-        return text.strip()
+        return text

@@ -109,6 +109,10 @@ class Normaliser:
             known = self._known[text] = self._normalised(text)
         return known
 
+    def of_all(self, texts: list[str]) -> list[str]:
+        """The normalised texts."""
+        return list(map(self, texts))
+
     def _normalised(self, text: str) -> str:
         form, parts = self._parts
         text = form(text)

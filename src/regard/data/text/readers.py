@@ -47,6 +47,9 @@ class ParallelPairs(Pairs):
     def read(self, index: int) -> Pair:
         return Pair(self.source[index], self.target[index], self.source.path, index + 1, self.target.path)
 
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        return self.source.part(start, stop), self.target.part(start, stop)
+
 
 def open_pairs(
     files: Path | str | ParallelText | ParallelFiles,

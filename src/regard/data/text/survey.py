@@ -1,21 +1,23 @@
-"""Statistics of a split from one pass: lengths and hashes, about 34 bytes per pair, and the distinct symbols."""
+"""One pass over pairs: the ids of their symbols, by first occurrence, and what checks and vocabularies need."""
 
 from __future__ import annotations
 
-import hashlib
-from array import array
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.growing_array import BLOCK, GrowingArray
 from regard.data.pairs import Pairs
 from regard.data.text.field import Field
+from regard.data.text.symbol_table import SymbolTable
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
+Observer = Callable[[Sequence[str], Sequence[str]], object]
+"""Called with the normalised sources and targets of some pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +33,26 @@ class Affix:
     num_texts: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class SideSurvey:
-    """Statistics of the texts of one side.
+    """The texts of one side. Arrays of many pairs are on disk (`GrowingArray`).
 
     Args:
         name: `source` or `target`.
-        lengths: (pairs,) symbols of each text.
-        hashes: (pairs,) uint64, of the normalised texts.
-        counts: the number of occurrences of each symbol.
+        ids: the symbols of all texts, as indices of `counts`.
+        lengths, starts: (pairs,) symbols of each text, and the index of its first one in `ids`.
+        hashes: (pairs,) uint64, of the normalised texts; they differ between processes. Empty in a
+            survey from the cache.
+        counts: the number of occurrences of each symbol, in the order of their first occurrence.
         first: the index of the first pair with each symbol.
         prefix, suffix: the symbols that all texts begin and end with.
     """
 
     name: str
     field: Field
-    lengths: NDArray[np.int64]
+    ids: NDArray[np.integer[Any]]
+    lengths: NDArray[np.integer[Any]]
+    starts: NDArray[np.integer[Any]]
     hashes: NDArray[np.uint64]
     counts: Mapping[str, int]
     first: Mapping[str, int]
@@ -60,31 +66,101 @@ class SideSurvey:
         return sorted(unknown, key=lambda symbol: (-self.counts[symbol], symbol))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
-    """The pairs of a split with statistics of their sides."""
+    """The pairs of a split with their sides."""
 
     name: str
     pairs: Pairs
     source: SideSurvey
     target: SideSurvey
 
+    def of(self, source: Field, target: Field) -> Survey:
+        """With other fields, of the same units and normalisation."""
+        return replace(self, source=replace(self.source, field=source), target=replace(self.target, field=target))
+
+    def reads_like(self, source: Field, target: Field) -> bool:
+        """Whether fields have the units and the normalisation with which the pairs were read."""
+        return all(
+            side.field.units is field.units and side.field.normalisation == field.normalisation
+            for side, field in ((self.source, source), (self.target, target))
+        )
+
     def other(self, side: SideSurvey) -> SideSurvey:
         """The other one of the two sides."""
         return self.target if side is self.source else self.source
 
-    @property
-    def hashes(self) -> NDArray[np.uint64]:
-        """(pairs,) uint64, of source and target together."""
-        return self.source.hashes * MIX + self.target.hashes
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The lengths of both sides."""
+        return Sizes.of(self.source.lengths, self.target.lengths)
+
+    def hashes(self, start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """The hashes of some sources, and of the sources with their targets."""
+        sources = self.source.hashes[start:stop]
+        return sources, sources * MIX + self.target.hashes[start:stop]
 
 
-def survey(name: str, pairs: Pairs, source: Field, target: Field) -> Survey:
-    """Reads all pairs of a split once."""
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """The distinct pairs of lengths, and how many pairs have them.
+
+    Args:
+        source, target: (kinds,) int64.
+        count: (kinds,) int64.
+    """
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> Sizes:
+        """Those of many pairs.
+
+        >>> Sizes.of(np.array([3, 1, 3]), np.array([2, 2, 2])).count
+        array([1, 2])
+        """
+        kinds, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for start in range(0, len(source), BLOCK):
+            part = slice(start, start + BLOCK)
+            kinds_here = source[part].astype(np.int64) << 32 | target[part].astype(np.int64)
+            here, times = np.unique(kinds_here, return_counts=True)
+            kinds, inverse = np.unique(np.concatenate([kinds, here]), return_inverse=True)
+            counts = np.bincount(inverse, np.concatenate([counts, times])).astype(np.int64)
+        return cls(kinds >> 32, kinds & 0xFFFFFFFF, counts)
+
+    def within(self, most: int | None) -> Sizes:
+        """Without those of pairs that training leaves out: of more than `most` symbols, or with an empty side."""
+        used = np.minimum(self.source, self.target) > 0
+        if most is not None:
+            used &= np.maximum(self.source, self.target) <= most
+        return Sizes(self.source[used], self.target[used], self.count[used])
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return int(self.count.sum())
+
+    def median(self, values: NDArray[Any]) -> float:
+        """The median over all pairs of a value of each kind."""
+        order = np.argsort(values, kind="stable")
+        ends = np.cumsum(self.count[order])
+        middle = np.searchsorted(ends, [(len(self) - 1) // 2, len(self) // 2], "right")
+        return float(values[order[middle]].mean())
+
+
+def survey(name: str, pairs: Pairs, source: Field, target: Field, *, observe: Observer | None = None) -> Survey:
+    """Reads all pairs of a split once.
+
+    Args:
+        source, target: their units and normalisation are used; the vocabularies only count for `SideSurvey.unknown`.
+        observe: is given the normalised texts.
+    """
     sides = (_Collector("source", source), _Collector("target", target))
-    for i, pair in enumerate(pairs):
-        sides[0].add(i, pair.source)
-        sides[1].add(i, pair.target)
+    for _, sources, targets in pairs.parts():
+        texts = sides[0].add(sources), sides[1].add(targets)
+        if observe is not None:
+            observe(*texts)
     return Survey(name, pairs, sides[0].result(), sides[1].result())
 
 
@@ -92,43 +168,46 @@ class _Collector:
     def __init__(self, name: str, field: Field) -> None:
         self.name = name
         self.field = field
-        self.lengths = array("q")
-        self.hashes = array("Q")
-        self.counts: Counter[str] = Counter()
-        self.first: dict[str, int] = {}
-        self.prefix: tuple[str, ...] | None = None
-        self.suffix: tuple[str, ...] | None = None  # reversed
+        self.table = SymbolTable(field.units)
+        self.ids, self.lengths, self.starts = GrowingArray(), GrowingArray(), GrowingArray()
+        self.hashes = GrowingArray(np.uint64)
+        self.num_texts = 0
+        self.prefix: NDArray[Any] | None = None
+        self.suffix: NDArray[Any] | None = None  # reversed
 
-    def add(self, index: int, text: str) -> None:
-        text = self.field.normalisation(text)
-        tokens = self.field.units.split(text)
-        self.lengths.append(len(tokens))
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        self.hashes.append(int.from_bytes(digest, "big"))
-        self.first.update(dict.fromkeys(set(tokens) - self.counts.keys(), index))
-        self.counts.update(tokens)
-        if tokens and self.prefix != ():
-            self.prefix = _common(self.prefix, tokens)
-        if tokens and self.suffix != ():
-            self.suffix = _common(self.suffix, tokens[::-1])
+    def add(self, texts: list[str]) -> list[str]:
+        texts = self.field.normalisation.of_all(texts)
+        ids, lengths = self.table.add(texts)
+        ends = np.cumsum(lengths)
+        self.starts.add(len(self.ids) + ends - lengths)
+        self.ids.add(ids)
+        self.lengths.add(lengths)
+        self.hashes.add(np.fromiter(map(hash, texts), np.int64, len(texts)).view(np.uint64))
+        if (filled := lengths > 0).any():
+            self.num_texts += int(filled.sum())
+            first, last, least = (ends - lengths)[filled], ends[filled] - 1, int(lengths[filled].min())
+            self.prefix = _common(self.prefix, (ids[first + i] for i in range(least)))
+            self.suffix = _common(self.suffix, (ids[last - i] for i in range(least)))
+        return texts
 
     def result(self) -> SideSurvey:
-        lengths = np.array(self.lengths, dtype=np.int64)
-        num_texts = int(np.count_nonzero(lengths))
-        return SideSurvey(
-            self.name,
-            self.field,
-            lengths,
-            np.array(self.hashes, dtype=np.uint64),
-            self.counts,
-            self.first,
-            Affix(self.prefix or (), num_texts),
-            Affix((self.suffix or ())[::-1], num_texts),
-        )
+        symbols = self.table.symbols
+
+        def affix(ids: NDArray[Any] | None, step: int) -> Affix:
+            return Affix(tuple(symbols[i] for i in ([] if ids is None else ids.tolist()[::step])), self.num_texts)
+
+        arrays = (self.ids.array(), self.lengths.array(), self.starts.array(), self.hashes.array())
+        counts, first = self.table.counts, self.table.first
+        return SideSurvey(self.name, self.field, *arrays, counts, first, affix(self.prefix, 1), affix(self.suffix, -1))
 
 
-def _common(prefix: tuple[str, ...] | None, tokens: Sequence[str]) -> tuple[str, ...]:
-    """The common prefix of a prefix and a text; the whole text if there is no prefix yet."""
-    if prefix is None:
-        return tuple(tokens)
-    return tuple(symbol for symbol, _ in takewhile(lambda pair: pair[0] == pair[1], zip(prefix, tokens)))
+def _common(prefix: NDArray[Any] | None, columns: Iterator[NDArray[Any]]) -> NDArray[Any]:
+    """The symbols that a prefix (of earlier texts, if there are any) and columns of symbols of further texts share."""
+    common = []
+    for number, column in enumerate(columns):
+        if (prefix is not None and number == len(prefix)) or (column != column[0]).any():
+            break
+        if prefix is not None and column[0] != prefix[number]:
+            break
+        common.append(column[0])
+    return np.array(common, np.int64)

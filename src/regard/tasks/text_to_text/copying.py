@@ -38,7 +38,7 @@ class PointerSources:
                 yield extension.ids
                 yield vocabulary.ids(vocabulary.target.split(pair.target), extension)[::step]
 
-        self.ids = EncodedIds(sequences(), np.dtype(np.int32))  # of a pair first the source, then the target
+        self.ids = EncodedIds.of(sequences(), np.int32)  # of a pair first the source, then the target
         self.counts = np.frombuffer(counts, np.int64)
 
     def pad(self, indices: ArrayLike) -> dict[str, Tensor]:

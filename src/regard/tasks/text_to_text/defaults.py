@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
+from regard.data.text.survey import Sizes
 from regard.errors import counted
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout
@@ -32,6 +33,8 @@ REFERENCE = 32_000
 VALIDATIONS = 25
 VALIDATED = 0.8
 """The time of a pair's greedy validation relative to its training (measured: 0.79 and 0.82)."""
+MOST_BUCKETED = 1_000_000
+"""The most pairs that are put into batches to count these."""
 LARGE = 4_000_000
 """Symbols from which on models are largest."""
 
@@ -124,8 +127,8 @@ PIECES_TRANSFORMER = Numbers(
 
 def resolve(
     config: TextToTextConfig,
-    source_lengths: NDArray[np.int64],
-    target_lengths: NDArray[np.int64],
+    source_lengths: NDArray[np.integer[Any]],
+    target_lengths: NDArray[np.integer[Any]],
     *,
     held_out: int = 0,
     chosen: Mapping[str, float] = MappingProxyType({}),
@@ -136,11 +139,8 @@ def resolve(
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; pairs that are longer than
             `data.max_length` or have an empty side do not count.
     """
-    used = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
-        np.minimum(source_lengths, target_lengths) > 0
-    )
-    source, target = source_lengths[used] + 1, target_lengths[used] + 1
-    num_symbols = int(np.maximum(source, target).sum())
+    used = Sizes.of(source_lengths, target_lengths).within(config.data.max_length)
+    num_pairs, num_symbols = len(used), int(((np.maximum(used.source, used.target) + 1) * used.count).sum())
     growth = max(num_symbols, 1) / REFERENCE
     numbers = _numbers(config, config.model.decoder)
     keys = AutomaticSettings(config, dict(chosen))
@@ -154,13 +154,22 @@ def resolve(
         keys.choose("training.learning_rate", rate)
     symbols = max(two_digits(numbers.batch_tokens * growth**numbers.batch_growth), numbers.least_batch_tokens)
     batch_tokens = keys.choose("training.batch_tokens", symbols)
-    batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
+    batches = _num_batches(config, batch_tokens, source_lengths, target_lengths)
     goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
-    cost = VALIDATED * config.decoding.validation_beam * held_out / max(int(used.sum()), 1)
+    cost = VALIDATED * config.decoding.validation_beam * held_out / max(num_pairs, 1)
     steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
-    amount = f"{counted(int(used.sum()), 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
+    amount = f"{counted(num_pairs, 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
     batch = f"of up to {counted(batch_tokens, 'symbol|symbols')}"
     return Plan(keys, amount, batch, "training.batch_tokens", steps_per_epoch, validation_cost=cost)
+
+
+def _num_batches(config: TextToTextConfig, batch_tokens: int, *lengths: NDArray[np.integer[Any]]) -> int:
+    """The number of batches of an epoch; of many pairs it is computed from an even share of them."""
+    every = max(-(-len(lengths[0]) // MOST_BUCKETED), 1)
+    source, target = (side[::every].astype(np.int64) for side in lengths)
+    used = (np.maximum(source, target) <= config.data.max_length) & (np.minimum(source, target) > 0)
+    sides = source[used] + 1, target[used] + 1
+    return every * len(bucket(*sides, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
 
 
 def _numbers(config: TextToTextConfig, side: Any) -> Numbers:

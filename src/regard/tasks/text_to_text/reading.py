@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from regard.data import Finding, Pairs
-from regard.data.finding import too_few
+from regard.data.finding import NUM_EXAMPLES, too_few
+from regard.data.growing_array import BLOCK
 from regard.data.split import hold_out, suggested_fraction
-from regard.data.text import Field, Report, check, open_pairs
+from regard.data.text import Field, Report, open_pairs
+from regard.data.text.checks import report
 from regard.data.text.field import normalisation_of, open_pieces
+from regard.data.text.survey import Survey, survey
 from regard.errors import DataError, counted
+from regard.runs.trained_items import SharedItems, TrainedItems, TrainedItemsRecorder
 from regard.tasks.text_to_text.config import PairDataConfig
 from regard.tasks.text_to_text.links import linked
 
@@ -20,7 +29,35 @@ FEW_PIECES = 0.8
 """If less than this share of the suggested pieces could be learned, the data check reports it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Reading:
+    """What one pass over the training pairs and one over the held-out pairs have found.
+
+    Args:
+        report: the findings of the check, if the pairs were read with the fields of the material.
+        trained: the record of the training items.
+        shared: the held-out items that are trained on.
+    """
+
+    train: Survey
+    dev: Survey
+    trained: TrainedItems
+    shared: SharedItems
+
+    @classmethod
+    def of(cls, train: Pairs, dev: Pairs, source: Field, target: Field) -> Reading:
+        """Reads the pairs with the units and normalisations of fields."""
+        recorder = TrainedItemsRecorder(len(train))
+        held_out = survey("dev", dev, source, target)
+        trained = survey("train", train, source, target, observe=recorder.add)
+        return cls(trained, held_out, recorder.result(), _shared(trained, held_out))
+
+    def of_fields(self, source: Field, target: Field) -> Reading:
+        """With fields that are learned from it."""
+        return replace(self, train=self.train.of(source, target), dev=self.dev.of(source, target))
+
+
+@dataclass(frozen=True)
 class PairTrainingData:
     """The data that a model is trained on.
 
@@ -29,6 +66,8 @@ class PairTrainingData:
         source, target: the fields of both sides, learned from the training pairs.
         chosen: values of open keys that follow from the pairs (the share that is held out, numbers of sentencepiece's
             pieces), by dotted key.
+        first_reading: what was found when the pairs were read; `reading` reads them again if other pairs or fields
+            have taken their place.
     """
 
     config: PairDataConfig
@@ -37,18 +76,21 @@ class PairTrainingData:
     source: Field
     target: Field
     chosen: Mapping[str, float]
+    first_reading: Reading | None = None
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What one pass over the pairs finds."""
+        first = self.first_reading
+        if first is None or not first.train.reads_like(self.source, self.target):
+            first = Reading.of(self.train, self.dev, self.source, self.target)
+        return first.of_fields(self.source, self.target)
 
     def check(self) -> Report:
         """Checks the pairs."""
-        report = check(
-            self.train,
-            self.dev,
-            self.source,
-            self.target,
-            max_length=self.config.max_length,
-            autoencode=self.config.autoencode,
-        )
-        return replace(report, findings=(*report.findings, *self._few()))
+        surveys = self.reading.train, self.reading.dev
+        checked = report(surveys, max_length=self.config.max_length, autoencode=self.config.autoencode)
+        return replace(checked, findings=(*checked.findings, *self._few()))
 
     def _few(self) -> Iterator[Finding]:
         """Findings about few pairs, and about texts with fewer pieces than suit their number."""
@@ -65,7 +107,7 @@ class PairTrainingData:
 
 
 def read_data(data: PairDataConfig) -> PairTrainingData:
-    """Opens the pairs and learns the field of each side in one pass, or two if the number of its pieces is open.
+    """Opens the pairs and learns the field of each side, in one pass after those that sentencepiece needs.
 
     Raises:
         ConfigError: for settings that contradict each other or the files.
@@ -87,7 +129,8 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
         fraction = data.dev_fraction
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
-        train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
+        normalise = normalisation_of(data.source, data.num_columns).of_all
+        train, dev = hold_out(pairs, fraction, normalise=normalise)
         data = data.model_copy(update={"dev_fraction": fraction})
     if data.alignments is not None:
         train = linked(train, data.alignments)
@@ -95,32 +138,32 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
 
     def sources() -> Iterator[str]:
         """The texts from which the symbols of the source are learned: both sides if they are joint."""
-        for pair in train:
-            yield pair.source
+        for _, sources, targets in train.parts():
+            yield from sources
             if data.joint_vocabulary and not data.autoencode:
-                yield pair.target
+                yield from targets
+
+    def targets() -> Iterator[str]:
+        return chain.from_iterable(targets for _, _, targets in train.parts())
 
     pieces = {}
     if number := open_pieces(data.source, sources(), max_length=data.max_length):
         pieces["source"] = number
-    targets = (pair.target for pair in train)
-    if number := number if is_shared else open_pieces(data.target, targets, max_length=data.max_length):
+    if number := number if is_shared else open_pieces(data.target, targets(), max_length=data.max_length):
         pieces["target"] = number
     sides = {
         name: getattr(data, name).model_copy(update={"vocabulary_size": number}) for name, number in pieces.items()
     }
     data = data.model_copy(update=sides)
-    source = Field.build(
-        data.source,
-        sources(),
-        name="source",
-        num_columns=data.num_columns,
-        max_length=data.max_length,
-    )
-    target = source
-    if not is_shared:
-        targets = (pair.target for pair in train)
-        target = Field.build(data.target, targets, name="target", max_length=data.max_length)
+    options = {"max_length": data.max_length}
+    source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
+    target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
+    reading = Reading.of(train, dev, source, target)
+    counts = [Counter(side.counts) for side in (reading.train.source, reading.train.target)]
+    if data.joint_vocabulary and not data.autoencode:
+        counts[0].update(counts[1])
+    source = source.with_counts(counts[0], data.source, name="source")
+    target = source if is_shared else target.with_counts(counts[1], data.target, name="target")
     return PairTrainingData(
         data,
         train,
@@ -128,4 +171,32 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
         source,
         target,
         chosen | {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
+        reading,
+    )
+
+
+def _shared(train: Survey, dev: Survey) -> SharedItems:
+    """The held-out pairs whose source, or source and target, are those of a training pair."""
+    wanted = dev.hashes(0, len(dev.pairs))
+    known = [np.unique(hashes) for hashes in wanted]
+    first = [np.full(len(hashes), -1, np.int64) for hashes in known]  # the first training pair with each
+    for start in range(0, len(train.pairs) if len(dev.pairs) else 0, BLOCK):
+        for hashes, distinct, found in zip(train.hashes(start, start + BLOCK), known, first, strict=True):
+            places = np.searchsorted(distinct, hashes)
+            places[places == len(distinct)] = 0
+            matching = np.flatnonzero(distinct[places] == hashes)
+            here, earliest = np.unique(places[matching], return_index=True)
+            is_new = found[here] < 0
+            found[here[is_new]] = start + matching[earliest[is_new]]
+    by_source, by_both = (
+        found[np.searchsorted(distinct, hashes)] for found, distinct, hashes in zip(first, known, wanted, strict=True)
+    )
+    same, others = np.flatnonzero(by_both >= 0), np.flatnonzero((by_both < 0) & (by_source >= 0))
+
+    def places(rows: Any, known: Any, word: str) -> tuple[str, ...]:
+        chosen = rows[:NUM_EXAMPLES].tolist()
+        return tuple(f"{dev.pairs[i].place} {word} {train.pairs[int(known[i])].place}" for i in chosen)
+
+    return SharedItems(
+        len(dev.pairs), len(same), places(same, by_both, "is"), len(others), places(others, by_source, "and")
     )

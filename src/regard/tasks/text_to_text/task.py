@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from regard.config.texts import ParallelFiles, SideConfig, check_directions
-from regard.data import Pairs, Selection
+from regard.data import Finding, Pairs, Selection
 from regard.data.objects import WrittenData
 from regard.data.pairs import JoinedPairs
 from regard.data.text import Field, Report
@@ -21,7 +21,7 @@ from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, Tr
 from regard.runs.contract import AbstractTask, Metric, drawn
 from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan
-from regard.runs.trained_items import DataItem
+from regard.runs.trained_items import DataItem, TrainedItems
 from regard.tasks.compilation import check_compilable
 from regard.tasks.text_generation.checks import (
     check_attentions,
@@ -104,6 +104,12 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         )
         return train, dev
 
+    def trained_items(self, material: PairTrainingData) -> TrainedItems:
+        return material.reading.trained
+
+    def shared_items(self, material: PairTrainingData, *, refused: bool) -> Iterator[Finding]:
+        return material.reading.shared.findings(refused=refused)
+
     def continued(self, config: TextToTextConfig, material: PairTrainingData, base: TextToText) -> PairTrainingData:
         """The pairs, with the symbols of the model added, and its pieces unless the configuration names a file."""
 
@@ -135,7 +141,10 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
             return JoinedPairs(own, Selection(others, np.array(drawn(len(others), share, seed), np.int64)))
 
         return replace(
-            material, train=joined(material.train, former.train, train), dev=joined(material.dev, former.dev, dev)
+            material,
+            train=joined(material.train, former.train, train),
+            dev=joined(material.dev, former.dev, dev),
+            first_reading=None,
         )
 
     def resolve(self, config: TextToTextConfig, material: PairTrainingData, report: Report) -> Plan[TextToTextConfig]:
@@ -146,7 +155,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return TextToText.build(config, material.source, material.target, name=name)
 
     def trainee(self, model: TextToText, material: PairTrainingData) -> PairTrainee:
-        return PairTrainee(model, material.train, material.dev)
+        return PairTrainee(model, material.train, material.dev, material.reading)
 
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)

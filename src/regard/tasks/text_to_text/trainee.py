@@ -10,28 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import Pair, bucket
+from regard.data import Pairs, bucket
+from regard.data.growing_array import BLOCK, GrowingArray
 from regard.data.text import BOS, EOS
-from regard.tasks.encoded import EncodedTexts
+from regard.data.text.survey import Survey
+from regard.tasks.encoded import encoded_side
 from regard.tasks.text_generation.trainee import AbstractWriterTrainee
 from regard.tasks.text_to_text.copying import PointerSources
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.reading import Reading
 
 
 class EncodedPairs:
-    """The ids of both sides of many pairs, and the extended ids of a pointer."""
+    """The ids of both sides of surveyed pairs, and the extended ids of a pointer."""
 
-    def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
-        self.source = EncodedTexts((pair.source for pair in pairs), model.source)
-        self.target = EncodedTexts((pair.target for pair in pairs), model.target, is_reversed=model.is_reversed)
+    def __init__(self, pairs: Survey, model: TextToText) -> None:
+        self.source = encoded_side(pairs.source)
+        self.target = encoded_side(pairs.target, is_reversed=model.is_reversed)
         self.begin, self.end = model.source_begin, model.source_end
         self.copies = None
         if model.extended is not None:
-            self.copies = PointerSources(pairs, model.extended, is_reversed=model.is_reversed)
+            self.copies = PointerSources(pairs.pairs, model.extended, is_reversed=model.is_reversed)
 
     @property
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lengths(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(pairs,) symbols of each source and of each target."""
         return self.source.lengths, self.target.lengths
 
@@ -49,6 +52,7 @@ class PairTrainee(AbstractWriterTrainee):
 
     Args:
         train: training pairs; those with more than `data.max_length` symbols or an empty side are left out.
+        reading: what was found when they were read; they are read again if None.
     """
 
     model: TextToText
@@ -60,34 +64,42 @@ class PairTrainee(AbstractWriterTrainee):
         "extension": "BX",
     }
 
-    def __init__(self, model: TextToText, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
+    def __init__(self, model: TextToText, train: Pairs, dev: Pairs, reading: Reading | None = None) -> None:
         config = model.config
+        if reading is None:
+            reading = Reading.of(train, dev, model.source, model.target)
+        reading = reading.of_fields(model.source, model.target)
         self._pairs = train
-        self.train, self.dev = EncodedPairs(train, model), EncodedPairs(dev, model)
-        lengths = self.train.lengths
-        longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
-        self.used = np.flatnonzero((longest <= config.data.max_length) & (shortest > 0))
+        self.train, self.dev = EncodedPairs(reading.train, model), EncodedPairs(reading.dev, model)
+        self.used = _used(reading.train, config.data.max_length)
+        self._epoch: tuple[int, Sequence[NDArray[np.int64]]] = (-1, ())
         self.links: TrainingLinks | None = None
         if (alignments := config.data.alignments) is not None:
             fields = (model.source, model.target) if config.data.alignment_units == "word" else None
-            self.links = TrainingLinks(alignments, train, np.stack(lengths, 1), fields, is_reversed=model.is_reversed)
+            lengths = np.stack(self.train.lengths, 1).astype(np.int64)
+            self.links = TrainingLinks(alignments, train, lengths, fields, is_reversed=model.is_reversed)
         self.dev_batches = bucket(
-            *(lengths + 1 for lengths in self.dev.lengths),
+            *self.dev.lengths,
             batch_tokens=config.training.batch_tokens,
             seed=0,
             epoch=0,
             shuffle=False,
+            extra=1,
         )
         super().__init__(model, model.items(dev))
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
-        batches = bucket(
-            *(lengths[self.used] + 1 for lengths in self.train.lengths),
-            batch_tokens=self.model.config.training.batch_tokens,
-            seed=self.config.seed,
-            epoch=epoch,
-        )
-        return [self.used[batch] for batch in batches]
+        if epoch != self._epoch[0]:
+            batches = bucket(
+                *self.train.lengths,
+                batch_tokens=self.model.config.training.batch_tokens,
+                seed=self.config.seed,
+                epoch=epoch,
+                items=self.used,
+                extra=1,
+            )
+            self._epoch = epoch, batches
+        return self._epoch[1]
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         batch = self.train.pad(description)
@@ -109,3 +121,15 @@ class PairTrainee(AbstractWriterTrainee):
     @property
     def examples(self) -> Iterator[str]:
         return (item.source for item in self.items)
+
+
+def _used(pairs: Survey, most: int) -> NDArray[Any] | None:
+    """The indices of the pairs that training uses; None if it uses all."""
+    if len(pairs.sizes.within(most)) == len(pairs.sizes):
+        return None
+    sides = pairs.source.lengths, pairs.target.lengths
+    used = GrowingArray()
+    for start in range(0, len(pairs.pairs), BLOCK):
+        source, target = (side[start : start + BLOCK] for side in sides)
+        used.add(start + np.flatnonzero((np.maximum(source, target) <= most) & (np.minimum(source, target) > 0)))
+    return used.array()
