@@ -18,7 +18,7 @@ from regard.runs.store import save
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
-from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.reading import read_pairs as read_data
 
 LINES = "gehen\tging\tV;PST;3;SG\nlaufen\tlief\tV;PST\ngehen\tgeht\tV;3;SG\n"
 SIDE = SideConfig(units=("character", "separator"), separator=";")

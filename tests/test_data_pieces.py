@@ -17,7 +17,7 @@ from regard.data.text.pieces import MOST_PIECES, suggested_pieces
 from regard.runs.automatic_settings import adopt
 from regard.tasks.text_to_text.config import SideConfig, TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
-from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.reading import read_pairs as read_data
 
 PIECES = SideConfig(units="sentencepiece")
 SENTENCE = "the cat sat on the mat and looked at the other cat"

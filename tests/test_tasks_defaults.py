@@ -21,7 +21,7 @@ from regard.runs.plan import FEW_STEPS
 from regard.tasks import train
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
-from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.reading import read_pairs as read_data
 from task_cases import TASK_CASES
 
 

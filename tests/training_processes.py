@@ -16,7 +16,7 @@ import torch
 from regard.config import load
 from regard.errors import RegardError
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.reading import read_pairs as read_data
 from regard.tasks.text_to_text.trainee import PairTrainee
 from regard.training import processes, train
 from regard.training.processes import in_order

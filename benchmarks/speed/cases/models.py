@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.config import from_preset
 from regard.config.schema import AttentionConfig, DecoderConfig
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import BOS, EOS, Field
 from regard.decoding import Search, free_run, search
 from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
@@ -124,7 +125,8 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     torch.manual_seed(1)
     model = TextToText.build(config, field, field)
     model.module.to(dtype).train()
-    trainee = PairTrainee(model, pairs, pairs)
+    listed = ListedPairs(pairs)
+    trainee = PairTrainee(model, listed, listed)
     device = torch.get_default_device()
     batch = move(trainee.batch(range(B)), device)
     training = config.training

@@ -120,6 +120,30 @@ def vocoder(
     )
 
 
+@application.command("cache", epilog="Example: regard data cache --clear")
+def cached(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all entries.")] = False,
+) -> None:
+    """List the encoded training files on disk, which later trainings read instead of the text.
+
+    The cache is the folder in the environment variable REGARD_CACHE, or else ~/.cache/regard.
+    """
+    from time import localtime, strftime
+
+    from regard.data import cache
+
+    place = cache.folder()
+    if clear:
+        show(f"{place}: {cache.trim(most=0) / 2**20:,.1f} MB removed")
+        return
+    entries = cache.entries()
+    for path, size, used in entries:
+        show(f"{path}  {size / 2**20:,.1f} MB, last used {strftime('%Y-%m-%d', localtime(used))}")
+    total = sum(size for _, size, _ in entries)
+    most = f"of at most {cache.MOST_BYTES / 2**30:,.0f} GB"
+    show(f"{place}: {counted(len(entries), 'entry|entries')}, {total / 2**20:,.1f} MB {most}")
+
+
 @application.command("check", epilog="Example: regard data check --preset g2p words.tsv")
 def check(
     files: Annotated[

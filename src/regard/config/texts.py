@@ -44,6 +44,18 @@ class ParallelFiles(Section):
         return f"{self.source} and {self.target}"
 
 
+class WeightedPairs(Section):
+    """A file of pairs, or two parallel files, of several that are mixed."""
+
+    file: File | ParallelFiles = Field(description="a file, several that a pattern such as `*.tsv` names, or two")
+    weight: Annotated[float, Field(gt=0)] = Field(
+        default=1.0, description="how often each of its pairs occurs in an epoch; of 0.5 another half in each"
+    )
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+
 class SideConfig(Section):
     """Normalisation and symbols of one side."""
 

@@ -12,8 +12,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.files import writing
+from regard.errors import RegardError
 
 VERSION = 1
 """The number of the format of entries; others are not read."""
@@ -40,6 +40,20 @@ def folder() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "regard"
+
+
+@contextmanager
+def writing() -> Iterator[Path]:
+    """The folder of the cache, which is made; an OSError inside the block becomes a RegardError that names it."""
+    place = folder()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        yield place
+    except OSError as error:
+        raise RegardError(
+            f"{place}: cannot be written: {error.strerror or error}.\n"
+            "  Free disk space, or name a folder on another disk in the environment variable REGARD_CACHE."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -79,9 +93,7 @@ class Entry:
         Raises:
             RegardError: if it cannot be written, for example to a full disk.
         """
-        place = folder()
-        with writing(place):
-            place.mkdir(parents=True, exist_ok=True)
+        with writing() as place:
             partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=place))
             try:
                 contents = fill(partial)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import cache
-from regard.files import writing
 
-MOST_BYTES = 1 << 25
+MOST_BYTES = 1 << 23
 """The most bytes that an array has in memory."""
 MOST_SCRATCH = 1 << 27
 """The most bytes in memory of an array that is written in any order."""
@@ -25,9 +24,7 @@ def scratch(size: int, kind: Any) -> NDArray[Any]:
     """An array of zeros to write into; in a temporary file if it has more than `MOST_SCRATCH` bytes."""
     if size * np.dtype(kind).itemsize <= MOST_SCRATCH:
         return np.zeros(size, kind)
-    folder = cache.folder()
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with cache.writing() as folder:
         file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the array
         os.posix_fallocate(file.fileno(), 0, size * np.dtype(kind).itemsize)
         return np.asarray(np.memmap(file, kind, "r+", shape=(size,)))
@@ -95,13 +92,11 @@ class GrowingArray:
         if self._file is None:
             self._blocks.append(block)
         else:
-            with writing(cache.folder()):
+            with cache.writing():
                 self._file.write(block.data)
 
     def _spill(self) -> None:
-        folder = cache.folder()
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        with cache.writing() as folder:
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as the array
             for block in self._blocks:
                 self._file.write(block.data)

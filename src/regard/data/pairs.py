@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import overload
 
@@ -152,28 +155,73 @@ class ListedPairs(Pairs):
         return self.pairs[index]
 
 
-class JoinedPairs(Pairs):
-    """The pairs of two sequences, one after the other."""
+class LazyPairs(Pairs):
+    """Pairs whose file is opened when one is read.
 
-    def __init__(self, first: Pairs, second: Pairs) -> None:
-        self.first = first
-        self.second = second
+    Args:
+        count: their number.
+    """
+
+    def __init__(self, open: Callable[[], Pairs], count: int) -> None:
+        self._open, self._count = open, count
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs of the opened file."""
+        return self._open()
 
     def __len__(self) -> int:
-        return len(self.first) + len(self.second)
+        return self._count
 
-    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
-        size = len(self.first)
-        if start >= size:
-            return self.second.part(start - size, stop - size)
-        if stop <= size:
-            return self.first.part(start, stop)
-        ours, others = self.first.part(start, size), self.second.part(0, stop - size)
-        return [*ours[0], *others[0]], [*ours[1], *others[1]]
+    @property
+    def num_blank(self) -> int:
+        return self.pairs.num_blank
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        return self.pairs.heading
+
+    @property
+    def num_columns(self) -> int:
+        return self.pairs.num_columns
 
     def read(self, index: int) -> Pair:
-        rest = index - len(self.first)
-        return self.second.read(rest) if rest >= 0 else self.first.read(index)
+        return self.pairs.read(index)
+
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        return self.pairs.part(start, stop)
+
+
+class JoinedPairs(Pairs):
+    """The pairs of several sequences, one after the other."""
+
+    def __init__(self, *sequences: Pairs) -> None:
+        self.sequences = sequences
+        self.starts = [0, *accumulate(map(len, sequences))]
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    @property
+    def num_blank(self) -> int:
+        return sum(pairs.num_blank for pairs in self.sequences)
+
+    @property
+    def num_columns(self) -> int:
+        return max(pairs.num_columns for pairs in self.sequences)
+
+    def read(self, index: int) -> Pair:
+        number = bisect_right(self.starts, index) - 1
+        return self.sequences[number].read(index - self.starts[number])
+
+    def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        sources, targets = list[str](), list[str]()
+        for first, pairs in zip(self.starts, self.sequences):
+            if (begin := max(start - first, 0)) < (end := min(stop - first, len(pairs))):
+                more = pairs.part(begin, end)
+                sources += more[0]
+                targets += more[1]
+        return sources, targets
 
 
 def shorten(text: str) -> str:

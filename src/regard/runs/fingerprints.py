@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from regard.data.text_file import reason, regular
@@ -44,9 +45,17 @@ def fingerprint(path: Path | str) -> str:
     try:
         if Path(path).is_dir():
             return _of_folder(Path(path), sorted(Path(path).rglob("*")))
-        return checksum(regular(Path(path)))
+        file = regular(Path(path))
+        status = file.stat()
+        return _checksum(file.absolute(), status.st_size, status.st_mtime_ns, status.st_ino)
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
+
+
+@lru_cache(maxsize=256)
+def _checksum(path: Path, *state: int) -> str:
+    """SHA-256 of a file in a state (size, time, number), which is computed once."""
+    return checksum(path)
 
 
 def _of_folder(path: Path, files: Iterable[Path]) -> str:

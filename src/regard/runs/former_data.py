@@ -101,9 +101,13 @@ class FormerData:
 
 def kind_of(data: Any) -> str:
     """The suffix of a file or of the first of several; `parallel` of parallel files."""
+    if isinstance(data, list | tuple):
+        data = data[0]
+    if hasattr(data, "weight"):
+        data = data.file
     if isinstance(data, ParallelFiles | Mapping):
         return "parallel"
-    return Path(data[0] if isinstance(data, list | tuple) else data).suffix
+    return Path(data).suffix
 
 
 def _checked(

@@ -214,7 +214,8 @@ def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, refused:
     return counts.findings(refused=refused)
 
 
-class SharedItems(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SharedItems:
     """Held-out items that are trained on.
 
     Args:

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from regard.errors import counted
 
 EXTREME_RATIO = 5.0
 """The factor above or below the split's median from which a ratio of target to source length is extreme."""
-MOST_SORTED = 1 << 22
+MOST_SORTED = 1 << 20
 """The most pairs that are sorted at once."""
 SLACK = 4
 """Symbols added to both lengths before the division, so that short pairs are not extreme by chance."""
@@ -72,14 +73,20 @@ def report(splits: Sequence[Survey], *, max_length: int | None = None, autoencod
             findings += _empty(split)
             findings += _long(split, max_length)
             findings += _ratios(split)
-            findings += _repeated(split)
+            findings += by_hash(split, autoencode=autoencode)
             for side in (split.source, split.target):
                 findings += _unknown(split, side)
                 if split is splits[0]:
                     findings += [*_whole(split, side), *_once(split, side), *_composed(split, side)]
                     findings += [*_affix(split, side, side.prefix, "begins"), *_affix(split, side, side.suffix, "ends")]
-            findings += [] if autoencode else _equal(split)
     return Report(by_severity(findings), splits[0])
+
+
+def by_hash(split: Survey, *, autoencode: bool) -> Sequence[Finding]:
+    """The findings about equal texts."""
+    if split.by_hash is not None:
+        return split.by_hash
+    return [*_repeated(split), *([] if autoencode else _equal(split))]
 
 
 def _sizes(split: Survey) -> Iterator[Finding]:
@@ -119,12 +126,16 @@ def _heading(split: Survey) -> Iterator[Finding]:
 
 def _empty(split: Survey) -> Iterator[Finding]:
     for side in ("source", "target"):
-        empty = _Chosen.of(split, lambda source, target, side=side: (source if side == "source" else target) == 0)
+        empty = _Chosen.of(split, partial(_is_empty, side))
         if empty.count == len(split.pairs):
             yield Finding("error", f"all {empty.count:,} {side}s of {split.name} are empty", empty.count)
         else:
             text = "of {name}'s " + side + "s is|are empty"
             yield from _findings("warning", text, split, empty, side=side)
+
+
+def _is_empty(side: str, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return (source if side == "source" else target) == 0
 
 
 def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
@@ -166,8 +177,13 @@ def _repeated(split: Survey) -> Iterator[Finding]:
         sources += len(np.unique(split.source.hashes[rows]))
         earlier |= {int(rows[i]): int(rows[before[i]]) for i in again[:NUM_EXAMPLES]}
     repeated = _Chosen(count, tuple(sorted(earlier)[:NUM_EXAMPLES]))
-    text, read = "of {name}'s pairs repeats|repeat an earlier pair", split.pairs.read
-    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {read(earlier[i]).line}")
+    text = "of {name}'s pairs repeats|repeat an earlier pair"
+
+    def line(index: int) -> str:
+        pair, other = split.pairs.read(index), split.pairs.read(earlier[index])
+        return f"line {other.line}" if pair.file == other.file else other.place
+
+    yield from _findings("warning", text, split, repeated, lambda i: f" repeats {line(i)}")
     extra = distinct - sources
     if extra:
         text = counted(

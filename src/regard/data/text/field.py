@@ -294,16 +294,19 @@ def learns_pieces(config: SideConfig) -> bool:
     return config.units in (SENTENCEPIECE, (SENTENCEPIECE,)) and config.sentencepiece_model is None
 
 
-def open_pieces(config: SideConfig, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
+def open_pieces(
+    config: SideConfig, texts: Iterable[str], *, max_length: int | None = None, every: int = 1
+) -> int | None:
     """The number of pieces by the texts; None, without reading them, if it is configured or no pieces are learned.
 
     Args:
         texts: raw texts, read once.
         max_length: as in `Field.build`.
+        every: how many texts there are for each of these.
     """
     if not learns_pieces(config) or config.vocabulary_size is not None:
         return None
-    return suggested_pieces(map(Normalisation(config.case, config.unicode), texts), max_length=max_length)
+    return suggested_pieces(map(Normalisation(config.case, config.unicode), texts), max_length=max_length, every=every)
 
 
 def _plain(name: str, separator: str | None) -> Units:

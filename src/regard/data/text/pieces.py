@@ -24,7 +24,7 @@ LONGEST_WORD, WORD = 12, 4
 """Runs of more than 12 characters occur in scripts without blanks, where 4 characters count as a word."""
 
 
-def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> int:
+def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None, every: int = 1) -> int:
     """The number of pieces to learn from texts, 13.5 · √(number of words), so that most pieces are frequent.
 
     29,000 sentences of 12 words give about 8,000 pieces, 300 sentences 810. In scripts without blanks (runs of more
@@ -34,6 +34,7 @@ def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> 
     Args:
         texts: normalised texts.
         max_length: as in `SentencePieceUnits.train`.
+        every: how many texts there are for each of these.
 
     >>> suggested_pieces(["the cat sat on the mat and looked at the other cat"] * 300)
     810
@@ -43,7 +44,7 @@ def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> 
     for text in _learnable(texts, max_length):
         characters.update(text)
         words += sum(1 if len(word) <= LONGEST_WORD else len(word) / WORD for word in text.split())
-    pieces = max(min(PIECES_OF_WORDS * math.sqrt(words), MOST_PIECES), len(characters) + EXTRA_PIECES)
+    pieces = max(min(PIECES_OF_WORDS * math.sqrt(every * words), MOST_PIECES), len(characters) + EXTRA_PIECES)
     unit = 10 ** (len(str(math.ceil(pieces))) - 2)
     return math.ceil(pieces / unit) * unit
 

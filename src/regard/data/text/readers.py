@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from regard.data.defects import is_collecting, readable
 from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair, Pairs, readable_pairs
+from regard.data.text.arrow_pairs import ArrowPairs, is_arrow
 from regard.data.text.jsonl import JsonlPairs
 from regard.data.text.table_pairs import open_table
 from regard.data.text_file import TABLES, suffix_of
@@ -62,9 +63,11 @@ def open_pairs(
     """Opens pairs of texts in one pass over the file, with only the offsets of lines in memory.
 
     Args:
-        files: a TSV, CSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
-        format: `auto` chooses by the suffix: `.jsonl` and `.ndjson` are JSONL, `.csv` is CSV, two files are parallel,
-            others are TSV, or have ` ||| ` between the texts of a line.
+        files: a TSV, CSV, JSONL or Parquet file, a folder of Parquet files or with a data set of Hugging Face, or two
+            parallel files (`ParallelText(source, target)`).
+        format: `auto` chooses by the suffix: `.jsonl` and `.ndjson` are JSONL, `.csv` is CSV, `.parquet` is Parquet, a
+            folder has Parquet or Arrow files, two files are parallel, others are TSV, or have ` ||| ` between the texts
+            of a line.
         source_field: column of the source, counted from 0, or its name, or JSONL field (`translation.en` for a nested
             field); the texts of several are joined by tabs.
         target_field: column or JSONL field of the target; ignored with `autoencode`.
@@ -96,6 +99,8 @@ def open_pairs(
         source = Path(files.source)
         return readable_pairs(ParallelPairs(source, source if autoencode else Path(files.target)))
     path = Path(files)
+    if format == "auto" and is_arrow(path):
+        return readable_pairs(ArrowPairs(path, source_fields=source_fields, target_field=target_field))
     if format == "auto":
         format = by_suffix(path) or "tsv"
         if suffix_of(path) == ".json":

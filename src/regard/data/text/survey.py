@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.finding import Finding
 from regard.data.growing_array import BLOCK, GrowingArray
 from regard.data.pairs import Pairs
 from regard.data.text.field import Field
@@ -68,12 +68,19 @@ class SideSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """The pairs of a split with their sides."""
+    """The pairs of a split with their sides.
+
+    Args:
+        sizes: the lengths of both sides.
+        by_hash: the findings that need hashes, for a survey without them.
+    """
 
     name: str
     pairs: Pairs
     source: SideSurvey
     target: SideSurvey
+    sizes: Sizes
+    by_hash: tuple[Finding, ...] | None = None
 
     def of(self, source: Field, target: Field) -> Survey:
         """With other fields, of the same units and normalisation."""
@@ -89,11 +96,6 @@ class Survey:
     def other(self, side: SideSurvey) -> SideSurvey:
         """The other one of the two sides."""
         return self.target if side is self.source else self.source
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        """The lengths of both sides."""
-        return Sizes.of(self.source.lengths, self.target.lengths)
 
     def hashes(self, start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """The hashes of some sources, and of the sources with their targets."""
@@ -161,7 +163,8 @@ def survey(name: str, pairs: Pairs, source: Field, target: Field, *, observe: Ob
         texts = sides[0].add(sources), sides[1].add(targets)
         if observe is not None:
             observe(*texts)
-    return Survey(name, pairs, sides[0].result(), sides[1].result())
+    ours, theirs = (side.result() for side in sides)
+    return Survey(name, pairs, ours, theirs, Sizes.of(ours.lengths, theirs.lengths))
 
 
 class _Collector:

@@ -34,17 +34,31 @@ from regard.config.texts import (
     TextDecodingConfig,
     TransformerDecoderConfig,
     TransformerSideConfig,
+    WeightedPairs,
     WriterTrainingConfig,
 )
 from regard.errors import ConfigError
+
+PairFiles = (
+    File
+    | ParallelFiles
+    | Annotated[tuple[File | ParallelFiles | WeightedPairs, ...], Strict(False), Field(min_length=1)]
+)
+"""What `data.train` names."""
 
 
 class PairDataConfig(DataSection):
     """Where the pairs are and how they are read."""
 
-    train: File | ParallelFiles = Field(
-        description="a TSV, CSV or JSONL file, or text files `source:` and `target:`; relative to the "
-        "configuration's folder"
+    train: PairFiles = Field(
+        description="a TSV, CSV, JSONL or Parquet file (all may be compressed), a folder with a data set of Hugging "
+        "Face, or text files `source:` and `target:`; a pattern such as `part-*.tsv`; or a list of these, in which "
+        "`{file: …, weight: 2}` has every pair twice in an epoch. Relative to the configuration's folder"
+    )
+    temperature: Annotated[float, Field(ge=1)] = Field(
+        default=1.0,
+        description="mixes several files: of a file with n pairs, an epoch has pairs in proportion to n^(1/temperature)"
+        ", so that small files occur more often",
     )
     dev: File | ParallelFiles | None = Field(
         default=None, description="held-out pairs; null: a share of the training pairs (`dev_fraction`)"

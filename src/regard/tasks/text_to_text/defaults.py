@@ -132,31 +132,33 @@ def resolve(
     *,
     held_out: int = 0,
     chosen: Mapping[str, float] = MappingProxyType({}),
+    growth: float = 1.0,
 ) -> Plan[TextToTextConfig]:
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; pairs that are longer than
             `data.max_length` or have an empty side do not count.
+        growth: the number of pairs of an epoch for each of them.
     """
     used = Sizes.of(source_lengths, target_lengths).within(config.data.max_length)
     num_pairs, num_symbols = len(used), int(((np.maximum(used.source, used.target) + 1) * used.count).sum())
-    growth = max(num_symbols, 1) / REFERENCE
+    relative = max(num_symbols, 1) / REFERENCE
     numbers = _numbers(config, config.model.decoder)
     keys = AutomaticSettings(config, dict(chosen))
     for name in ("encoder", "decoder"):
         _choose_size(keys, name, num_symbols)
         limits = {"least": numbers.least_dropout, "most": numbers.most_dropout}
-        dropout = falling_dropout(growth, at_one=numbers.dropout, decay=numbers.decay, **limits)
+        dropout = falling_dropout(relative, at_one=numbers.dropout, decay=numbers.decay, **limits)
         keys.choose(f"model.{name}.dropout", dropout)
     rate = numbers.shape(num_symbols).learning_rate
     if rate is not None and config.training.schedule != "noam":
         keys.choose("training.learning_rate", rate)
-    symbols = max(two_digits(numbers.batch_tokens * growth**numbers.batch_growth), numbers.least_batch_tokens)
+    symbols = max(two_digits(numbers.batch_tokens * relative**numbers.batch_growth), numbers.least_batch_tokens)
     batch_tokens = keys.choose("training.batch_tokens", symbols)
-    batches = _num_batches(config, batch_tokens, source_lengths, target_lengths)
-    goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
-    cost = VALIDATED * config.decoding.validation_beam * held_out / max(num_pairs, 1)
+    batches = max(round(growth * _num_batches(config, batch_tokens, source_lengths, target_lengths)), 1)
+    goal = max(numbers.steps * relative**numbers.steps_growth, numbers.least_steps)
+    cost = VALIDATED * config.decoding.validation_beam * held_out / max(growth * num_pairs, 1)
     steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{counted(num_pairs, 'pair|pairs')}, {counted(num_symbols, 'symbol|symbols')}"
     batch = f"of up to {counted(batch_tokens, 'symbol|symbols')}"

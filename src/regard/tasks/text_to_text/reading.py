@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.data import Finding, Pairs
 from regard.data.finding import NUM_EXAMPLES, too_few
 from regard.data.growing_array import BLOCK
+from regard.data.pairs import JoinedPairs
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, open_pairs
 from regard.data.text.checks import report
@@ -21,10 +25,13 @@ from regard.data.text.field import normalisation_of, open_pieces
 from regard.data.text.survey import Survey, survey
 from regard.errors import DataError, counted
 from regard.runs.trained_items import SharedItems, TrainedItems, TrainedItemsRecorder
-from regard.tasks.text_to_text.config import PairDataConfig
+from regard.tasks.text_to_text.config import PairDataConfig, PairFiles
 from regard.tasks.text_to_text.links import linked
+from regard.tasks.text_to_text.mixture import Mixture, parts_of, shown
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
+MOST_LEARNED = 1_000_000
+"""The most pairs from which sentencepiece learns pieces; of more, an even share."""
 FEW_PIECES = 0.8
 """If less than this share of the suggested pieces could be learned, the data check reports it."""
 
@@ -68,6 +75,8 @@ class PairTrainingData:
             pieces), by dotted key.
         first_reading: what was found when the pairs were read; `reading` reads them again if other pairs or fields
             have taken their place.
+        mixture: how often pairs occur in an epoch; once if None.
+        findings: those of `check`, if they are known.
     """
 
     config: PairDataConfig
@@ -77,6 +86,8 @@ class PairTrainingData:
     target: Field
     chosen: Mapping[str, float]
     first_reading: Reading | None = None
+    mixture: Mixture | None = None
+    findings: tuple[Finding, ...] | None = None
 
     @cached_property
     def reading(self) -> Reading:
@@ -89,6 +100,8 @@ class PairTrainingData:
     def check(self) -> Report:
         """Checks the pairs."""
         surveys = self.reading.train, self.reading.dev
+        if self.findings is not None:
+            return Report(self.findings, surveys[0])
         checked = report(surveys, max_length=self.config.max_length, autoencode=self.config.autoencode)
         return replace(checked, findings=(*checked.findings, *self._few()))
 
@@ -106,25 +119,49 @@ class PairTrainingData:
                 yield Finding("info", text, learned)
 
 
-def read_data(data: PairDataConfig) -> PairTrainingData:
-    """Opens the pairs and learns the field of each side, in one pass after those that sentencepiece needs.
-
-    Raises:
-        ConfigError: for settings that contradict each other or the files.
-        DataError: for files that cannot be read, or that have no pairs.
-    """
+def open_training_pairs(data: PairDataConfig, named: PairFiles) -> Pairs:
+    """The pairs of the files that `data.train` or `data.dev` names."""
     options: dict[str, Any] = {
         "format": data.format,
         "source_field": data.source_field,
         "target_field": data.target_field,
         "autoencode": data.autoencode,
     }
-    pairs = open_pairs(data.train, **options)
+    files = [open_pairs(part.files, **options) for part in parts_of(named)]
+    return files[0] if len(files) == 1 else JoinedPairs(*files)
+
+
+def read_pairs(data: PairDataConfig) -> PairTrainingData:
+    """Opens the pairs and learns the field of each side, in one pass after those that sentencepiece needs.
+
+    Raises:
+        ConfigError: for settings that contradict each other or the files.
+        DataError: for files that cannot be read, or that have no pairs.
+    """
+    with uncollected():
+        return _read(data)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Within the block Python does not look for cycles of objects, as it does again and again while lists of texts are
+    made, which takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _read(data: PairDataConfig) -> PairTrainingData:
+    pairs = open_training_pairs(data, data.train)
     if not len(pairs):
-        raise DataError(f"{data.train}: the file has no pairs to train on.")
+        raise DataError(f"{shown(data.train)}: the file has no pairs to train on.")
     chosen: dict[str, float] = {}
     if data.dev is not None:
-        train, dev = pairs, open_pairs(data.dev, **options)
+        train, dev = pairs, open_training_pairs(data, data.dev)
     else:
         fraction = data.dev_fraction
         if fraction is None:
@@ -136,26 +173,28 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
         train = linked(train, data.alignments)
     is_shared = data.joint_vocabulary or (data.autoencode and data.sides_are_alike)
 
+    every = -(-len(train) // MOST_LEARNED)
+
     def sources() -> Iterator[str]:
-        """The texts from which the symbols of the source are learned: both sides if they are joint."""
+        """The texts from which the pieces of the source are learned: those of both sides if they are joint."""
         for _, sources, targets in train.parts():
-            yield from sources
+            yield from sources[::every]
             if data.joint_vocabulary and not data.autoencode:
-                yield from targets
+                yield from targets[::every]
 
     def targets() -> Iterator[str]:
-        return chain.from_iterable(targets for _, _, targets in train.parts())
+        return chain.from_iterable(targets[::every] for _, _, targets in train.parts())
 
+    options: dict[str, Any] = {"max_length": data.max_length}
     pieces = {}
-    if number := open_pieces(data.source, sources(), max_length=data.max_length):
+    if number := open_pieces(data.source, sources(), every=every, **options):
         pieces["source"] = number
-    if number := number if is_shared else open_pieces(data.target, targets(), max_length=data.max_length):
+    if number := number if is_shared else open_pieces(data.target, targets(), every=every, **options):
         pieces["target"] = number
     sides = {
         name: getattr(data, name).model_copy(update={"vocabulary_size": number}) for name, number in pieces.items()
     }
     data = data.model_copy(update=sides)
-    options = {"max_length": data.max_length}
     source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
     target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
     reading = Reading.of(train, dev, source, target)
@@ -172,6 +211,7 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
         target,
         chosen | {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
         reading,
+        Mixture.of(data, pairs, train),
     )
 
 
@@ -193,10 +233,9 @@ def _shared(train: Survey, dev: Survey) -> SharedItems:
     )
     same, others = np.flatnonzero(by_both >= 0), np.flatnonzero((by_both < 0) & (by_source >= 0))
 
-    def places(rows: Any, known: Any, word: str) -> tuple[str, ...]:
+    def shown_places(rows: NDArray[np.int64], found: NDArray[np.int64], word: str) -> tuple[str, ...]:
         chosen = rows[:NUM_EXAMPLES].tolist()
-        return tuple(f"{dev.pairs[i].place} {word} {train.pairs[int(known[i])].place}" for i in chosen)
+        return tuple(f"{dev.pairs[i].place} {word} {train.pairs[int(found[i])].place}" for i in chosen)
 
-    return SharedItems(
-        len(dev.pairs), len(same), places(same, by_both, "is"), len(others), places(others, by_source, "and")
-    )
+    shown = shown_places(same, by_both, "is"), shown_places(others, by_source, "and")
+    return SharedItems(len(dev.pairs), len(same), shown[0], len(others), shown[1])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.config.texts import ParallelFiles, SideConfig, check_directions
+from regard.config.texts import SideConfig, check_directions
 from regard.data import Finding, Pairs, Selection
 from regard.data.objects import WrittenData
 from regard.data.pairs import JoinedPairs
@@ -32,12 +32,14 @@ from regard.tasks.text_generation.checks import (
 )
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.cached import read_data
 from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.copying import check_pointer
 from regard.tasks.text_to_text.defaults import resolve
+from regard.tasks.text_to_text.mixture import check_mixture, data_files
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.objects import write_pairs
-from regard.tasks.text_to_text.reading import PairTrainingData, read_data
+from regard.tasks.text_to_text.reading import PairTrainingData
 from regard.tasks.text_to_text.trainee import PairTrainee
 
 DRAFT_SYMBOLS = 8
@@ -64,6 +66,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
                 "shared_embeddings needs the same symbols on both sides; set data.joint_vocabulary: true",
                 ("model", "shared_embeddings"),
             )
+        check_mixture(config.data)
         _check_references(config)
         _check_direction(config)
         check_pointer(config)
@@ -73,16 +76,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:
-        data, files = config.data, list[DataFile]()
-        for name, value in (("train", data.train), ("dev", data.dev)):
-            paths = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
-            files += DataFile.numbered(name, paths)
-        if data.alignments is not None:
-            files.append(DataFile("data.alignments", "alignments", data.alignments))
-        for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
-            if pieces is not None:
-                files.append(DataFile(f"data.{side}.sentencepiece_model", f"{side}.model", pieces))
-        return files
+        return data_files(config.data)
 
     def write_data(self, config: TextToTextConfig, data: Any, folder: Path, name: str) -> WrittenData:
         return write_pairs(config.data, data, folder, name)
@@ -120,7 +114,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         is_shared = material.target is material.source
         target = source if is_shared else extended(config.data.target, material.target, base.target)
         chosen = {key: value for key, value in material.chosen.items() if not key.endswith("vocabulary_size")}
-        return replace(material, source=source, target=target, chosen=chosen)
+        return replace(material, source=source, target=target, chosen=chosen, findings=None)
 
     def adapted(self, config: TextToTextConfig) -> Mapping[str, Any]:
         """Without reference alignments, which belong to the lines of the former file."""
@@ -145,17 +139,19 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
             train=joined(material.train, former.train, train),
             dev=joined(material.dev, former.dev, dev),
             first_reading=None,
+            findings=None,
         )
 
     def resolve(self, config: TextToTextConfig, material: PairTrainingData, report: Report) -> Plan[TextToTextConfig]:
         lengths = report.train.source.lengths, report.train.target.lengths
-        return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen)
+        growth = 1.0 if material.mixture is None else material.mixture.growth
+        return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen, growth=growth)
 
     def build(self, config: TextToTextConfig, material: PairTrainingData, *, name: str) -> TextToText:
         return TextToText.build(config, material.source, material.target, name=name)
 
     def trainee(self, model: TextToText, material: PairTrainingData) -> PairTrainee:
-        return PairTrainee(model, material.train, material.dev, material.reading)
+        return PairTrainee(model, material.train, material.dev, material.reading, material.mixture)
 
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)

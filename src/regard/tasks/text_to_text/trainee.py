@@ -18,6 +18,7 @@ from regard.tasks.encoded import encoded_side
 from regard.tasks.text_generation.trainee import AbstractWriterTrainee
 from regard.tasks.text_to_text.copying import PointerSources
 from regard.tasks.text_to_text.links import TrainingLinks
+from regard.tasks.text_to_text.mixture import Mixture
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import Reading
 
@@ -53,6 +54,7 @@ class PairTrainee(AbstractWriterTrainee):
     Args:
         train: training pairs; those with more than `data.max_length` symbols or an empty side are left out.
         reading: what was found when they were read; they are read again if None.
+        mixture: how often pairs occur in an epoch; once if None.
     """
 
     model: TextToText
@@ -64,12 +66,19 @@ class PairTrainee(AbstractWriterTrainee):
         "extension": "BX",
     }
 
-    def __init__(self, model: TextToText, train: Pairs, dev: Pairs, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        model: TextToText,
+        train: Pairs,
+        dev: Pairs,
+        reading: Reading | None = None,
+        mixture: Mixture | None = None,
+    ) -> None:
         config = model.config
         if reading is None:
             reading = Reading.of(train, dev, model.source, model.target)
         reading = reading.of_fields(model.source, model.target)
-        self._pairs = train
+        self._pairs, self._mixture = train, mixture
         self.train, self.dev = EncodedPairs(reading.train, model), EncodedPairs(reading.dev, model)
         self.used = _used(reading.train, config.data.max_length)
         self._epoch: tuple[int, Sequence[NDArray[np.int64]]] = (-1, ())
@@ -90,12 +99,15 @@ class PairTrainee(AbstractWriterTrainee):
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
         if epoch != self._epoch[0]:
+            items, seed = self.used, self.config.seed
+            if self._mixture is not None:
+                items = self._mixture.items(len(self._pairs), items, seed=seed, epoch=epoch)
             batches = bucket(
                 *self.train.lengths,
                 batch_tokens=self.model.config.training.batch_tokens,
-                seed=self.config.seed,
+                seed=seed,
                 epoch=epoch,
-                items=self.used,
+                items=items,
                 extra=1,
             )
             self._epoch = epoch, batches

@@ -1,0 +1,184 @@
+"""Training pairs of large files in the cache (`regard.data.cache`): encoded once, and read by every later training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard import __version__
+from regard.data import Finding, Pair, Pairs, Selection
+from regard.data.cache import Entry
+from regard.data.defects import is_collecting
+from regard.data.pairs import LazyPairs, ListedPairs
+from regard.data.text import Field
+from regard.data.text.checks import by_hash
+from regard.data.text.survey import Affix, SideSurvey, Sizes, Survey, survey
+from regard.errors import DataError
+from regard.runs.fingerprints import fingerprints
+from regard.runs.trained_items import ITEMS, SharedItems, TrainedItems
+from regard.tasks.text_to_text.config import PairDataConfig
+from regard.tasks.text_to_text.mixture import Mixture, data_files, parts_of
+from regard.tasks.text_to_text.reading import PairTrainingData, Reading, open_training_pairs, read_pairs
+from regard.training import processes
+
+LEAST_BYTES = 64 << 20
+"""The size of training files from which on they are cached."""
+ARRAYS = ("ids", "lengths", "starts")
+SIDES = ("source", "target")
+HELD_OUT = "dev.jsonl"
+
+
+def read_data(data: PairDataConfig) -> PairTrainingData:
+    """The training data, from the cache if the files are large; the first of several processes writes it.
+
+    Raises:
+        ConfigError: for settings that contradict each other or the files.
+        DataError: for files that cannot be read, that have no pairs, or that change while they are read.
+        RegardError: if the cache cannot be written, for example to a full disk.
+    """
+    if is_collecting() or _size(data) < LEAST_BYTES:
+        return read_pairs(data)
+    before = _state(data)
+    key = _key(data)
+    read: list[PairTrainingData] = []
+
+    def ensure() -> None:
+        if Entry.find(key) is None:
+            material = read_pairs(data)
+            if _state(data) != before:
+                raise DataError(f"{data.train}: the files have changed while they were read; repeat the command.")
+            if Entry.write(key, lambda folder: _store(material, folder)) is None:
+                read.append(material)
+
+    processes.first(ensure)
+    entry = Entry.find(key)
+    if entry is None:  # the file system did not put it in place
+        return read[0] if read else read_pairs(data)
+    return _restored(data, entry)
+
+
+def _paths(data: PairDataConfig) -> list[Path]:
+    """The training files, and those in folders."""
+    named = [file.path for file in data_files(data) if file.key == "data.train"]
+    return [file for path in named for file in ([path] if not path.is_dir() else sorted(path.rglob("*")))]
+
+
+def _size(data: PairDataConfig) -> int:
+    return sum(path.stat().st_size for path in _paths(data) if path.is_file())
+
+
+def _state(data: PairDataConfig) -> list[tuple[int, int]]:
+    return [(path.stat().st_size, path.stat().st_mtime_ns) for path in _paths(data) if path.is_file()]
+
+
+def _key(data: PairDataConfig) -> str:
+    """A text that depends on the settings, the content of the files and the version of regard."""
+    settings = data.model_dump(mode="json", exclude={"train", "dev", "alignments"})
+    weights = [part.weight for part in parts_of(data.train)]
+    for side in SIDES:
+        settings[side].pop("sentencepiece_model")
+    described = json.dumps([__version__, settings, weights, fingerprints(data_files(data))], sort_keys=True)
+    return f"pairs-{hashlib.sha256(described.encode()).hexdigest()[:32]}"
+
+
+def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
+    """Writes the material into a folder; returns what is stored besides."""
+    reading, train = material.reading, material.reading.train
+    sides = {}
+    for name, field, side in zip(SIDES, (material.source, material.target), (train.source, train.target), strict=True):
+        for array in ARRAYS:
+            np.save(folder / f"{name}.{array}.npy", getattr(side, array), allow_pickle=False)
+        field.save(folder, name)
+        symbols = [list(side.counts), list(side.counts.values()), list(side.first.values())]
+        (folder / f"{name}.symbols.json").write_text(json.dumps(symbols), encoding="utf-8")
+        sides[name] = [[affix.symbols, affix.num_texts] for affix in (side.prefix, side.suffix)]
+    np.save(folder / "sizes.npy", np.stack([train.sizes.source, train.sizes.target, train.sizes.count]))
+    reading.trained.save(folder / ITEMS)
+    if isinstance(material.train, Selection):
+        np.save(folder / "rows.npy", material.train.indices, allow_pickle=False)
+    if material.config.dev is None:
+        with (folder / HELD_OUT).open("w", encoding="utf-8") as file:
+            for pair in material.dev:
+                place = [str(pair.file), pair.line, None if pair.target_file is None else str(pair.target_file)]
+                file.write(json.dumps([pair.source, pair.target, *place]) + "\n")
+    return {
+        "count": len(material.train),
+        "is_shared": material.target is material.source,
+        "chosen": dict(material.chosen),
+        "dev_fraction": material.config.dev_fraction,
+        "sides": sides,
+        "shared": asdict(reading.shared),
+        "findings": [asdict(finding) for finding in material.check().findings],
+        "by_hash": [asdict(finding) for finding in by_hash(train, autoencode=material.config.autoencode)],
+        "mixture": None if material.mixture is None else [material.mixture.ends, material.mixture.times],
+    }
+
+
+def _restored(data: PairDataConfig, entry: Entry) -> PairTrainingData:
+    """The material that `_store` has written."""
+    stored, chosen = entry.contents, entry.contents["chosen"]
+    updates: dict[str, Any] = {"dev_fraction": stored["dev_fraction"]}
+    for name in SIDES:
+        if (number := chosen.get(f"data.{name}.vocabulary_size")) is not None:
+            updates[name] = getattr(data, name).model_copy(update={"vocabulary_size": number})
+    resolved = data.model_copy(update=updates)
+    source = Field.load(entry.path, "source")
+    target = source if stored["is_shared"] else Field.load(entry.path, "target")
+    train = LazyPairs(_opener(data, entry), stored["count"])
+    dev: Pairs = ListedPairs(_held_out(entry)) if data.dev is None else open_training_pairs(data, data.dev)
+    shared = stored["shared"]
+    reading = Reading(
+        Survey(
+            "train",
+            train,
+            _side(entry, "source", source),
+            _side(entry, "target", target),
+            Sizes(*entry.array("sizes")),
+            _findings(stored["by_hash"]),
+        ),
+        survey("dev", dev, source, target),
+        TrainedItems.load(entry.path / ITEMS),
+        SharedItems(**{name: tuple(each) if isinstance(each, list) else each for name, each in shared.items()}),
+    )
+    mixture = None if stored["mixture"] is None else Mixture(*map(tuple, stored["mixture"]))
+    findings = _findings(stored["findings"])
+    return PairTrainingData(resolved, train, dev, source, target, chosen, reading, mixture, findings)
+
+
+def _findings(stored: list[dict[str, Any]]) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(**{**each, "examples": tuple(each["examples"]), "details": tuple(each["details"])}) for each in stored
+    )
+
+
+def _opener(data: PairDataConfig, entry: Entry) -> Callable[[], Pairs]:
+    """A function that opens the text of the training pairs, which only messages need."""
+
+    def opened() -> Pairs:
+        pairs = open_training_pairs(data, data.train)
+        return Selection(pairs, entry.array("rows")) if (entry.path / "rows.npy").exists() else pairs
+
+    return opened
+
+
+def _held_out(entry: Entry) -> list[Pair]:
+    pairs = []
+    with (entry.path / HELD_OUT).open(encoding="utf-8") as file:
+        for line in file:
+            source, target, path, number, other = json.loads(line)
+            pairs.append(Pair(source, target, Path(path), number, None if other is None else Path(other)))
+    return pairs
+
+
+def _side(entry: Entry, name: str, field: Field) -> SideSurvey:
+    symbols, counts, first = json.loads((entry.path / f"{name}.symbols.json").read_text(encoding="utf-8"))
+    prefix, suffix = (Affix(tuple(affix), number) for affix, number in entry.contents["sides"][name])
+    ids, lengths, starts = (entry.array(f"{name}.{array}") for array in ARRAYS)
+    counts, first = dict(zip(symbols, counts, strict=True)), dict(zip(symbols, first, strict=True))
+    return SideSurvey(name, field, ids, lengths, starts, np.zeros(0, np.uint64), counts, first, prefix, suffix)
