@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from collections.abc import Iterable
@@ -18,6 +19,13 @@ MOST_SCRATCH = 1 << 27
 """The most bytes in memory of an array that is written in any order."""
 BLOCK = 1 << 20
 """The number of values that are read or written at once."""
+
+
+def release(*arrays: NDArray[Any]) -> None:
+    """Lets the system drop the parts of files that were read into arrays, which it reads again when they are used."""
+    for array in arrays:
+        if isinstance(array.base, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def scratch(size: int, kind: Any) -> NDArray[Any]:

@@ -13,10 +13,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.data.growing_array import GrowingArray
+from regard.data.growing_array import GrowingArray, release
 from regard.data.pairs import PART
 from regard.data.text import PAD, Field
 from regard.data.text.survey import SideSurvey
+
+
+RELEASED = 32
+"""The number of batches after which the system may drop the parts of files that were read."""
 
 
 class EncodedIds:
@@ -40,6 +44,7 @@ class EncodedIds:
     ) -> None:
         self.flat, self.lengths, self.starts = flat, lengths, starts
         self.numbers, self.is_reversed = numbers, is_reversed
+        self._num_read = 0
 
     @classmethod
     def of(cls, sequences: Iterable[NDArray[np.int64]], kind: Any = None) -> EncodedIds:
@@ -60,6 +65,9 @@ class EncodedIds:
         """The sequences with these indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
         starts, lengths = self.starts[chosen].astype(np.int64), self.lengths[chosen].astype(np.int64)
+        self._num_read += 1
+        if self._num_read % RELEASED == 0:
+            release(self.flat, self.lengths, self.starts)
         return _padded(self.flat, starts, lengths, begin, end, numbers=self.numbers, is_reversed=self.is_reversed)
 
 
