@@ -16,6 +16,8 @@ from regard.runs.contract import AbstractModel
 from regard.runs.store import load
 from regard.training.allocator import keep_memory
 
+__all__ = ["Predictor"]
+
 
 class Predictor:
     """A model for `map_batches` of a dataset of Ray: adds columns with outputs to those of a batch.

@@ -101,11 +101,11 @@ def check_on(
     from regard.runs.cluster import ray
     from regard.training.processes import num_started
 
-    ray(device)
     if num_started() > 1:
         raise RegardError("--on ray is for one process, which Ray's workers serve; leave out torchrun.")
     if flags := [flag for flag, value in refused.items() if value]:
         raise RegardError(f"--on ray does not combine with {flags[0]}, which is of this process.")
+    ray(device)
 
 
 def settings(context: typer.Context) -> Mapping[str, str]:

@@ -111,9 +111,9 @@ class RemoteTrainings:
         number, errors = self._running.pop(ready[0]), self._ray.exceptions
         try:
             return Ended(number, self._ray.get(ready[0]))
-        except errors.RayTaskError as error:
-            raise error.cause from None
         except errors.RayError as error:
+            if isinstance(error, errors.RayTaskError) and not isinstance(error.cause, errors.RayError):
+                raise error.cause from None
             return Ended(number, str(error).strip().splitlines()[0])
 
     def answer(self, number: int, *, stops: bool) -> None:
@@ -123,7 +123,7 @@ class RemoteTrainings:
     def interrupt(self) -> None:
         """Interrupts the trainings, which save themselves, so that they can be continued."""
         for task in self._running:
-            self._ray.cancel(task)
+            self._ray.cancel(task, recursive=False)  # as Ctrl-C; the reports that they wait for are answered
         end = time.monotonic() + STOPPING
         while self._running and time.monotonic() < end:
             if isinstance(event := self.next(1.0), Validated):
