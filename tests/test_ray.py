@@ -225,7 +225,8 @@ def test_halving_decides_at_each_validation_and_an_interrupted_search_continues(
     monkeypatch.setattr(Halving, "stops", lambda halving, course, others: bool(course))
     before_validation(monkeypatch, lambda event: os.kill(os.getpid(), signal.SIGINT))
     stopped = sweep(search, "together", on="ray")
-    assert (stopped.signal, stopped.trials) == (signal.SIGINT, ())
+    assert stopped.signal == signal.SIGINT
+    assert {(each.number > 0, each.state) for each in stopped.trials} <= {(True, "stopped")}
     assert list(Path("together/trials/000/checkpoints").iterdir())  # saved, with what it had learned
     found = sweep(search, "together", on="ray")
     assert [(each.state, each.validations) for each in found.trials] == [("finished", 3)] + [("stopped", 1)] * 3

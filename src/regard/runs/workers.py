@@ -114,9 +114,9 @@ class WorkerPool(Generic[ItemT, ResultT]):
                     self._results[count], is_read = (None, error), True
                 count += 1
             if done in self._results:
-                result, error = self._results.pop(done)
-                if error is not None:
-                    raise error
+                result, failure = self._results.pop(done)
+                if failure is not None:
+                    raise failure
                 done += 1
                 yield result  # type: ignore[misc]
             elif is_read and done == count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import shutil
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -194,14 +195,17 @@ class _Search:
 
     def _train_together(self, cluster: Cluster) -> int | None:
         """Makes several trainings at a time on a cluster; returns the number of a signal that interrupted them."""
-        from regard.runs.sweep.remote import Ended, RemoteTrainings, Validated
+        from regard.runs.sweep.remote import STOPPING, Ended, RemoteTrainings, Validated
 
         trainings = RemoteTrainings(cluster, self.metric.name)
         running: dict[int, Any] = {}
         stopped: set[int] = set()
-        has_more = True
+        has_more, end = True, math.inf
         with Interruption() as interruption:
-            while not interruption.stop.is_set():
+            while time.monotonic() < end:
+                if interruption.stop.is_set() and end == math.inf:
+                    trainings.interrupt()
+                    has_more, end = False, time.monotonic() + STOPPING
                 while has_more and len(running) < trainings.most:
                     trial = self._next(running)
                     has_more = trial is not None
@@ -210,21 +214,22 @@ class _Search:
                         configuration = chosen(self.given, self.study.values(trial))
                         trainings.begin(trial.number, configuration, self._run_folder(trial.number))
                 if not running:
-                    return None
+                    break
                 event = trainings.next(seconds=1.0)
                 if isinstance(event, Validated):
                     if self._stops(running[event.number], event.facts, event.value):
                         stopped.add(event.number)
-                    trainings.answer(event.number, stops=event.number in stopped)
+                    trainings.answer(event.number, stops=event.number in stopped or interruption.stop.is_set())
                 elif isinstance(event, Ended):
-                    trial, has_stopped = running.pop(event.number), event.number in stopped
-                    if self._conclude(trial, event.result, has_stopped=has_stopped):
+                    trial = running.pop(event.number)
+                    if isinstance(event.result, str) and interruption.stop.is_set():
+                        continue
+                    if self._conclude(trial, event.result, has_stopped=event.number in stopped):
                         self._write_table()
-                    else:  # its process was told to end, so it continues in another one
-                        has_more = True
-            trainings.interrupt()
-        trials = counted(len(running), "training|trainings")
-        self.display.say(f"{self.folder}: {trials} interrupted. The same command continues.")
+                    else:  # its process was told to end: it continues in another one, unless all are
+                        has_more = end == math.inf
+        if interruption.signal is not None:
+            self.display.say(f"{self.folder}: interrupted. The same command continues it.")
         return interruption.signal
 
     def _next(self, running: Collection[int] = ()) -> Any:
@@ -277,10 +282,11 @@ class _Search:
         configuration = chosen(self.given, self.study.values(trial))
         with bar or nullcontext():
             result = attempted(number, configuration, self._run_folder(number), callback=observe, quiet=bar is not None)
+        signal = None if isinstance(result, str) else result.signal
         if not self._conclude(trial, result, has_stopped=has_stopped):
             self.display.say(f"{self.folder}: interrupted in trial {number}. The same command continues it.")
-            return result.signal or 0
-        return None if isinstance(result, str) else result.signal
+            return signal or 0
+        return signal
 
     def _announced(self, trial: Any) -> bool:
         """Prints that a training begins; returns whether it has stopped, which was decided just before a kill."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Mapping
 from contextlib import chdir
 from dataclasses import dataclass
@@ -85,11 +84,6 @@ class RemoteTrainings:
         self._report = self._mailbox.next.remote()
         self._running: dict[Any, int] = {}  # by Ray's reference of the task
 
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers of their trials."""
-        return list(self._running.values())
-
     def begin(self, number: int, configuration: Configuration, folder: Path) -> None:
         """Begins or continues a training in its run folder."""
         task = self._trained.remote(number, configuration, folder, Path.cwd(), self._metric, self._mailbox)
@@ -121,13 +115,9 @@ class RemoteTrainings:
         self._mailbox.answer.remote(number, stops)
 
     def interrupt(self) -> None:
-        """Interrupts the trainings, which save themselves, so that they can be continued."""
+        """Interrupts the trainings as Ctrl-C does; they save themselves once their reports are answered."""
         for task in self._running:
-            self._ray.cancel(task, recursive=False)  # as Ctrl-C; the reports that they wait for are answered
-        end = time.monotonic() + STOPPING
-        while self._running and time.monotonic() < end:
-            if isinstance(event := self.next(1.0), Validated):
-                self.answer(event.number, stops=True)
+            self._ray.cancel(task, recursive=False)
 
 
 def _trained(
