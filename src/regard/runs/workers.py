@@ -165,7 +165,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
         if self._ends[number] >= ATTEMPTS + (self._cluster.num_workers if item is None else 0):
             raise RegardError(f"{self._ends[number]} workers of the cluster have ended {what}; the last one:\n{error}")
         reason = str(error).strip().splitlines()[-1].strip()
-        self._tell(f"a worker of the cluster has ended {what}, which another one repeats: {reason}")
+        self._tell(f"a worker of the cluster has ended {what}; another one takes its place: {reason}")
         if item is not None:
             insort(self._repeated, (number, item), key=itemgetter(0))
         self._start()

@@ -195,16 +195,15 @@ class _Search:
 
     def _train_together(self, cluster: Cluster) -> int | None:
         """Makes several trainings at a time on a cluster; returns the number of a signal that interrupted them."""
-        from regard.runs.sweep.remote import STOPPING, Ended, RemoteTrainings, Validated
+        from regard.runs.sweep.remote import STOPPING, RemoteTrainings, TrainingEnd, Validated
 
-        trainings = RemoteTrainings(cluster, self.metric.name)
         running: dict[int, Any] = {}
         stopped: set[int] = set()
         has_more, end = True, math.inf
-        with Interruption() as interruption:
+        with Interruption() as interruption, closing(RemoteTrainings(cluster, self.metric.name)) as trainings:
             while time.monotonic() < end:
                 if interruption.stop.is_set() and end == math.inf:
-                    trainings.interrupt()
+                    trainings.close()
                     has_more, end = False, time.monotonic() + STOPPING
                 while has_more and len(running) < trainings.most:
                     trial = self._next(running)
@@ -217,10 +216,11 @@ class _Search:
                     break
                 event = trainings.next(seconds=1.0)
                 if isinstance(event, Validated):
-                    if self._stops(running[event.number], event.facts, event.value):
+                    trial = running.get(event.number)  # None: its process has ended since
+                    if trial is not None and self._stops(trial, event.facts, event.value):
                         stopped.add(event.number)
                     trainings.answer(event.number, stops=event.number in stopped or interruption.stop.is_set())
-                elif isinstance(event, Ended):
+                elif isinstance(event, TrainingEnd):
                     trial = running.pop(event.number)
                     if isinstance(event.result, str) and interruption.stop.is_set():
                         continue

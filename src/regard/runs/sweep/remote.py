@@ -39,7 +39,7 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TrainingEnd:
     """The end of a training: the run, or the reason of a failure."""
 
     number: int
@@ -65,7 +65,8 @@ class Mailbox:
 
     async def answer(self, number: int, stops: bool) -> None:
         """Answers the report of a trial."""
-        if (waiting := self._answers.pop(number, None)) is not None:  # else its process has ended since
+        waiting = self._answers.pop(number, None)
+        if waiting is not None and not waiting.done():  # else its process has ended since
             waiting.set_result(stops)
 
 
@@ -89,7 +90,7 @@ class RemoteTrainings:
         task = self._trained.remote(number, configuration, folder, Path.cwd(), self._metric, self._mailbox)
         self._running[task] = number
 
-    def next(self, seconds: float) -> Validated | Ended | None:
+    def next(self, seconds: float) -> Validated | TrainingEnd | None:
         """What happens next; None if nothing does in so many seconds.
 
         Raises:
@@ -104,17 +105,17 @@ class RemoteTrainings:
             return validated
         number, errors = self._running.pop(ready[0]), self._ray.exceptions
         try:
-            return Ended(number, self._ray.get(ready[0]))
+            return TrainingEnd(number, self._ray.get(ready[0]))
         except errors.RayError as error:
             if isinstance(error, errors.RayTaskError) and not isinstance(error.cause, errors.RayError):
                 raise error.cause from None
-            return Ended(number, str(error).strip().splitlines()[0])
+            return TrainingEnd(number, str(error).strip().splitlines()[0])
 
     def answer(self, number: int, *, stops: bool) -> None:
         """Answers a validation: whether the training stops."""
         self._mailbox.answer.remote(number, stops)
 
-    def interrupt(self) -> None:
+    def close(self) -> None:
         """Interrupts the trainings as Ctrl-C does; they save themselves once their reports are answered."""
         for task in self._running:
             self._ray.cancel(task, recursive=False)
