@@ -18,7 +18,7 @@ from regard.cli import inputs, options, parquet
 from regard.cli.inputs import STDIN, Inputs
 from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of
 from regard.cli.progress import Meter, Unfinished
-from regard.cli.standard import BLANKS, check_output, format_of_output, safe, say
+from regard.cli.standard import BLANKS, TERMINATED, Terminated, check_output, format_of_output, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -355,7 +355,10 @@ def _on_ray(
         connected(num_workers, device) as cluster,
         WorkerPool(cluster, model, work, name=name, tell=say) as pool,
     ):
-        yield from pool.in_order(chunks)
+        try:
+            yield from pool.in_order(chunks)
+        except SystemExit as error:  # Ray raises its own in place of that of SIGTERM
+            raise Terminated(TERMINATED) from error
 
 
 def _predicted(
