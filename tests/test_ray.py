@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -104,6 +105,21 @@ def test_the_inputs_of_a_machine_that_is_lost_are_predicted_by_the_others(words,
     assert predicted("ray.tsv", "--on", "ray") == alone
     assert "a worker of the cluster has ended" in capsys.readouterr().err
     cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+
+
+def test_a_signal_that_comes_while_the_cluster_works_keeps_what_was_done(words, cluster, monkeypatch, capsys):
+    @ray.remote(num_cpus=100)
+    def never():
+        pass
+
+    def wait(pool):
+        Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        ray.wait([never.remote()], timeout=60)
+
+    during(monkeypatch, 8, wait)
+    assert command(["predict", "-m", "g2p-en", "-i", "words.txt", "-o", "ray.tsv", "--on", "ray"]) == 143
+    (kept,) = Path().glob("ray.tsv.*.partial")
+    assert len(kept.read_text().splitlines()) == int(kept.name.split(".")[2]) > 0
 
 
 def pool_of(cluster, work):
