@@ -99,7 +99,10 @@ collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/kernels/*_
 collect_ignore_glob += ["tests/support/other_device.py", "benchmarks/gpu_steps.py"]
 if find_spec("transformers") is None:  # examples with vocoders need the extra `vocoder`
     collect_ignore_glob += ["src/regard/audio/vocoder/*", "docs/vocoder.md"]
+if find_spec("ray") is None:  # extra `ray`
+    collect_ignore_glob += ["docs/ray.md"]
 
+os.environ["RAY_ADDRESS"] = "local"  # a cluster of its own, and none that happens to run on this machine
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
 
 

@@ -25,7 +25,7 @@ ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "training", "runs", "tasks", "interop", "serve", "cli"]
+ORDER += ["decoding", "training", "runs", "tasks", "interop", "ray", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "metrics"}
 VARIANTS = "regard.interop.variants"

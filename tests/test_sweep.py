@@ -17,7 +17,7 @@ from regard.config import dump, from_preset, load
 from regard.config.ranges import chosen, ranges
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.runs.run import TrainingRun
-from regard.runs.sweep import loop
+from regard.runs.sweep import loop, trial
 from regard.runs.sweep.halving import Halving
 from regard.runs.sweep.study import Study
 from regard.runs.sweep.table import WIDTH
@@ -117,7 +117,7 @@ class Trainings:
 def trainings(monkeypatch):
     """The made trainings in place of real ones; before and after every change of the database may be a kill."""
     made = Trainings()
-    monkeypatch.setattr(loop, "train", made.train)
+    monkeypatch.setattr(trial, "train", made.train)
     monkeypatch.setattr(loop, "_check", lambda configuration: configuration.check_unread())
     monkeypatch.setattr(loop, "_draw", lambda result, path: path.write_text("a picture"))
     for name in ("begin", "report", "note", "end"):

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
     from regard.runs.calibration import Stated
@@ -69,6 +69,43 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Same as -
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="The output file; default: stdout.")
 ]
+
+On = Annotated[
+    Literal["ray"] | None,
+    typer.Option("--on", metavar="ray", help="Work on a Ray cluster: that of RAY_ADDRESS, or one on this machine."),
+]
+NumWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", min=1, help="With --on ray: how many work at a time; default: all GPUs or CPUs."
+    ),
+]
+
+
+def check_on(
+    on: str | None, workers: int | None, device: str = "auto", refused: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Checks the options of work on a cluster.
+
+    Args:
+        refused: options that do not combine with it, with their values.
+
+    Raises:
+        RegardError: for one of them, or for `--workers` without a cluster.
+        UnsupportedError: without Ray.
+    """
+    if on is None:
+        if workers is not None:
+            raise RegardError("--workers is for work on a cluster: add --on ray.")
+        return
+    from regard.runs.cluster import ray
+    from regard.training.processes import num_started
+
+    if num_started() > 1:
+        raise RegardError("--on ray is for one process, which Ray's workers serve; leave out torchrun.")
+    if flags := [flag for flag, value in refused.items() if value]:
+        raise RegardError(f"--on ray does not combine with {flags[0]}, which is of this process.")
+    ray(device)
 
 
 def settings(context: typer.Context) -> Mapping[str, str]:

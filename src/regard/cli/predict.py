@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +18,7 @@ from regard.cli import inputs, options, parquet
 from regard.cli.inputs import STDIN, Inputs
 from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of
 from regard.cli.progress import Meter, Unfinished
-from regard.cli.standard import BLANKS, check_output, format_of_output, safe, say
+from regard.cli.standard import BLANKS, TERMINATED, Terminated, check_output, format_of_output, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def predict(
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
     device: options.Device = "auto",
+    on: options.On = None,
+    workers: options.NumWorkers = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Say on stderr where the time went and which paths were taken.")
     ] = False,
@@ -132,8 +134,10 @@ def predict(
     if there are inputs without an output. An output file appears when all is done. A prediction that Ctrl-C or SIGTERM
     stops keeps what was done in OUTPUT.N.partial, after N inputs, and --resume continues there.
 
-    Processes that torchrun has started share the inputs; the first one reads and writes.
+    Processes that torchrun has started share the inputs; the first one reads and writes. With --on ray workers of a
+    Ray cluster share them.
     """
+    options.check_on(on, workers, device, {"--stream": stream, "--files": files, "--profile": profile})
     if profile:
         from regard.cli.profile import profiled
 
@@ -151,10 +155,12 @@ def predict(
     source = input or STDIN
     # a missing file is an error before the model is loaded
     opened = None if argument or source.is_dir() else Meter(source)
-    loaded = options.load(model, device, options.settings(context), normaliser=normaliser)
+    loaded = options.load(model, "cpu" if on else device, options.settings(context), normaliser=normaliser)
     if loaded.input_kind == "text" and argument and (named := inputs.file_of(argument)) is not None:
         argument, source, opened = None, named, Meter(named)
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
+    if on and (loaded.input_kind == "file" or loaded.sounds):
+        raise RegardError(f"--on ray is for models that turn texts into texts or labels, not for {loaded.config.task}.")
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if (loaded.input_kind == "file" or opened is None) and input_format != "auto":
         raise RegardError("--input-format is for a file of texts, or stdin.")
@@ -213,6 +219,8 @@ def predict(
     if chosen in loaded.sounds:
         _write_sound(loaded, list(rows), output, extra, {"--scores": scores, "--files": files, "--resume": resume})
         return
+    if terminal and on:
+        raise RegardError("--on ray reads a file or a pipe: add --input FILE.")
     if terminal:
         say("One input per line; Ctrl-D ends.")
     if constraints and not read.is_json:
@@ -260,7 +268,9 @@ def predict(
         processes.held(
             lambda: Writer(output, done, share, visible=not (terminal or to_terminal), convert=convert)
         ) as shared,
-        closing(in_order(chunks, outputs_of)) as results,
+        closing(
+            in_order(chunks, outputs_of) if on is None else _on_ray(chunks, outputs_of, loaded, workers, device)
+        ) as results,
     ):
         for outputs in results:
             if (writer := shared) is not None:
@@ -325,6 +335,30 @@ def _numbered(chunks: Iterable[list[InputRow]], before: int) -> Iterator[tuple[i
     for chunk in chunks:
         yield before, chunk
         before += len(chunk)
+
+
+def _on_ray(
+    chunks: Iterable[tuple[int, list[InputRow]]],
+    work: Callable[[tuple[int, list[InputRow]]], list[Output]],
+    model: AbstractModel[Any],
+    num_workers: int | None,
+    device: str,
+) -> Generator[list[Output], None, None]:
+    """The outputs of chunks, in order, by workers of a Ray cluster (`processes.in_order`)."""
+    from regard.runs.cluster import connected
+    from regard.runs.workers import WorkerPool
+
+    def name(numbered: tuple[int, list[InputRow]]) -> str:
+        return f"the inputs {numbered[1][0].place} to {numbered[1][-1].place}"
+
+    with (
+        connected(num_workers, device) as cluster,
+        WorkerPool(cluster, model, work, name=name, tell=say) as pool,
+    ):
+        try:
+            yield from pool.in_order(chunks)
+        except SystemExit as error:  # Ray raises its own in place of that of SIGTERM
+            raise Terminated(TERMINATED) from error
 
 
 def _predicted(

@@ -33,18 +33,23 @@ def sweep(
         bool, typer.Option("--overwrite", help="Begin anew: remove the sweep in the folder, after all checks.")
     ] = False,
     device: options.TrainingDevice = None,
+    on: options.On = None,
+    workers: options.NumWorkers = None,
 ) -> None:
     """Search for the best settings with many trainings.
 
     Needs Optuna. The values are drawn from ranges in the configuration, in the section sweep. The first training has
     the configuration as it is. Trainings that fall behind are stopped. The best model is in the
     folder best/. The same command continues a sweep that was stopped.
+
+    With --on ray several trainings run at a time on a Ray cluster whose machines share the file system.
     """
+    options.check_on(on, workers)
     given = configuration(config, preset, with_shortcuts(set_ or [], {"training.device": device}))
 
     from regard import tasks
 
-    result = tasks.sweep(given, output, overwrite=overwrite)
+    result = tasks.sweep(given, output, overwrite=overwrite, on=on, num_workers=workers)
     if result.trials:
         show(result)
     raise typer.Exit(0 if result.signal is None else KILLED + result.signal)

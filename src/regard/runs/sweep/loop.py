@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from filecmp import cmp
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, Literal
 
 from regard.config import Config, Configuration, from_values, load
 from regard.config.ranges import check_ranges, chosen, ranges, refusal
 from regard.config.validation import value_at
-from regard.errors import ConfigError, DataError, Option, RegardError, UnsupportedError, counted
+from regard.errors import ConfigError, Option, RegardError, UnsupportedError, counted
 from regard.files import clean, create_folder, replace_file, replace_text
+from regard.runs.cluster import Cluster, connected, ray
 from regard.runs.contract import Metric, task_of
 from regard.runs.folder import CONFIG
 from regard.runs.run import TrainingRun
@@ -27,11 +27,12 @@ from regard.runs.sweep.halving import Halving
 from regard.runs.sweep.record import BEST, PICTURE, TABLE, TRIALS, Record, check_folder, open_folder
 from regard.runs.sweep.study import DATABASE, Study, optuna
 from regard.runs.sweep.table import comma_separated, described, ranked, records, text
-from regard.runs.sweep.trial import State, Trial
-from regard.runs.training import AnyConfiguration, configured, selected, train, within_memory
+from regard.runs.sweep.trial import State, Trial, attempted
+from regard.runs.training import AnyConfiguration, configured, selected, within_memory
 from regard.training import processes
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock, check_free
+from regard.training.loop import Interruption
 from regard.training.manifest import Manifest
 from regard.training.progress import Display
 from regard.training.report import StepInfo
@@ -84,6 +85,8 @@ def sweep(
     *,
     settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    on: Literal["ray"] | None = None,
+    num_workers: int | None = None,
 ) -> Sweep:
     """Searches for settings, or continues the search in a folder.
 
@@ -97,12 +100,15 @@ def sweep(
         folder: the folder; `sweeps/` and the configuration's name if None.
         settings: further keys, as in `train`.
         overwrite: removes the search in the folder and begins anew.
+        on: "ray" makes several trainings at a time on a Ray cluster whose machines share the file system. Their draws
+            and their halving depend on which of them are faster.
+        num_workers: how many at a time; None: one for each GPU of the cluster, or each CPU if it has none.
 
     Raises:
         ConfigError: for ranges that do not fit the configuration; for a folder with another search (the text has the
             keys that differ) or with other files.
         DataError: for data that cannot be trained on, or that have changed since the search began.
-        UnsupportedError: without Optuna, or in several processes.
+        UnsupportedError: without Optuna or Ray, or in several processes.
         RegardError: if no training could be finished.
     """
     given = _with_places(configured(configuration, settings or {}))
@@ -113,6 +119,8 @@ def sweep(
             f"{given.origin or 'the configuration'} has no ranges: add a section sweep, or, for example, {EXAMPLE}."
         )
     optuna()
+    if on is not None:
+        ray(config.training.device)
     if processes.num_started() > 1:
         raise UnsupportedError("A sweep runs in one process; `torchrun` is for `regard train`.")
     try:
@@ -126,8 +134,9 @@ def sweep(
             clean(folder)
             open_folder(folder, record, overwrite=overwrite)
             study = Study(folder / DATABASE, ranges(given), seed=config.seed, larger_is_better=metric.larger_is_better)
-            with closing(study):
-                return _Search(given, folder, metric, study).run()
+            together = nullcontext() if on is None else connected(num_workers, config.training.device)
+            with closing(study), together as cluster:
+                return _Search(given, folder, metric, study).run(cluster)
     except ConfigError as error:
         raise given.located(error) from None
 
@@ -161,13 +170,9 @@ class _Search:
         self.ranges, self.as_it_is = ranges(given), chosen(given).config
         self.ended: dict[int, Trial] = {}
 
-    def run(self) -> Sweep:
+    def run(self, cluster: Cluster | None = None) -> Sweep:
         """Makes the trainings that are missing, and reports."""
-        signal = None
-        while signal is None and (trial := self._next()) is not None:
-            signal = self._train(trial)
-            result = self._result(signal)
-            replace_text(self.folder / TABLE, comma_separated(result.trials, result.metric))
+        signal = self._train_in_turn() if cluster is None else self._train_together(cluster)
         result = self._result(signal)
         if signal is None and result.best is None:
             reasons = dict.fromkeys(f"  {each.reason}" for each in result.trials if each.reason)
@@ -180,11 +185,63 @@ class _Search:
             self._advise(result.best, result)
         return result
 
-    def _next(self) -> Any:
-        """The trial that was interrupted, or a new one; None at the end."""
+    def _train_in_turn(self) -> int | None:
+        """Makes one training after the other; returns the number of a signal that interrupted them."""
+        signal = None
+        while signal is None and (trial := self._next()) is not None:
+            signal = self._train(trial)
+            self._write_table()
+        return signal
+
+    def _train_together(self, cluster: Cluster) -> int | None:
+        """Makes several trainings at a time on a cluster; returns the number of a signal that interrupted them."""
+        from regard.runs.sweep.remote import STOPPING, RemoteTrainings, TrainingEnd, Validated
+
+        running: dict[int, Any] = {}
+        stopped: set[int] = set()
+        has_more, end = True, math.inf
+        with Interruption() as interruption, closing(RemoteTrainings(cluster, self.metric.name)) as trainings:
+            while time.monotonic() < end:
+                if interruption.stop.is_set() and end == math.inf:
+                    trainings.close()
+                    has_more, end = False, time.monotonic() + STOPPING
+                while has_more and len(running) < trainings.most:
+                    trial = self._next(running)
+                    has_more = trial is not None
+                    if has_more and not self._announced(trial):
+                        running[trial.number] = trial
+                        configuration = chosen(self.given, self.study.values(trial))
+                        trainings.begin(trial.number, configuration, self._run_folder(trial.number))
+                if not running:
+                    break
+                event = trainings.next(seconds=1.0)
+                if isinstance(event, Validated):
+                    trial = running.get(event.number)  # None: its process has ended since
+                    if trial is not None and self._stops(trial, event.facts, event.value):
+                        stopped.add(event.number)
+                    trainings.answer(event.number, stops=event.number in stopped or interruption.stop.is_set())
+                elif isinstance(event, TrainingEnd):
+                    trial = running.pop(event.number)
+                    if isinstance(event.result, str) and interruption.stop.is_set():
+                        continue
+                    if self._conclude(trial, event.result, has_stopped=event.number in stopped):
+                        self._write_table()
+                    else:  # its process was told to end: it continues in another one, unless all are
+                        has_more = end == math.inf
+        if interruption.signal is not None:
+            self.display.say(f"{self.folder}: interrupted. The same command continues it.")
+        return interruption.signal
+
+    def _next(self, running: Collection[int] = ()) -> Any:
+        """A trial that was interrupted, or a new one; None at the end.
+
+        Args:
+            running: the numbers of trials whose trainings are running.
+        """
         trials = self.study.trials
-        if trials and self.study.state(trials[-1]) == "running":
-            return trials[-1]
+        for trial in trials:
+            if self.study.state(trial) == "running" and trial.number not in running:
+                return trial
         if not trials:
             return self.study.begin({})
         spent = sum(each.user_attrs.get("seconds", 0.0) for each in trials)
@@ -207,15 +264,10 @@ class _Search:
 
     def _train(self, trial: Any) -> int | None:
         """Trains, and returns the number of a signal that interrupted it."""
-        number, settings = trial.number, self.study.values(trial)
-        shown = described({each.name: value for each, value in settings.items()}) or "the configuration as it is"
-        self.display.say(f"trial {number} of {self.plan.trials}: {shown}")
-        earlier = [self.study.validations(each) for each in self.study.trials[:number]]
-
-        def stops(values: Sequence[tuple[float, float]]) -> bool:
-            return number > 0 and self.halving.stops(values, earlier)
-
-        has_stopped = stops(self.study.validations(trial))  # decided just before a kill
+        number = trial.number
+        has_stopped = self._announced(trial)
+        if has_stopped:
+            return None
         bar = Display() if number else None  # the first training prints its own, with the report on the data
 
         def observe(info: StepInfo) -> bool:
@@ -223,35 +275,62 @@ class _Search:
             if info.kind == "train" and bar is not None:
                 bar.advance(info.step, info.total, info.metrics, {}, remaining=info.remaining)
             elif info.kind == "validation":
-                self.study.note(trial, {"steps": info.step, "total": info.total, "seconds": info.seconds})
-                values = self.study.report(trial, info.step, float(info.metrics[self.metric.name]))
-                has_stopped = has_stopped or stops(values)
+                facts = {"steps": info.step, "total": info.total, "seconds": info.seconds}
+                has_stopped = self._stops(trial, facts, float(info.metrics[self.metric.name])) or has_stopped
             return has_stopped
 
-        run: TrainingRun | None = None
-        if not has_stopped:
-            try:
-                with bar or nullcontext():
-                    configuration = chosen(self.given, settings)
-                    run = train(configuration, self._run_folder(number), callback=observe, quiet=bar is not None)
-            except (RegardError, MemoryError, torch.OutOfMemoryError) as error:
-                if isinstance(error.__cause__, OSError) or (not number and isinstance(error, ConfigError | DataError)):
-                    raise
-                self._end(trial, "failed", reason=str(error).splitlines()[0] if str(error) else "out of memory")
-                return None
-            if run.stop_reason == "interrupted" and not has_stopped:
-                self.display.say(f"{self.folder}: interrupted in trial {number}. The same command continues it.")
-                return run.signal or 0
+        configuration = chosen(self.given, self.study.values(trial))
+        with bar or nullcontext():
+            result = attempted(number, configuration, self._run_folder(number), callback=observe, quiet=bar is not None)
+        signal = None if isinstance(result, str) else result.signal
+        if not self._conclude(trial, result, has_stopped=has_stopped):
+            self.display.say(f"{self.folder}: interrupted in trial {number}. The same command continues it.")
+            return signal or 0
+        return signal
+
+    def _announced(self, trial: Any) -> bool:
+        """Prints that a training begins; returns whether it has stopped, which was decided just before a kill."""
+        settings = described({each.name: value for each, value in self.study.values(trial).items()})
+        self.display.say(f"trial {trial.number} of {self.plan.trials}: {settings or 'the configuration as it is'}")
+        if has_stopped := self._is_behind(trial, self.study.validations(trial)):
+            self._conclude(trial, None, has_stopped=True)
+        return has_stopped
+
+    def _stops(self, trial: Any, facts: Mapping[str, float], value: float) -> bool:
+        """Stores a validation, and returns whether the training stops at it.
+
+        Args:
+            facts: `steps` made, `total` steps and `seconds`.
+        """
+        self.study.note(trial, facts)
+        return self._is_behind(trial, self.study.report(trial, int(facts["steps"]), value))
+
+    def _is_behind(self, trial: Any, validations: Sequence[tuple[float, float]]) -> bool:
+        """Whether successive halving stops a training; the first one, with the configuration as it is, never stops."""
+        others = (self.study.validations(each) for each in self.study.trials if each.number != trial.number)
+        return trial.number > 0 and self.halving.stops(validations, others)
+
+    def _conclude(self, trial: Any, result: TrainingRun | str | None, *, has_stopped: bool) -> bool:
+        """Ends a trial; returns False for one that was interrupted.
+
+        Args:
+            result: of its training: the run, or the reason of a failure; None if halving had stopped it.
+        """
+        if isinstance(result, TrainingRun) and result.stop_reason == "interrupted" and not has_stopped:
+            return False
+        if isinstance(result, str):
+            self._end(trial, "failed", reason=result)
+            return True
         if self.given.config.training.keep_checkpoints == "latest":  # the default; a trial has no use for it
-            Checkpoints(self._run_folder(number)).remove()
-        if has_stopped:
+            Checkpoints(self._run_folder(trial.number)).remove()
+        if result is None or has_stopped:
             self._end(trial, "stopped")
-        elif run is not None and math.isnan(value := run.metrics[self.metric.name]):
+        elif math.isnan(value := result.metrics[self.metric.name]):
             self._end(trial, "failed", reason=f"{self.metric.name} is not a number")
-        elif run is not None:
-            self.study.note(trial, {"steps": run.steps, "seconds": run.seconds})
+        else:
+            self.study.note(trial, {"steps": result.steps, "seconds": result.seconds})
             self._end(trial, "finished", value)
-        return None if run is None else run.signal
+        return True
 
     def _end(self, trial: Any, state: State, value: float | None = None, *, reason: str | None = None) -> None:
         """Ends a trial, and prints its result."""
@@ -266,7 +345,7 @@ class _Search:
             "stopped": f"{figure}{steps}, stopped at validation {ended.validations}",
             "failed": f"failed: {reason}",
         }
-        self.display.say(f"  {texts[state]}")
+        self.display.say(f"  trial {trial.number}: {texts[state]}")
 
     def _trial(self, trial: Any) -> Trial:
         """A trial that has ended."""
@@ -307,16 +386,23 @@ class _Search:
     def _run_folder(self, number: int) -> Path:
         return self.folder / TRIALS / f"{number:03}"
 
+    def _trials(self) -> tuple[Trial, ...]:
+        """The trials that have ended."""
+        return tuple(self._trial(each) for each in self.study.trials if self.study.state(each) != "running")
+
     def _result(self, signal: int | None) -> Sweep:
-        """The search so far, without a trial that is interrupted."""
-        trials = tuple(self._trial(each) for each in self.study.trials if self.study.state(each) != "running")
+        """The search so far."""
+        trials = self._trials()
         values = {each.number: each.value for each in trials if each.value is not None}
         importances = self.study.importances(values)
         return Sweep(self.folder, self.metric.name, self.metric.larger_is_better, trials, importances, signal)
 
+    def _write_table(self) -> None:
+        replace_text(self.folder / TABLE, comma_separated(self._trials(), self.metric.name))
+
     def _write(self, result: Sweep) -> None:
         """Writes the table, the picture and the best model."""
-        replace_text(self.folder / TABLE, comma_separated(result.trials, result.metric))
+        self._write_table()
         if (best := result.best) is None:
             return
         target, manifest = self.folder / BEST, Manifest(best.folder)

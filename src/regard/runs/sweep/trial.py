@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
+from regard.config import Configuration
+from regard.errors import ConfigError, DataError, RegardError
+from regard.runs.run import TrainingRun
+from regard.runs.training import train
+from regard.training.report import Callback
+
 State = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -36,3 +44,20 @@ class Trial:
     seconds: float
     reason: str | None
     folder: Path
+
+
+def attempted(
+    number: int, configuration: Configuration, folder: Path, *, callback: Callback, quiet: bool
+) -> TrainingRun | str:
+    """The training of a trial in its run folder, or the reason of its failure.
+
+    Raises:
+        RegardError: for an error that would end the other trainings, too: of a file that cannot be written, or in the
+            configuration or the data of the first trial.
+    """
+    try:
+        return train(configuration, folder, callback=callback, quiet=quiet)
+    except (RegardError, MemoryError, torch.OutOfMemoryError) as error:
+        if isinstance(error.__cause__, OSError) or (not number and isinstance(error, ConfigError | DataError)):
+            raise
+        return str(error).splitlines()[0] if str(error) else "out of memory"
