@@ -16,14 +16,14 @@ import pytest
 import regard
 from regard.config import from_values
 from regard.data import bucket, cache, growing_array, pairs
-from regard.data.cache import Entry
+from regard.data.cache import CacheEntry
 from regard.data.text import open_pairs
 from regard.errors import ConfigError, DataError, RegardError
 from regard.runs import trained_items
 from regard.runs.contract import task_of
 from regard.runs.trained_items import TrainedItems, TrainedItemsRecorder
 from regard.tasks.text_to_text import cached
-from regard.tasks.text_to_text.mixture import Mixture, parts_of
+from regard.tasks.text_to_text.mixture import PairMixture, parts_of
 
 WORDS = ["ab", "abba", "cab", "bac", "b", "acca", "ccb", "abcabc", "bb", "cc"]
 LOOP = {"batch_tokens": 40, "max_steps": 5, "device": "cpu", "threads": 1, "samples": 0, "log_every": 1}
@@ -188,10 +188,10 @@ def test_entries_that_were_not_used_for_longest_are_removed(place: Path) -> None
         return {}
 
     for number in range(3):
-        entry = Entry.write(f"key{number}", fill)
+        entry = CacheEntry.write(f"key{number}", fill)
         assert entry is not None
         os.utime(entry.path / cache.CONTENTS, (number, number))
-    assert Entry.find("key0") is not None  # which is a use
+    assert CacheEntry.find("key0") is not None  # which is a use
     left_behind = place / f"{cache.PARTIAL}x"
     left_behind.mkdir()
     os.utime(left_behind, (0, 0))
@@ -238,7 +238,7 @@ def test_batches_in_parts_are_those_of_sorting_all(
 
 
 def test_pairs_of_files_occur_as_often_as_their_weights_say() -> None:
-    mixture = Mixture((10, 14), (0.5, 2.25))
+    mixture = PairMixture((10, 14), (0.5, 2.25))
     counts = [Counter(mixture.items(16, None, seed=1, epoch=epoch).tolist()) for epoch in (0, 1)]
     for count in counts:
         assert sum(count[i] for i in range(10)) == 5

@@ -57,7 +57,7 @@ def writing() -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """An entry of the cache.
 
     Args:
@@ -68,7 +68,7 @@ class Entry:
     contents: dict[str, Any]
 
     @classmethod
-    def find(cls, key: str) -> Entry | None:
+    def find(cls, key: str) -> CacheEntry | None:
         """The entry of a key; None if there is none, or if its files are not those that were written."""
         path = folder() / f"{key}-{VERSION}"
         try:
@@ -81,7 +81,7 @@ class Entry:
             return None
 
     @classmethod
-    def write(cls, key: str, fill: Callable[[Path], dict[str, Any]]) -> Entry | None:
+    def write(cls, key: str, fill: Callable[[Path], dict[str, Any]]) -> CacheEntry | None:
         """Writes an entry, and removes others if there are too many.
 
         Args:

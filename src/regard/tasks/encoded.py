@@ -18,7 +18,6 @@ from regard.data.pairs import PART
 from regard.data.text import PAD, Field
 from regard.data.text.survey import SideSurvey
 
-
 RELEASED = 32
 """The number of batches after which the system may drop the parts of files that were read."""
 

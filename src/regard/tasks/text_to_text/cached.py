@@ -13,7 +13,7 @@ import numpy as np
 
 from regard import __version__
 from regard.data import Finding, Pair, Pairs, Selection
-from regard.data.cache import Entry
+from regard.data.cache import CacheEntry
 from regard.data.defects import is_collecting
 from regard.data.pairs import LazyPairs, ListedPairs
 from regard.data.text import Field
@@ -23,8 +23,8 @@ from regard.errors import DataError
 from regard.runs.fingerprints import fingerprints
 from regard.runs.trained_items import ITEMS, SharedItems, TrainedItems
 from regard.tasks.text_to_text.config import PairDataConfig
-from regard.tasks.text_to_text.mixture import Mixture, data_files, parts_of
-from regard.tasks.text_to_text.reading import PairTrainingData, Reading, open_training_pairs, read_pairs
+from regard.tasks.text_to_text.mixture import PairMixture, data_files, parts_of
+from regard.tasks.text_to_text.reading import PairReading, PairTrainingData, open_training_pairs, read_pairs
 from regard.training import processes
 
 LEAST_BYTES = 64 << 20
@@ -49,15 +49,15 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
     read: list[PairTrainingData] = []
 
     def ensure() -> None:
-        if Entry.find(key) is None:
+        if CacheEntry.find(key) is None:
             material = read_pairs(data)
             if _state(data) != before:
                 raise DataError(f"{data.train}: the files have changed while they were read; repeat the command.")
-            if Entry.write(key, lambda folder: _store(material, folder)) is None:
+            if CacheEntry.write(key, lambda folder: _store(material, folder)) is None:
                 read.append(material)
 
     processes.first(ensure)
-    entry = Entry.find(key)
+    entry = CacheEntry.find(key)
     if entry is None:  # the file system did not put it in place
         return read[0] if read else read_pairs(data)
     return _restored(data, entry)
@@ -120,7 +120,7 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
     }
 
 
-def _restored(data: PairDataConfig, entry: Entry) -> PairTrainingData:
+def _restored(data: PairDataConfig, entry: CacheEntry) -> PairTrainingData:
     """The material that `_store` has written."""
     stored, chosen = entry.contents, entry.contents["chosen"]
     updates: dict[str, Any] = {"dev_fraction": stored["dev_fraction"]}
@@ -133,7 +133,7 @@ def _restored(data: PairDataConfig, entry: Entry) -> PairTrainingData:
     train = LazyPairs(_opener(data, entry), stored["count"])
     dev: Pairs = ListedPairs(_held_out(entry)) if data.dev is None else open_training_pairs(data, data.dev)
     shared = stored["shared"]
-    reading = Reading(
+    reading = PairReading(
         Survey(
             "train",
             train,
@@ -146,7 +146,7 @@ def _restored(data: PairDataConfig, entry: Entry) -> PairTrainingData:
         TrainedItems.load(entry.path / ITEMS),
         SharedItems(**{name: tuple(each) if isinstance(each, list) else each for name, each in shared.items()}),
     )
-    mixture = None if stored["mixture"] is None else Mixture(*map(tuple, stored["mixture"]))
+    mixture = None if stored["mixture"] is None else PairMixture(*map(tuple, stored["mixture"]))
     findings = _findings(stored["findings"])
     return PairTrainingData(resolved, train, dev, source, target, chosen, reading, mixture, findings)
 
@@ -157,7 +157,7 @@ def _findings(stored: list[dict[str, Any]]) -> tuple[Finding, ...]:
     )
 
 
-def _opener(data: PairDataConfig, entry: Entry) -> Callable[[], Pairs]:
+def _opener(data: PairDataConfig, entry: CacheEntry) -> Callable[[], Pairs]:
     """A function that opens the text of the training pairs, which only messages need."""
 
     def opened() -> Pairs:
@@ -167,7 +167,7 @@ def _opener(data: PairDataConfig, entry: Entry) -> Callable[[], Pairs]:
     return opened
 
 
-def _held_out(entry: Entry) -> list[Pair]:
+def _held_out(entry: CacheEntry) -> list[Pair]:
     pairs = []
     with (entry.path / HELD_OUT).open(encoding="utf-8") as file:
         for line in file:
@@ -176,7 +176,7 @@ def _held_out(entry: Entry) -> list[Pair]:
     return pairs
 
 
-def _side(entry: Entry, name: str, field: Field) -> SideSurvey:
+def _side(entry: CacheEntry, name: str, field: Field) -> SideSurvey:
     symbols, counts, first = json.loads((entry.path / f"{name}.symbols.json").read_text(encoding="utf-8"))
     prefix, suffix = (Affix(tuple(affix), number) for affix, number in entry.contents["sides"][name])
     ids, lengths, starts = (entry.array(f"{name}.{array}") for array in ARRAYS)

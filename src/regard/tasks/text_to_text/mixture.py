@@ -74,7 +74,7 @@ def data_files(data: PairDataConfig) -> list[DataFile]:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class PairMixture:
     """How often the training pairs of each file occur in an epoch.
 
     Args:
@@ -87,7 +87,7 @@ class Mixture:
     times: tuple[float, ...]
 
     @classmethod
-    def of(cls, data: PairDataConfig, pairs: Pairs, train: Pairs) -> Mixture | None:
+    def of(cls, data: PairDataConfig, pairs: Pairs, train: Pairs) -> PairMixture | None:
         """That of a configuration; None if every pair occurs once.
 
         With n_i pairs in file i and the temperature T, its pairs are n_i^(1/T) of the sum of all of these.

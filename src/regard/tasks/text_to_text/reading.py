@@ -27,7 +27,7 @@ from regard.errors import DataError, counted
 from regard.runs.trained_items import SharedItems, TrainedItems, TrainedItemsRecorder
 from regard.tasks.text_to_text.config import PairDataConfig, PairFiles
 from regard.tasks.text_to_text.links import linked
-from regard.tasks.text_to_text.mixture import Mixture, parts_of, shown
+from regard.tasks.text_to_text.mixture import PairMixture, parts_of, shown
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
 MOST_LEARNED = 1_000_000
@@ -37,7 +37,7 @@ FEW_PIECES = 0.8
 
 
 @dataclass(frozen=True)
-class Reading:
+class PairReading:
     """What one pass over the training pairs and one over the held-out pairs have found.
 
     Args:
@@ -52,14 +52,14 @@ class Reading:
     shared: SharedItems
 
     @classmethod
-    def of(cls, train: Pairs, dev: Pairs, source: Field, target: Field) -> Reading:
+    def of(cls, train: Pairs, dev: Pairs, source: Field, target: Field) -> PairReading:
         """Reads the pairs with the units and normalisations of fields."""
         recorder = TrainedItemsRecorder(len(train))
         held_out = survey("dev", dev, source, target)
         trained = survey("train", train, source, target, observe=recorder.add)
         return cls(trained, held_out, recorder.result(), _shared(trained, held_out))
 
-    def of_fields(self, source: Field, target: Field) -> Reading:
+    def of_fields(self, source: Field, target: Field) -> PairReading:
         """With fields that are learned from it."""
         return replace(self, train=self.train.of(source, target), dev=self.dev.of(source, target))
 
@@ -85,16 +85,16 @@ class PairTrainingData:
     source: Field
     target: Field
     chosen: Mapping[str, float]
-    first_reading: Reading | None = None
-    mixture: Mixture | None = None
+    first_reading: PairReading | None = None
+    mixture: PairMixture | None = None
     findings: tuple[Finding, ...] | None = None
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> PairReading:
         """What one pass over the pairs finds."""
         first = self.first_reading
         if first is None or not first.train.reads_like(self.source, self.target):
-            first = Reading.of(self.train, self.dev, self.source, self.target)
+            first = PairReading.of(self.train, self.dev, self.source, self.target)
         return first.of_fields(self.source, self.target)
 
     def check(self) -> Report:
@@ -197,7 +197,7 @@ def _read(data: PairDataConfig) -> PairTrainingData:
     data = data.model_copy(update=sides)
     source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
     target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
-    reading = Reading.of(train, dev, source, target)
+    reading = PairReading.of(train, dev, source, target)
     counts = [Counter(side.counts) for side in (reading.train.source, reading.train.target)]
     if data.joint_vocabulary and not data.autoencode:
         counts[0].update(counts[1])
@@ -211,7 +211,7 @@ def _read(data: PairDataConfig) -> PairTrainingData:
         target,
         chosen | {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
         reading,
-        Mixture.of(data, pairs, train),
+        PairMixture.of(data, pairs, train),
     )
 
 

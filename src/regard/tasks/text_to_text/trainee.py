@@ -18,9 +18,9 @@ from regard.tasks.encoded import encoded_side
 from regard.tasks.text_generation.trainee import AbstractWriterTrainee
 from regard.tasks.text_to_text.copying import PointerSources
 from regard.tasks.text_to_text.links import TrainingLinks
-from regard.tasks.text_to_text.mixture import Mixture
+from regard.tasks.text_to_text.mixture import PairMixture
 from regard.tasks.text_to_text.model import TextToText
-from regard.tasks.text_to_text.reading import Reading
+from regard.tasks.text_to_text.reading import PairReading
 
 
 class EncodedPairs:
@@ -71,12 +71,12 @@ class PairTrainee(AbstractWriterTrainee):
         model: TextToText,
         train: Pairs,
         dev: Pairs,
-        reading: Reading | None = None,
-        mixture: Mixture | None = None,
+        reading: PairReading | None = None,
+        mixture: PairMixture | None = None,
     ) -> None:
         config = model.config
         if reading is None:
-            reading = Reading.of(train, dev, model.source, model.target)
+            reading = PairReading.of(train, dev, model.source, model.target)
         reading = reading.of_fields(model.source, model.target)
         self._pairs, self._mixture = train, mixture
         self.train, self.dev = EncodedPairs(reading.train, model), EncodedPairs(reading.dev, model)
