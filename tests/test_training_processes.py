@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import time
 
@@ -10,7 +11,7 @@ from safetensors.torch import load_file
 
 from regard.training import processes
 from support.forked import Started
-from training_processes import BEGINS, CHANGES, main, run, write
+from training_processes import ACCUMULATED, BEGINS, CHANGES, continued, main, run, write
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,6 +134,35 @@ def test_one_process_continues_what_two_began_and_says_so(resumed, folder, capsy
     (folder / "alone" / "outcome.json").unlink()
     run(folder, "alone", changes)
     torch.testing.assert_close(last_weights(continued), last_weights(folder / "alone"), rtol=0, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def begun(folder):
+    """Runs that four processes have begun and one, two, three or more continue, and those of one process alone."""
+    succeed("begun", folder, count=4)
+    run(folder, "alone begun", [*ACCUMULATED, "training.max_steps=3"])
+    for sharding in ("none", "fsdp"):
+        (folder / f"begun {sharding}" / "outcome.json").unlink()
+    (folder / "alone begun" / "outcome.json").unlink()
+    run(folder, "alone begun", [*ACCUMULATED, "training.max_steps=7"])
+    return folder
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_any_number_of_processes_continues_what_four_began(begun, count, capsys):
+    for sharding in ("none", "fsdp"):
+        shutil.copytree(begun / f"begun {sharding}", begun / f"by {count} {sharding}")
+    if count == 1:
+        continued(begun)
+        printed = capsys.readouterr().err
+    else:
+        printed = succeed("continued", begun, count=count)[0][2]
+    assert f"The run was started by 4 processes and continues with {count} process" in printed
+    for sharding in ("none", "fsdp"):
+        expected, found = last_weights(begun / "alone begun"), last_weights(begun / f"by {count} {sharding}")
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+        for ours, theirs in zip(lines(begun / f"by {count} {sharding}"), lines(begun / "alone begun"), strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-9)
 
 
 def test_a_process_that_is_killed_ends_the_others_with_a_line_that_says_so(folder):

@@ -104,6 +104,21 @@ def resumed(folder: Path):
         run(folder, f"parts {sharding}", changes)
 
 
+ACCUMULATED = ["training.accumulation=2", "training.validate_every=3", "training.average_checkpoints=2"]
+
+
+def begun(folder: Path):
+    """Runs that other numbers of processes continue."""
+    for sharding in ("none", "fsdp"):
+        run(folder, f"begun {sharding}", [*ACCUMULATED, f"training.sharding={sharding}", "training.max_steps=3"])
+
+
+def continued(folder: Path):
+    for sharding in ("none", "fsdp"):
+        name = f"by {processes.size()} {sharding}"
+        run(folder, name, [*ACCUMULATED, f"training.sharding={sharding}", "training.max_steps=7"])
+
+
 def killed(folder: Path):
     own = trainee(folder, [])
     watch(own, 2, lambda: os.kill(os.getpid(), signal.SIGKILL))
