@@ -56,7 +56,7 @@ def ended(nodes):
 
 
 def train(name):
-    return ["regard", "train", "small.yaml", "--output", name]
+    return ["-m", "regard", "train", "small.yaml", "--output", name]
 
 
 def until(condition, seconds=120):
@@ -113,7 +113,7 @@ def test_two_machines_make_the_model_of_two_processes_bit_for_bit_and_of_one_up_
         ("two", ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]),
         ("one", []),
     ):
-        command = [sys.executable, *launcher, "-m", *train(name)]
+        command = [sys.executable, *launcher, *train(name)]
         environment = {**os.environ, **network.VARIABLES}
         subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=300)
     assert_same(folder, whole, "two")

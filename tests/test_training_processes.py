@@ -60,7 +60,7 @@ def lines(run_folder):
 @pytest.fixture(scope="module")
 def printed(folder):
     """Output and errors of each of two processes, by the function that it calls: all that may share the processes."""
-    names = ["steps_of_one", "resumed", "undivided", "broken"]
+    names = ["steps_of_one", "resumed", "undivided", "broken", "signalled"]
 
     def parts(text):
         _, *found = text.split(BEGINS)
@@ -182,6 +182,10 @@ def refused(printed):
 
 def test_a_loss_that_is_not_finite_in_one_process_ends_all(refused):
     assert all("The loss is inf at step 3" in out for out in refused)
+
+
+def test_a_signal_to_one_process_ends_all_with_its_status(printed):
+    assert all("interrupted 3 15" in one["signalled"][0] for one in printed)
 
 
 def test_a_trainee_that_cannot_be_divided_is_refused(refused):

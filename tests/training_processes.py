@@ -137,6 +137,14 @@ def undivided(folder: Path):
     train(Plain(own), own.config.training, folder / "plain", seed=1, select="teacher_forced_loss")
 
 
+def signalled(folder: Path):
+    """A signal to the second process stops both, and both end with its status."""
+    own = trainee(folder, [])
+    watch(own, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    outcome = train(own, own.config.training, folder / "signalled", seed=1, select="teacher_forced_loss")
+    print(outcome.stop_reason, outcome.steps, outcome.signal)
+
+
 def broken(folder: Path):
     """A loss that is not finite in the second process alone."""
     own = trainee(folder, [])

@@ -47,11 +47,15 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, folder: Path, *arguments: str, restarts: int = 3, environment: Mapping[str, str] = {}) -> Self:
-        """Starts torchrun, with one process, for a module and its arguments; what it prints goes into a file."""
+        """Starts torchrun, with one process of a program; what it prints goes into a file.
+
+        Args:
+            arguments: a file of Python, or -m and a module, and its own arguments.
+        """
         self.close()
         # the processes of a torchrun that is killed live on for a while
         own = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && "$@"; status=$?; '
-        own += '[ $status = 137 ] && sleep 30; exit $status'
+        own += "[ $status = 137 ] && sleep 30; exit $status"
         isolated = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
         torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{NAMES[0]}:{PORT}", "--rdzv-id", "test"]
@@ -61,7 +65,7 @@ class Node:
         self.output = Path(tempfile.mkstemp(dir=folder, prefix=f"{self.name}-")[1])
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
-                [*before, *torchrun, "-m", *arguments], cwd=folder, env=variables, stdout=output, stderr=output
+                [*before, *torchrun, *arguments], cwd=folder, env=variables, stdout=output, stderr=output
             )
         return self
 
@@ -149,6 +153,12 @@ class Network:
             bucket = ["tbf", "rate", rate, "burst", "256kb", "latency", "50ms"]
             at = ["ip", "netns", "exec", node.interface, "tc", "qdisc", "replace", "dev", node.interface, "root"]
             subprocess.run([*at, *bucket], check=True)
+
+    def unlimit(self) -> None:
+        """Removes the limit."""
+        for node in self.nodes:
+            at = ["ip", "netns", "exec", node.interface, "tc", "qdisc", "del", "dev", node.interface, "root"]
+            subprocess.run(at, check=False, capture_output=True)
 
 
 def _ip(*arguments: str) -> None:

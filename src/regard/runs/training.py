@@ -27,9 +27,8 @@ from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.given import FOLDER, given_data, is_named
 from regard.runs.material import read_and_check
 from regard.runs.run import TrainingRun
-from regard.runs.store import WEIGHTS
+from regard.runs.store import WEIGHTS, load_fingerprints
 from regard.runs.store import load as load_model
-from regard.runs.store import load_fingerprints
 from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.runs.warm_start import WarmStart
 from regard.training import Outcome, processes, read_state

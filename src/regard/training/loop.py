@@ -163,7 +163,8 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
 class Interruption:
     """A context in which Ctrl-C and SIGTERM set `stop`; a further Ctrl-C raises KeyboardInterrupt.
 
-    A process of torchrun also stops when torchrun has ended, since another job may soon train in the folder. Handlers are installed in the main thread only, as Python requires, and restored afterwards.
+    A process of torchrun also stops when torchrun has ended, since another job may soon train in the folder. Handlers
+    are installed in the main thread only, as Python requires, and restored afterwards.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:
